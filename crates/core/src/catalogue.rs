@@ -1,0 +1,140 @@
+//! Everything that a plan may name, with what it needs to be checked and suggested.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::{Interface, StoreKind};
+use crate::workload::Workload;
+
+/// The type of a parameter of a store, workload or sampler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParamType {
+    /// A whole number between these, both included.
+    Int {
+        /// Least.
+        min: i64,
+        /// Most.
+        max: i64,
+    },
+    /// A size in bytes, written `"4MiB"`.
+    Bytes,
+    /// A duration, written `"30s"`; the value is in nanoseconds.
+    Duration,
+    /// True or false.
+    Bool,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// Any text.
+    Text,
+}
+
+/// A parameter that a store, workload or sampler takes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ParamSpec {
+    /// Its key in a plan.
+    pub name: &'static str,
+    /// Its type.
+    pub param_type: ParamType,
+    /// Its default as it would be written in a plan, without quotes: `100000`, `4MiB`, `none`.
+    pub default: &'static str,
+    /// One line for lists.
+    pub summary: &'static str,
+}
+
+/// The value of a parameter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ParamValue {
+    /// True or false.
+    Bool(bool),
+    /// A whole number, bytes or nanoseconds.
+    Int(i64),
+    /// A word or text.
+    Text(String),
+}
+
+/// Values of parameters by name, defaults filled in.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Params(pub BTreeMap<String, ParamValue>);
+
+impl Params {
+    /// The whole number `name`; 0 when there is none (plans are checked before they get here).
+    pub fn int(&self, name: &str) -> i64 {
+        match self.0.get(name) {
+            Some(ParamValue::Int(value)) => *value,
+            _ => 0,
+        }
+    }
+
+    /// The word or text `name`; empty when there is none.
+    pub fn text(&self, name: &str) -> &str {
+        match self.0.get(name) {
+            Some(ParamValue::Text(value)) => value,
+            _ => "",
+        }
+    }
+
+    /// The truth value `name`; false when there is none.
+    pub fn bool(&self, name: &str) -> bool {
+        matches!(self.0.get(name), Some(ParamValue::Bool(true)))
+    }
+}
+
+/// A workload that a plan may name.
+pub struct WorkloadSpec {
+    /// Name as in plans.
+    pub name: &'static str,
+    /// One line for lists.
+    pub summary: &'static str,
+    /// Interfaces a store must speak.
+    pub interfaces: &'static [Interface],
+    /// Names of its operation kinds, for plans' mixes and questions.
+    pub kinds: &'static [&'static str],
+    /// Its parameters.
+    pub params: &'static [ParamSpec],
+    /// Makes one, with parameters checked and defaults filled in.
+    pub make: fn(seed: u64, params: &Params) -> Box<dyn Workload>,
+}
+
+/// A sampler that a plan may name.
+#[derive(Debug, Clone)]
+pub struct SamplerSpec {
+    /// Name as in plans.
+    pub name: &'static str,
+    /// One line for lists.
+    pub summary: &'static str,
+}
+
+/// Everything a plan may name. `cli` puts it together; `plan` checks against it.
+#[derive(Default)]
+pub struct Catalogue {
+    /// Stores, in the order in which they are listed.
+    pub stores: Vec<Box<dyn StoreKind>>,
+    /// Workloads.
+    pub workloads: Vec<WorkloadSpec>,
+    /// Samplers.
+    pub samplers: Vec<SamplerSpec>,
+}
+
+impl Catalogue {
+    /// The store named `name`.
+    pub fn store(&self, name: &str) -> Option<&dyn StoreKind> {
+        self.stores.iter().find(|store| store.spec().name == name).map(|store| &**store)
+    }
+
+    /// The store that a URL's scheme names.
+    pub fn store_for_scheme(&self, scheme: &str) -> Option<&dyn StoreKind> {
+        self.stores.iter().find(|store| store.spec().schemes.contains(&scheme)).map(|store| &**store)
+    }
+
+    /// The workload named `name`.
+    pub fn workload(&self, name: &str) -> Option<&WorkloadSpec> {
+        self.workloads.iter().find(|workload| workload.name == name)
+    }
+
+    /// The sampler named `name`.
+    pub fn sampler(&self, name: &str) -> Option<&SamplerSpec> {
+        self.samplers.iter().find(|sampler| sampler.name == name)
+    }
+}

@@ -1,0 +1,85 @@
+//! What can go wrong with a store, in a form that a person can act on.
+
+use std::fmt;
+
+/// What went wrong with a store, where, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct StoreError {
+    /// Which class of trouble; decides the program's exit code.
+    pub kind: StoreErrorKind,
+    /// What happened, in one sentence without a full stop. Never contains a credential.
+    pub what: String,
+    /// The server's own words, where there are any.
+    pub detail: Option<String>,
+    /// What to do next, as an imperative sentence.
+    pub next: Option<String>,
+}
+
+/// Classes of trouble with a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StoreErrorKind {
+    /// A parameter, URL or combination that this store cannot do.
+    Usage,
+    /// Nobody answers there.
+    Unreachable,
+    /// The server does not accept these credentials.
+    Authentication,
+    /// The server's program or a part of it is not installed.
+    Missing,
+    /// The address or port is in use.
+    AddressTaken,
+    /// No space left on a device.
+    DiskFull,
+    /// The operating system or the server does not permit it.
+    Permission,
+    /// The store broke: a crash, a corrupt file, an answer that is no answer.
+    Broken,
+    /// Anything else the store said.
+    Store,
+}
+
+impl StoreError {
+    /// An error of `kind` that says `what`.
+    pub fn new(kind: StoreErrorKind, what: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), detail: None, next: None }
+    }
+
+    /// Adds the server's own words.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = Some(next.into());
+        self
+    }
+
+    /// An error of the operating system at `place`, classed by its number.
+    pub fn io(place: impl fmt::Display, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind as K;
+        let kind = match error.kind() {
+            K::PermissionDenied => StoreErrorKind::Permission,
+            K::StorageFull | K::QuotaExceeded => StoreErrorKind::DiskFull,
+            K::AddrInUse => StoreErrorKind::AddressTaken,
+            K::ConnectionRefused | K::ConnectionReset | K::TimedOut | K::HostUnreachable | K::NetworkUnreachable => {
+                StoreErrorKind::Unreachable
+            }
+            _ => StoreErrorKind::Broken,
+        };
+        Self::new(kind, format!("{place}: {error}"))
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        if let Some(detail) = &self.detail {
+            write!(f, " ({detail})")?;
+        }
+        Ok(())
+    }
+}

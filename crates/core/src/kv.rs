@@ -1,0 +1,148 @@
+//! The plainest interface a store can have: bytes under bytes, in key order.
+
+use std::ops::ControlFlow;
+
+use crate::error::StoreError;
+
+/// What a key-value store says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvCapabilities {
+    /// [`Kv::write`] happens as a whole or not at all, also through a crash, and no reader sees half of it.
+    pub atomic_batch: bool,
+    /// One [`Kv::scan`] sees the store as it was at one moment.
+    pub snapshot_scan: bool,
+}
+
+/// Why a key-value call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum KvError {
+    /// The store said no; nothing was changed by this call.
+    #[error("{0}")]
+    Rejected(StoreError),
+    /// It may have happened.
+    #[error("{0}")]
+    Unknown(StoreError),
+}
+
+/// Puts and deletes to be done together, in order; a later one wins over an earlier one of the same key.
+#[derive(Debug, Default, Clone)]
+pub struct WriteBatch {
+    bytes: Vec<u8>,
+    writes: Vec<(u32, u32, Option<u32>)>,
+}
+
+impl WriteBatch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets all writes and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.writes.clear();
+    }
+
+    /// Number of writes.
+    pub fn len(&self) -> usize {
+        self.writes.len()
+    }
+
+    /// True when there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// Adds a put.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) {
+        let start = self.add(key);
+        let middle = self.offset();
+        self.bytes.extend_from_slice(value);
+        self.writes.push((start, middle, Some(self.offset())));
+    }
+
+    /// Adds a delete; deleting what is not there is no error.
+    pub fn delete(&mut self, key: &[u8]) {
+        let start = self.add(key);
+        self.writes.push((start, self.offset(), None));
+    }
+
+    /// The writes in order: key, and the value to put or `None` to delete.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Option<&[u8]>)> {
+        self.writes.iter().map(|&(start, middle, end)| {
+            (&self.bytes[start as usize..middle as usize], end.map(|end| &self.bytes[middle as usize..end as usize]))
+        })
+    }
+
+    fn add(&mut self, key: &[u8]) -> u32 {
+        let start = self.offset();
+        self.bytes.extend_from_slice(key);
+        start
+    }
+
+    fn offset(&self) -> u32 {
+        u32::try_from(self.bytes.len()).expect("a write batch holds at most 4 GiB")
+    }
+}
+
+/// One connection to an ordered key-value store. Keys order as bytes do.
+pub trait Kv {
+    /// What this store can do.
+    fn capabilities(&self) -> KvCapabilities;
+
+    /// Replaces `value` by what stands under `key`; false, and `value` empty, when nothing does.
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, KvError>;
+
+    /// Gets several; calls `visit` with the position of each key that is there. Stores with a
+    /// cheaper way than one call a key should use it.
+    fn get_many(&mut self, keys: &[&[u8]], visit: &mut dyn FnMut(usize, &[u8])) -> Result<(), KvError> {
+        let mut value = Vec::new();
+        for (position, key) in keys.iter().enumerate() {
+            if self.get(key, &mut value)? {
+                visit(position, &value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts `value` under `key`, whatever stood there.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), KvError>;
+
+    /// Deletes `key`; no error when it is not there.
+    fn delete(&mut self, key: &[u8]) -> Result<(), KvError>;
+
+    /// Does all of `batch`: as one where [`KvCapabilities::atomic_batch`] says so, else one by one in order.
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), KvError> {
+        for (key, value) in batch.iter() {
+            match value {
+                Some(value) => self.put(key, value)?,
+                None => self.delete(key)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Visits every pair with `low <= key < high` in key order (`high` of `None`: to the end) until
+    /// `visit` breaks.
+    fn scan(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), KvError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_keeps_its_writes_in_order() {
+        let mut batch = WriteBatch::new();
+        batch.put(b"a", b"1");
+        batch.delete(b"b");
+        batch.put(b"", b"");
+        let all: Vec<_> = batch.iter().collect();
+        assert_eq!(all, [(&b"a"[..], Some(&b"1"[..])), (b"b", None), (b"", Some(b""))]);
+    }
+}

@@ -1,0 +1,69 @@
+//! What has to exist in a store before a trial begins.
+
+use serde::{Deserialize, Serialize};
+
+use crate::value::ValueType;
+
+/// What a workload wants to exist, empty, in a store.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Layout {
+    /// For the `records` interface.
+    pub collections: Vec<Collection>,
+    /// How the collections' indexes are kept.
+    pub index: IndexMode,
+    /// For the `sql` interface: statements run once, in order, that make the tables and fill them.
+    pub statements: Vec<String>,
+}
+
+/// A set of records of one shape.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Collection {
+    /// Letters, digits and `_`, beginning with a letter.
+    pub name: String,
+    /// The fields, in the order in which records carry them.
+    pub fields: Vec<Field>,
+    /// Position of the field whose value names a record: unique and never null.
+    pub key: u16,
+    /// Secondary indexes.
+    pub indexes: Vec<Index>,
+}
+
+/// One field of a collection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Field {
+    /// Letters, digits and `_`, beginning with a letter.
+    pub name: String,
+    /// Type of its values.
+    pub value_type: ValueType,
+}
+
+/// One secondary index of a collection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Index {
+    /// Positions of the fields it orders by.
+    pub fields: Vec<u16>,
+}
+
+/// How secondary indexes are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexMode {
+    /// Not at all: a query reads every record.
+    #[default]
+    None,
+    /// By the store itself.
+    Own,
+    /// As keys beside the records, by the `keyindex` crate over the store's key-value interface.
+    Keyindex,
+}
+
+impl IndexMode {
+    /// The mode's word in plans and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            IndexMode::None => "none",
+            IndexMode::Own => "own",
+            IndexMode::Keyindex => "keyindex",
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The vocabulary of Plimsoll: what every other crate talks in.
+//!
+//! Nothing here performs I/O, reads a clock or knows a store by name.
+//!
+//! | module | words |
+//! |---|---|
+//! | [`value`] | [`Value`], and [`ValueBuf`], the buffer they are built in without allocating |
+//! | [`op`] | [`OpKind`], [`Op`], [`Outcome`], [`Answer`]: one unit of work and what it came to |
+//! | [`layout`] | [`Layout`], [`Collection`]: what has to exist in a store before a trial |
+//! | [`store`] | [`StoreKind`], [`Store`]: a store under test, its client side and its server side |
+//! | [`session`] | [`BlockingSession`], [`WireSession`]: one connection, in the shapes `drive` can run |
+//! | [`kv`] | [`Kv`], the plainest interface a store can have |
+//! | [`workload`] | [`Workload`], [`Stream`], [`Truth`]: what is asked, and what the right answer is |
+//! | [`observer`] | [`Observer`]: sees every operation go out and come back |
+//! | [`slice`] | [`Slice`]: one second of a phase, as histograms and counts |
+//! | [`sampler`] | [`Sampler`]: figures read once a slice |
+//! | [`catalogue`] | [`Catalogue`]: everything a plan may name |
+//! | [`error`] | [`StoreError`]: what went wrong with a store, where, and what to do |
+
+pub mod catalogue;
+pub mod error;
+pub mod kv;
+pub mod layout;
+pub mod observer;
+pub mod op;
+pub mod sampler;
+pub mod session;
+pub mod slice;
+pub mod store;
+pub mod value;
+pub mod workload;
+
+pub use catalogue::{Catalogue, ParamSpec, ParamType, ParamValue, Params, SamplerSpec, WorkloadSpec};
+pub use error::{StoreError, StoreErrorKind};
+pub use kv::{Kv, KvCapabilities, KvError, WriteBatch};
+pub use layout::{Collection, Field, Index, IndexMode, Layout};
+pub use observer::Observer;
+pub use op::{Access, Answer, Call, KindId, Op, OpKind, Outcome, RecordsCall, Ticket};
+pub use sampler::{Reading, Sampler, SeriesSpec, Unavailable};
+pub use session::{Address, BlockingSession, Done, Sessions, WireClient, WireSession, WireState};
+pub use slice::{Measure, Slice, SliceHistogram};
+pub use store::{
+    Cold, Durability, Footprint, Interface, OpenOptions, Setting, Store, StoreDescription, StoreKind, StoreSpec, Target,
+};
+pub use value::{Value, ValueBuf, ValueType, Values};
+pub use workload::{Mix, Stream, StreamSpec, Truth, Version, Workload};

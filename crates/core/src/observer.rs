@@ -1,0 +1,12 @@
+//! Whoever wants to see every operation go out and come back.
+
+use crate::op::{Answer, Op, Outcome, Ticket};
+
+/// Called by a worker for each operation, on the worker's thread: must not allocate, lock or wait.
+pub trait Observer: Send {
+    /// Operation `cycle` of `client` is about to be sent, at `at_ns` on the run's clock.
+    fn sent(&mut self, ticket: Ticket, at_ns: u64, client: u32, cycle: u64, op: &Op<'_>);
+
+    /// The operation known by `ticket` came to `outcome` at `at_ns`.
+    fn finished(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, answer: &Answer);
+}

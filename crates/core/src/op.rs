@@ -1,0 +1,183 @@
+//! Operations: what a client asks of a store, and what came of it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::Interface;
+use crate::value::{ValueBuf, ValueType, Values};
+
+/// The position of an [`OpKind`] in its workload's list.
+pub type KindId = u16;
+
+/// Names one operation in flight. Given out by the drive loop; a session only hands it back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ticket(pub u32);
+
+/// A kind of operation, prepared once per session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpKind {
+    /// Short name as shown in reports: `read`, `query`.
+    pub name: String,
+    /// What the store is asked.
+    pub call: Call,
+    /// Types of the parameters, in order. For [`RecordsCall::Insert`]: of one record, repeated for each.
+    pub params: Vec<ValueType>,
+    /// Whether the answer's values are wanted. When false a session may throw them away unread.
+    pub keep_answer: bool,
+}
+
+/// What the store is asked, by the interface it is asked through.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Call {
+    /// Nothing: measures the generator itself. Every store accepts it; only the null store can time it.
+    Nothing,
+    /// The `records` interface, on the collection at this position of the layout.
+    Records {
+        /// Position in [`crate::Layout::collections`].
+        collection: u16,
+        /// What to do with it.
+        call: RecordsCall,
+    },
+    /// The `sql` interface: one statement with `$1`, `$2` … as parameters.
+    Sql(String),
+}
+
+/// An operation on records. A record is a row of values in the order of its collection's fields.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RecordsCall {
+    /// Inserts one record or several, all or none of them. Params: the records' values, one after the other.
+    Insert,
+    /// Params: the key. Answer: the record as one row, or [`Outcome::NotFound`].
+    Get,
+    /// Sets some fields of one record. Params: the key, then the new values in the order of `fields`.
+    Update {
+        /// Positions of the fields that are set.
+        fields: Vec<u16>,
+    },
+    /// Params: the key. Deleting what is not there is [`Outcome::NotFound`].
+    Delete,
+    /// All records with `low <= field < high`; a null bound is open; null fields never match.
+    /// Params: low, high. Answer: the whole records, in any order.
+    Find {
+        /// Position of the field asked for.
+        field: u16,
+        /// How the store is to find them.
+        access: Access,
+    },
+    /// All records. Answer: the whole records, in any order.
+    All,
+}
+
+/// The way to the records of a [`RecordsCall::Find`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// Read every record and compare.
+    Scan,
+    /// The best way that the layout's [`crate::IndexMode`] offers.
+    Indexed,
+}
+
+impl OpKind {
+    /// The interface a store must speak for this kind; `None` when any will do.
+    pub fn interface(&self) -> Option<Interface> {
+        match self.call {
+            Call::Nothing => None,
+            Call::Records { .. } => Some(Interface::Records),
+            Call::Sql(_) => Some(Interface::Sql),
+        }
+    }
+
+    /// True when the operation changes what the store holds. SQL is not parsed: it may.
+    pub fn writes(&self) -> bool {
+        match &self.call {
+            Call::Nothing => false,
+            Call::Sql(_) => true,
+            Call::Records { call, .. } => {
+                matches!(call, RecordsCall::Insert | RecordsCall::Update { .. } | RecordsCall::Delete)
+            }
+        }
+    }
+}
+
+/// One operation: a kind and its parameters, borrowed from the worker's buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct Op<'a> {
+    /// Which kind.
+    pub kind: KindId,
+    /// Its parameters.
+    pub params: Values<'a>,
+}
+
+/// What an operation came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Done, and acknowledged.
+    Ok,
+    /// Done; there was no such record.
+    NotFound,
+    /// The store said no: it has certainly not happened.
+    Rejected,
+    /// No answer, or one that leaves it open: it may have happened, and may still happen.
+    Unknown,
+}
+
+impl Outcome {
+    /// All outcomes, in the order of their numbers.
+    pub const ALL: [Outcome; 4] = [Outcome::Ok, Outcome::NotFound, Outcome::Rejected, Outcome::Unknown];
+
+    /// The outcome's word, as in recordings and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Ok => "ok",
+            Outcome::NotFound => "not_found",
+            Outcome::Rejected => "rejected",
+            Outcome::Unknown => "unknown",
+        }
+    }
+
+    /// True for the outcomes that count as errors against a goal.
+    pub fn is_error(self) -> bool {
+        matches!(self, Outcome::Rejected | Outcome::Unknown)
+    }
+}
+
+/// What a store answered: rows of values, or why it would not. Reused from operation to operation.
+#[derive(Debug, Default, Clone)]
+pub struct Answer {
+    /// Values, row after row. Empty when the kind's `keep_answer` is false.
+    pub values: ValueBuf,
+    /// Values per row.
+    pub columns: usize,
+    /// Number of rows, also when the values were not kept.
+    pub rows: u64,
+    /// The store's own error code (SQLSTATE, errno name); empty when all went well.
+    pub code: String,
+    /// The store's own words; empty when all went well.
+    pub message: String,
+}
+
+impl Answer {
+    /// Empties the answer and keeps the memory.
+    pub fn clear(&mut self) {
+        self.values.clear();
+        self.columns = 0;
+        self.rows = 0;
+        self.code.clear();
+        self.message.clear();
+    }
+
+    /// The kept rows.
+    pub fn row_iter(&self) -> impl ExactSizeIterator<Item = Values<'_>> {
+        self.values.values().rows(self.columns)
+    }
+
+    /// Says why the store would not; returns `outcome` for the caller to pass on.
+    pub fn fail(&mut self, outcome: Outcome, code: &str, message: &str) -> Outcome {
+        self.code.clear();
+        self.code.push_str(code);
+        self.message.clear();
+        self.message.push_str(message);
+        outcome
+    }
+}

@@ -1,0 +1,96 @@
+//! Connections to a store, in the shapes that `drive` can run.
+
+use std::path::PathBuf;
+
+use crate::error::StoreError;
+use crate::op::{Answer, Op, OpKind, Outcome, Ticket};
+
+/// A connection whose calls return when they are done: embedded stores.
+pub trait BlockingSession: Send {
+    /// Prepares the kinds that will be asked. Called once, before the first operation.
+    fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError>;
+
+    /// Does one operation. `answer` is empty on entry. Must not retry in silence.
+    fn execute(&mut self, op: &Op<'_>, answer: &mut Answer) -> Outcome;
+}
+
+/// Where a wire session's server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A Unix-domain socket.
+    Unix(PathBuf),
+    /// A host name or address and a port.
+    Tcp(String, u16),
+}
+
+/// How far a wire session has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WireState {
+    /// Greeting, authenticating or preparing: feed it.
+    Opening,
+    /// Takes operations.
+    Ready,
+    /// Will not work again without [`WireSession::open`]; says why.
+    Failed(StoreError),
+}
+
+/// Receives the operations that an arriving piece of bytes completed.
+pub trait Done {
+    /// The operation known by `ticket` came to `outcome`; `answer` is read before the call returns.
+    fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer);
+}
+
+/// A protocol without I/O: bytes in, bytes out. The executor owns the socket, partial writes and resets.
+pub trait WireSession: Send {
+    /// Begins a new connection: forgets all state and appends the greeting to `out`. `kinds` are
+    /// prepared before the session says [`WireState::Ready`].
+    fn open(&mut self, kinds: &[OpKind], out: &mut Vec<u8>);
+
+    /// How far it has come. Cheap.
+    fn state(&self) -> &WireState;
+
+    /// Most operations it takes before one must have been answered; 1 where the protocol has no pipeline.
+    fn depth_max(&self) -> u32;
+
+    /// Appends the bytes that start an operation.
+    fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>);
+
+    /// Takes what arrived, reports what it completed, and may append more to send (authentication,
+    /// transactions of several round trips). Returns the number of bytes it used; the executor keeps the
+    /// rest and offers it again with what comes after.
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize;
+
+    /// Appends the bytes of a polite good-bye.
+    fn close(&mut self, out: &mut Vec<u8>);
+}
+
+/// A wire session and where to connect it.
+pub struct WireClient {
+    /// Where its server listens.
+    pub address: Address,
+    /// Its protocol.
+    pub session: Box<dyn WireSession>,
+}
+
+/// The sessions of one phase, all of one shape.
+pub enum Sessions {
+    /// One thread each.
+    Blocking(Vec<Box<dyn BlockingSession>>),
+    /// Many to a worker.
+    Wire(Vec<WireClient>),
+}
+
+impl Sessions {
+    /// Number of sessions.
+    pub fn len(&self) -> usize {
+        match self {
+            Sessions::Blocking(all) => all.len(),
+            Sessions::Wire(all) => all.len(),
+        }
+    }
+
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,72 @@
+//! One slice (a second, by default) of a phase.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::op::{KindId, Outcome};
+
+/// Which time a histogram is of. Both are in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// From the scheduled start to the answer. In a closed loop equal to the service time.
+    Response,
+    /// From the actual send to the answer.
+    Service,
+}
+
+impl Measure {
+    /// The measure's word in recordings and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Measure::Response => "response",
+            Measure::Service => "service",
+        }
+    }
+}
+
+/// The operations of one kind and outcome that ended in a slice.
+#[derive(Debug, Clone)]
+pub struct SliceHistogram {
+    /// Position of the kind in the workload's list.
+    pub kind: KindId,
+    /// What they came to.
+    pub outcome: Outcome,
+    /// Which time. A closed loop has `Service` only.
+    pub measure: Measure,
+    /// Nanoseconds, 1 ns to 1 h, 3 significant digits (2 for outcomes other than ok).
+    pub histogram: Histogram<u64>,
+}
+
+/// What happened in one slice. Times are nanoseconds since the run's start on CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Default)]
+pub struct Slice {
+    /// Position in its phase, from 0.
+    pub ordinal: u32,
+    /// True when the slice lies in the phase's warm-up and counts for nothing.
+    pub warmup: bool,
+    /// Start of the slice.
+    pub start_ns: u64,
+    /// End of the slice.
+    pub end_ns: u64,
+    /// Wall time at the end, in nanoseconds since 1970, to join with servers' logs.
+    pub wall_ns: i64,
+    /// Histograms of the operations that ended in the slice; none for kinds that had none.
+    pub histograms: Vec<SliceHistogram>,
+    /// Operations whose scheduled time had passed and that were not sent, at the slice's end. Open loop only.
+    pub due_unsent: u64,
+    /// Operations sent and not answered, at the slice's end.
+    pub in_flight: u64,
+    /// Age of the oldest operation that was due or in flight, at the slice's end.
+    pub oldest_age_ns: u64,
+    /// How late the generator itself was: from when an operation could have been sent (scheduled, and a
+    /// session idle) to when it was. Open loop only; 50th and 99th percentile and maximum.
+    pub lag_p50_ns: u64,
+    /// See `lag_p50_ns`.
+    pub lag_p99_ns: u64,
+    /// See `lag_p50_ns`.
+    pub lag_max_ns: u64,
+    /// CPU time that the generator's workers used in the slice, user and system. 0 for sessions whose
+    /// store runs inside the worker's thread: it cannot be told apart from the store's.
+    pub worker_cpu_ns: u64,
+}

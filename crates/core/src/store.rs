@@ -1,0 +1,220 @@
+//! A store under test: its client side and, where it can be started here, its server side.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::{ParamSpec, Params};
+use crate::error::StoreError;
+use crate::layout::{IndexMode, Layout};
+use crate::op::OpKind;
+use crate::session::Sessions;
+use crate::value::Values;
+
+/// An interface that a store may speak and a workload may need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Interface {
+    /// Bytes under bytes.
+    Kv,
+    /// Records with fields.
+    Records,
+    /// Statements.
+    Sql,
+}
+
+impl Interface {
+    /// The interface's word in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Interface::Kv => "kv",
+            Interface::Records => "records",
+            Interface::Sql => "sql",
+        }
+    }
+}
+
+/// What an acknowledged write survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Durability {
+    /// Power loss.
+    Durable,
+    /// The death of the process, not of the machine.
+    Buffered,
+    /// Nothing, until one sync when the load ends.
+    AtEnd,
+}
+
+impl Durability {
+    /// The durability's word in plans and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::Durable => "durable",
+            Durability::Buffered => "buffered",
+            Durability::AtEnd => "at-end",
+        }
+    }
+}
+
+/// What a store says of itself before anything is opened.
+#[derive(Debug, Clone)]
+pub struct StoreSpec {
+    /// Name as in `--on` and plans.
+    pub name: &'static str,
+    /// One line for lists.
+    pub summary: &'static str,
+    /// URL schemes that attach to a running one (`postgres`, `postgresql`); none for embedded stores.
+    pub schemes: &'static [&'static str],
+    /// True when Plimsoll can start one of its own, or it runs inside Plimsoll.
+    pub private: bool,
+    /// Interfaces it speaks.
+    pub interfaces: &'static [Interface],
+    /// Durabilities it can do.
+    pub durabilities: &'static [Durability],
+    /// Ways in which it can keep secondary indexes.
+    pub index_modes: &'static [IndexMode],
+    /// Several sessions may work at a time.
+    pub concurrent: bool,
+    /// Holds what it was given. False for the null store.
+    pub keeps_data: bool,
+    /// Its parameters.
+    pub params: &'static [ParamSpec],
+    /// Debian packages that a private one needs; empty when it is built in.
+    pub packages: &'static [&'static str],
+}
+
+/// Where the store is.
+#[derive(Clone)]
+pub enum Target {
+    /// One of our own: embedded, or a server started for this run. Everything it writes goes under
+    /// `data_dir`, which exists, is empty and is removed afterwards by the caller; servers that run as
+    /// another user choose a place of their own.
+    Private {
+        /// A directory for its files.
+        data_dir: PathBuf,
+        /// A directory in which a server's log is kept when something fails.
+        log_dir: PathBuf,
+    },
+    /// A running one.
+    Attach {
+        /// Its URL, without password.
+        url: String,
+        /// Its password, if one is known. Never to be shown, recorded or passed to a child.
+        password: Option<String>,
+    },
+}
+
+/// How a store is to be opened.
+#[derive(Clone)]
+pub struct OpenOptions {
+    /// Where it is.
+    pub target: Target,
+    /// Values for the spec's parameters; those not given have their defaults.
+    pub params: Params,
+    /// Name of the run; what is made in an attached store carries it.
+    pub run_id: String,
+}
+
+/// One setting of a store that differs from its default.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The store's own name for it.
+    pub name: String,
+    /// Its value here.
+    pub value: String,
+    /// Its default, where the store tells.
+    pub default: Option<String>,
+    /// Who set it: `plimsoll`, `server`, `command line`, `configuration file`.
+    pub source: String,
+}
+
+/// What a store says of itself when it is open.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StoreDescription {
+    /// Its own version string.
+    pub version: String,
+    /// Where it runs, without credentials: `embedded`, `private server`, `postgres://host:5432/db`.
+    pub place: String,
+    /// All settings that differ from the defaults.
+    pub settings: Vec<Setting>,
+}
+
+/// Bytes that a store's data takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Footprint {
+    /// Records, without secondary indexes. With all, where the store cannot tell them apart.
+    pub data_bytes: u64,
+    /// Secondary indexes; `None` where the store cannot tell them apart.
+    pub index_bytes: Option<u64>,
+    /// Everything on disk, logs included, where it can be known.
+    pub total_bytes: Option<u64>,
+}
+
+/// What making a store cold came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cold {
+    /// Reopened or restarted, its own files out of the page cache.
+    Done {
+        /// Bytes of its files.
+        file_bytes: u64,
+        /// Bytes of them that stayed in the page cache, by mincore.
+        resident_bytes: u64,
+    },
+    /// Not done, and why.
+    NotPossible(String),
+}
+
+/// A kind of store: what `stores/all` lists.
+pub trait StoreKind: Send + Sync {
+    /// What it says of itself.
+    fn spec(&self) -> &StoreSpec;
+
+    /// What will be done there, one line each, said before anything is: for attached stores at least
+    /// what will be made and dropped.
+    fn announce(&self, options: &OpenOptions) -> Vec<String>;
+
+    /// Opens it: attaches, or starts a private one. `progress` is told what takes a while.
+    fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError>;
+}
+
+/// An open store. The calls are the control plane's: they may take long, and no session is open meanwhile
+/// except during [`Store::describe`], [`Store::processes`] and [`Store::sync`].
+pub trait Store: Send {
+    /// Version, place and settings.
+    fn describe(&mut self) -> Result<StoreDescription, StoreError>;
+
+    /// Makes what `layout` says, empty, and drops what an earlier call had made.
+    fn create(&mut self, layout: &Layout) -> Result<(), StoreError>;
+
+    /// Opens `count` sessions whose writes are as durable as asked.
+    fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError>;
+
+    /// Makes everything acknowledged so far survive power loss: the one sync of `at-end`.
+    fn sync(&mut self) -> Result<(), StoreError>;
+
+    /// The store's own tidying: analyze, vacuum, checkpoint, compaction; returns when it is quiet.
+    fn settle(&mut self) -> Result<(), StoreError>;
+
+    /// Reopens or restarts the store and drops the page cache of its own files.
+    fn cold(&mut self) -> Result<Cold, StoreError>;
+
+    /// Stops and starts it.
+    fn restart(&mut self) -> Result<(), StoreError>;
+
+    /// Bytes it takes.
+    fn footprint(&mut self) -> Result<Footprint, StoreError>;
+
+    /// How the store would do this operation, in its own words; `None` when it has none.
+    fn explain(&mut self, kind: &OpKind, params: Values<'_>) -> Result<Option<String>, StoreError>;
+
+    /// The store's own integrity check: `Ok(Some(what was checked))`, `Ok(None)` when it has none, or
+    /// an error of kind `Broken` with its words.
+    fn check_integrity(&mut self) -> Result<Option<String>, StoreError>;
+
+    /// Ids of the processes at the root of its server; empty for embedded stores.
+    fn processes(&self) -> Vec<u32>;
+
+    /// Drops what it made, stops what it started, and removes its files.
+    fn close(self: Box<Self>) -> Result<(), StoreError>;
+}

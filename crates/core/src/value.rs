@@ -1,0 +1,242 @@
+//! Values that travel in operations and answers, and the buffer they are built in.
+//!
+//! An operation's parameters are written into a [`ValueBuf`] that its worker owns and clears
+//! before the next one, so that nothing is allocated per operation once the buffer has grown.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+/// The type of a field or a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ValueType {
+    /// True or false.
+    Bool,
+    /// A signed 64-bit integer.
+    Int,
+    /// An IEEE 754 double.
+    Float,
+    /// UTF-8 text.
+    Text,
+    /// Any bytes.
+    Bytes,
+    /// Microseconds since 1970-01-01 00:00 UTC.
+    Timestamp,
+}
+
+/// One value, borrowed from the buffer it stands in.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Value<'a> {
+    /// No value. As a bound of a range: open.
+    Null,
+    /// See [`ValueType::Bool`].
+    Bool(bool),
+    /// See [`ValueType::Int`].
+    Int(i64),
+    /// See [`ValueType::Float`].
+    Float(f64),
+    /// See [`ValueType::Text`].
+    Text(&'a str),
+    /// See [`ValueType::Bytes`].
+    Bytes(&'a [u8]),
+    /// See [`ValueType::Timestamp`].
+    Timestamp(i64),
+}
+
+impl Value<'_> {
+    /// The type of the value; `None` for null, which is of every type.
+    pub fn value_type(&self) -> Option<ValueType> {
+        Some(match self {
+            Value::Null => return None,
+            Value::Bool(_) => ValueType::Bool,
+            Value::Int(_) => ValueType::Int,
+            Value::Float(_) => ValueType::Float,
+            Value::Text(_) => ValueType::Text,
+            Value::Bytes(_) => ValueType::Bytes,
+            Value::Timestamp(_) => ValueType::Timestamp,
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Slot {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Timestamp(i64),
+    Text(u32, u32),
+    Bytes(u32, u32),
+}
+
+/// A growable list of values whose texts and bytes share two arenas.
+///
+/// Holds at most 4 GiB of text and 4 GiB of bytes; more is a bug in the caller and panics.
+#[derive(Debug, Default, Clone)]
+pub struct ValueBuf {
+    slots: Vec<Slot>,
+    text: String,
+    bytes: Vec<u8>,
+}
+
+impl ValueBuf {
+    /// An empty buffer that has allocated nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty buffer with room for `values` values and `text_bytes` bytes of text.
+    pub fn with_capacity(values: usize, text_bytes: usize) -> Self {
+        Self { slots: Vec::with_capacity(values), text: String::with_capacity(text_bytes), bytes: Vec::new() }
+    }
+
+    /// Forgets all values and keeps the memory.
+    pub fn clear(&mut self) {
+        self.slots.clear();
+        self.text.clear();
+        self.bytes.clear();
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Appends a copy of `value`.
+    pub fn push(&mut self, value: Value<'_>) {
+        match value {
+            Value::Null => self.slots.push(Slot::Null),
+            Value::Bool(v) => self.slots.push(Slot::Bool(v)),
+            Value::Int(v) => self.slots.push(Slot::Int(v)),
+            Value::Float(v) => self.slots.push(Slot::Float(v)),
+            Value::Timestamp(v) => self.slots.push(Slot::Timestamp(v)),
+            Value::Text(v) => self.push_text_with(|text| text.push_str(v)),
+            Value::Bytes(v) => self.push_bytes_with(|bytes| bytes.extend_from_slice(v)),
+        }
+    }
+
+    /// Appends a text that `write` appends to the arena, without a temporary.
+    pub fn push_text_with(&mut self, write: impl FnOnce(&mut String)) {
+        let start = arena_offset(self.text.len());
+        write(&mut self.text);
+        self.slots.push(Slot::Text(start, arena_offset(self.text.len())));
+    }
+
+    /// Appends bytes that `write` appends to the arena, without a temporary.
+    pub fn push_bytes_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = arena_offset(self.bytes.len());
+        write(&mut self.bytes);
+        self.slots.push(Slot::Bytes(start, arena_offset(self.bytes.len())));
+    }
+
+    /// Appends copies of all of `values`.
+    pub fn extend(&mut self, values: Values<'_>) {
+        for value in values.iter() {
+            self.push(value);
+        }
+    }
+
+    /// All values, borrowed.
+    pub fn values(&self) -> Values<'_> {
+        Values { slots: &self.slots, text: &self.text, bytes: &self.bytes }
+    }
+}
+
+fn arena_offset(len: usize) -> u32 {
+    u32::try_from(len).expect("a value buffer holds at most 4 GiB")
+}
+
+/// A borrowed list of values.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Values<'a> {
+    slots: &'a [Slot],
+    text: &'a str,
+    bytes: &'a [u8],
+}
+
+impl<'a> Values<'a> {
+    /// Number of values.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// True when there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The value at `index`; null when there is none.
+    #[inline]
+    pub fn get(&self, index: usize) -> Value<'a> {
+        self.slots.get(index).map_or(Value::Null, |slot| self.resolve(*slot))
+    }
+
+    /// The values in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Value<'a>> + use<'a> {
+        let all = *self;
+        self.slots.iter().map(move |slot| all.resolve(*slot))
+    }
+
+    /// The values of `range`, clamped to what there is.
+    pub fn slice(&self, range: Range<usize>) -> Values<'a> {
+        let end = range.end.min(self.slots.len());
+        let start = range.start.min(end);
+        Values { slots: &self.slots[start..end], text: self.text, bytes: self.bytes }
+    }
+
+    /// The values in rows of `columns` each.
+    pub fn rows(&self, columns: usize) -> impl ExactSizeIterator<Item = Values<'a>> + use<'a> {
+        let (text, bytes) = (self.text, self.bytes);
+        self.slots.chunks(columns.max(1)).map(move |slots| Values { slots, text, bytes })
+    }
+
+    #[inline]
+    fn resolve(&self, slot: Slot) -> Value<'a> {
+        match slot {
+            Slot::Null => Value::Null,
+            Slot::Bool(v) => Value::Bool(v),
+            Slot::Int(v) => Value::Int(v),
+            Slot::Float(v) => Value::Float(v),
+            Slot::Timestamp(v) => Value::Timestamp(v),
+            Slot::Text(start, end) => Value::Text(&self.text[start as usize..end as usize]),
+            Slot::Bytes(start, end) => Value::Bytes(&self.bytes[start as usize..end as usize]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_back_as_they_were_pushed() {
+        let mut buf = ValueBuf::new();
+        let all = [
+            Value::Null,
+            Value::Bool(true),
+            Value::Int(-7),
+            Value::Float(0.5),
+            Value::Text("käse"),
+            Value::Bytes(b"\x00\xff"),
+            Value::Timestamp(9),
+            Value::Text(""),
+        ];
+        for value in all {
+            buf.push(value);
+        }
+        assert_eq!(buf.values().iter().collect::<Vec<_>>(), all);
+        assert_eq!(buf.values().slice(4..6).get(0), Value::Text("käse"));
+        assert_eq!(buf.values().get(99), Value::Null);
+        assert_eq!(buf.values().rows(4).map(|row| row.get(0)).collect::<Vec<_>>(), [Value::Null, Value::Text("käse")]);
+        buf.clear();
+        assert!(buf.is_empty());
+    }
+}

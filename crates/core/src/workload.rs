@@ -1,0 +1,132 @@
+//! What is asked of a store, and what the right answer is.
+
+use crate::layout::Layout;
+use crate::op::{KindId, OpKind};
+use crate::store::Interface;
+use crate::value::{Value, ValueBuf, Values};
+
+/// Shares of operation kinds, by name. A share is relative to the sum.
+pub type Mix = Vec<(String, u32)>;
+
+/// Which stream of operations a phase wants.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StreamSpec {
+    /// The load: every record once, `batch` to an operation, dealt to `clients` in turn.
+    Load {
+        /// Records to an operation.
+        batch: u32,
+        /// Clients that share the load.
+        clients: u32,
+    },
+    /// One kind, again and again.
+    One {
+        /// Its name.
+        kind: String,
+        /// Clients that ask.
+        clients: u32,
+    },
+    /// A mixture; keys that are written are owned by one client each.
+    Mix {
+        /// The shares.
+        mix: Mix,
+        /// Clients that ask.
+        clients: u32,
+    },
+}
+
+/// A pure function (seed, client, cycle) -> operation. The seed is inside.
+pub trait Stream: Send + Sync {
+    /// Writes the parameters of operation `cycle` of `client` into `params`, which is empty on entry, and
+    /// returns its kind; `None` when this client has no more. Must not allocate once `params` has grown.
+    fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId>;
+}
+
+/// A workload with its parameters set.
+pub trait Workload: Send + Sync {
+    /// Interfaces a store must speak.
+    fn interfaces(&self) -> &[Interface];
+
+    /// What has to exist before.
+    fn layout(&self) -> &Layout;
+
+    /// All kinds of operation, by position.
+    fn kinds(&self) -> &[OpKind];
+
+    /// The stream a phase asks for, or a sentence that says why there is none.
+    fn stream(&self, spec: &StreamSpec) -> Result<Box<dyn Stream>, String>;
+
+    /// The right answers; `None` when this workload has none.
+    fn truth(&self) -> Option<&dyn Truth>;
+
+    /// Number of records that the load inserts.
+    fn record_count(&self) -> u64;
+
+    /// Bytes of one record's own values, on average, for figures such as write amplification.
+    fn record_bytes(&self) -> u64;
+}
+
+/// Which write a record's content is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Version {
+    /// The load.
+    Loaded,
+    /// An update by operation `cycle` of `client`.
+    Written {
+        /// The client that owns the record.
+        client: u32,
+        /// Its operation.
+        cycle: u64,
+    },
+}
+
+impl Version {
+    /// As one number for a record's stamp field: 0 for loaded; client in the upper 24 bits, cycle + 1 below.
+    pub fn stamp(self) -> i64 {
+        match self {
+            Version::Loaded => 0,
+            Version::Written { client, cycle } => (i64::from(client) << 40) | (cycle as i64 + 1),
+        }
+    }
+
+    /// The version of a stamp; `None` for numbers that are no stamp.
+    pub fn from_stamp(stamp: i64) -> Option<Version> {
+        match stamp {
+            0 => Some(Version::Loaded),
+            stamp if stamp > 0 && stamp & 0xff_ffff_ffff != 0 => {
+                Some(Version::Written { client: (stamp >> 40) as u32, cycle: (stamp & 0xff_ffff_ffff) as u64 - 1 })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What records a workload's store must hold: contents as a pure function of record and version.
+pub trait Truth: Send + Sync {
+    /// The number of the record with this key, `0 .. record_count`; `None` when the load wrote no such key.
+    fn record_id(&self, key: Value<'_>) -> Option<u64>;
+
+    /// Which version a record read from the store claims to be; `None` when it is none.
+    fn version(&self, row: Values<'_>) -> Option<Version>;
+
+    /// Appends the values that version `version` of record `id` has, in the order of its fields.
+    fn row(&self, id: u64, version: Version, row: &mut ValueBuf);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_gives_its_version_back() {
+        for version in [
+            Version::Loaded,
+            Version::Written { client: 0, cycle: 0 },
+            Version::Written { client: 7, cycle: 12_345_678_901 },
+            Version::Written { client: (1 << 23) - 1, cycle: (1 << 40) - 2 },
+        ] {
+            assert_eq!(Version::from_stamp(version.stamp()), Some(version));
+        }
+        assert_eq!(Version::from_stamp(-1), None);
+        assert_eq!(Version::from_stamp(1 << 40), None);
+    }
+}
