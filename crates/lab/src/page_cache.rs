@@ -1,0 +1,113 @@
+//! Making a store's own files cold, and saying how cold they are.
+//!
+//! Only the files of one directory tree are dropped from the page cache, never the system's.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::fs::{Advice, Mode, OFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// Bytes of a file that are mapped and asked about at a time; a multiple of every page size.
+const WINDOW_BYTES: u64 = 1 << 30;
+
+/// How much of a directory tree's files stands in the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PageCache {
+    /// Bytes of the files, by their lengths.
+    pub file_bytes: u64,
+    /// Bytes of them that stand in the page cache, in whole pages.
+    pub resident_bytes: u64,
+}
+
+/// Writes every regular file under `root` to its device, drops it from the page cache, and counts what stayed.
+///
+/// What stays is what somebody holds mapped, what was written again meanwhile, or a file system that lives
+/// in the page cache (tmpfs): the figure shows it. Symbolic links are not followed; files that disappear
+/// meanwhile are left out.
+///
+/// # Errors
+/// The first directory that cannot be listed, or file that cannot be read, synced or mapped, with its path.
+pub fn drop_files(root: &Path) -> io::Result<PageCache> {
+    let mut found = PageCache::default();
+    for_each_file(root, &mut |file| {
+        rustix::fs::fdatasync(file)?;
+        rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?;
+        count(file, &mut found)
+    })?;
+    Ok(found)
+}
+
+/// Counts, without changing anything, how much of the regular files under `root` stands in the page cache.
+///
+/// The kernel tells this of files which the caller owns or may write, and calls all pages of others resident.
+///
+/// # Errors
+/// As [`drop_files`].
+pub fn resident(root: &Path) -> io::Result<PageCache> {
+    let mut found = PageCache::default();
+    for_each_file(root, &mut |file| count(file, &mut found))?;
+    Ok(found)
+}
+
+fn for_each_file(path: &Path, visit: &mut dyn FnMut(&File) -> io::Result<()>) -> io::Result<()> {
+    let at = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let metadata = match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(at)?,
+    };
+    if metadata.is_dir() {
+        let entries = match path.read_dir() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => other.map_err(at)?,
+        };
+        for entry in entries {
+            for_each_file(&entry.map_err(at)?.path(), visit)?;
+        }
+        return Ok(());
+    }
+    if !metadata.is_file() {
+        return Ok(());
+    }
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(rustix::io::Errno::NOENT) => Ok(()),
+        Err(error) => Err(at(error.into())),
+        Ok(file) => visit(&File::from(file)).map_err(at),
+    }
+}
+
+/// Adds the length of `file` and its resident bytes to `found`.
+fn count(file: &File, found: &mut PageCache) -> io::Result<()> {
+    let page_bytes = rustix::param::page_size() as u64;
+    let file_bytes = file.metadata()?.len();
+    found.file_bytes += file_bytes;
+    let mut offset = 0;
+    let mut pages = Vec::new();
+    while offset < file_bytes {
+        let window_bytes = WINDOW_BYTES.min(file_bytes - offset);
+        pages.resize(window_bytes.div_ceil(page_bytes) as usize, 0u8);
+        ask_pages(file, offset, window_bytes as usize, &mut pages)?;
+        found.resident_bytes += pages.iter().filter(|page| **page & 1 == 1).count() as u64 * page_bytes;
+        offset += window_bytes;
+    }
+    Ok(())
+}
+
+/// Sets the lowest bit of each of `pages` for the resident pages of a part of `file`.
+fn ask_pages(file: impl AsFd, offset: u64, length: usize, pages: &mut [u8]) -> io::Result<()> {
+    // SAFETY: a new mapping at an address of the kernel's choice; it is never read (the file may shrink,
+    // a read would then kill us), only asked about, and unmapped below.
+    let start =
+        unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, offset)? };
+    // SAFETY: start and length are those of the mapping above, and `pages` has one byte for each of its pages.
+    let answer = match unsafe { libc::mincore(start, length, pages.as_mut_ptr()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    };
+    // SAFETY: the mapping above, which nothing refers to.
+    unsafe { rustix::mm::munmap(start, length)? };
+    answer
+}

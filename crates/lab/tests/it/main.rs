@@ -1,0 +1,3 @@
+//! Tests of the lab against the real operating system.
+
+mod page_cache;
