@@ -1,0 +1,214 @@
+//! What a plan comes to once it is read: trials, ready to run, and what is wanted of them.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::{Durability, Mix, Params};
+use serde::{Deserialize, Serialize};
+
+/// A plan, checked and expanded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Name of the study, or of the file without its ending.
+    pub name: String,
+    /// One line that says what it is about.
+    pub title: String,
+    /// The question it answers; empty when the plan asks none.
+    pub question: String,
+    /// Where its published figures come from; empty when it has none.
+    pub source: String,
+    /// The trials, in the order in which they run.
+    pub trials: Vec<Trial>,
+    /// Combinations that the sweep names and that cannot be, each with the reason.
+    pub left_out: Vec<String>,
+    /// What every trial has to keep.
+    pub goals: Vec<Goal>,
+    /// Named numbers that are wanted of the results, per store.
+    pub figures: Vec<Figure>,
+    /// Samplers to read, by name.
+    pub samplers: Vec<String>,
+    /// Length of a slice in nanoseconds.
+    pub slice_ns: u64,
+    /// Seconds that the phases with a given duration take. Loads and questions come on top.
+    pub timed_s: f64,
+}
+
+/// One point of the sweep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Position in the plan, from 0.
+    pub ordinal: u32,
+    /// The store.
+    pub store: StoreUse,
+    /// What makes it differ from the plan's other trials: `store`, and every swept key, with values as written.
+    pub labels: BTreeMap<String, String>,
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// The workload.
+    pub workload: WorkloadUse,
+    /// What is done, in order.
+    pub phases: Vec<Phase>,
+}
+
+/// A store as a plan uses it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoreUse {
+    /// Name of the kind of store.
+    pub kind: String,
+    /// How reports call it: the kind's name, or the URL's host for attached ones.
+    pub label: String,
+    /// The URL of a running one, without password; `None` for one of our own.
+    pub url: Option<String>,
+    /// Its parameters, defaults filled in.
+    pub params: Params,
+}
+
+/// A workload as a plan uses it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadUse {
+    /// Its name.
+    pub name: String,
+    /// Its parameters, defaults filled in.
+    pub params: Params,
+}
+
+/// One step of a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// Name in formulas and reports; unique in its trial.
+    pub name: String,
+    /// What is done.
+    pub step: Step,
+}
+
+/// What a phase does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum Step {
+    /// Makes the layout, inserts every record once, and syncs where the durability is `at-end`.
+    Load {
+        /// Records to an operation.
+        batch: u32,
+        /// Clients that share the load.
+        clients: u32,
+        /// What an acknowledged insert survives.
+        durability: Durability,
+    },
+    /// Asks one kind of operation a number of times, one client, each timed by itself.
+    Ask {
+        /// Name of the kind.
+        op: String,
+        /// How often.
+        count: u32,
+        /// Longest an operation may take, in nanoseconds.
+        op_timeout_ns: u64,
+    },
+    /// Drives a mixture of operations for a time or a number of operations.
+    Drive(Drive),
+    /// The store's own tidying.
+    Settle,
+    /// Makes the store cold.
+    Cold,
+    /// Stops and starts it.
+    Restart,
+    /// Reads everything back and holds it against the ledger; runs the store's own integrity check.
+    Check,
+}
+
+/// A phase under load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Drive {
+    /// Number of clients, one session each.
+    pub clients: u32,
+    /// Worker threads that drive wire sessions.
+    pub workers: u32,
+    /// Shares of the kinds of operation.
+    pub mix: Mix,
+    /// Closed or open loop.
+    pub pace: Pace,
+    /// Time at the start that counts for nothing, in nanoseconds; on top of `limit`.
+    pub warmup_ns: u64,
+    /// When it ends.
+    pub limit: Limit,
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+    /// Longest an operation may take, in nanoseconds.
+    pub op_timeout_ns: u64,
+}
+
+/// When the next operation starts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pace {
+    /// After the answer to the one before.
+    Closed,
+    /// At evenly spaced times, whatever the answers do.
+    Open {
+        /// Operations a second, all clients together.
+        rate_per_s: f64,
+    },
+}
+
+/// When a driven phase ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// After this many nanoseconds.
+    DurationNs(u64),
+    /// After this many operations of every client.
+    OpsPerClient(u64),
+}
+
+/// Something that has to hold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Goal {
+    /// What is limited.
+    pub what: GoalKind,
+    /// The limit, in `unit`.
+    pub limit: f64,
+    /// `ns`, `%`, `1/s` or empty for counts.
+    pub unit: String,
+}
+
+/// What a goal limits. Latencies are response times of driven phases, all kinds of operation together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GoalKind {
+    /// Acknowledged writes that are not there: at most.
+    Lost,
+    /// Answers with a wrong, missing or stale record: at most.
+    Wrong,
+    /// Share of operations that were rejected or unknown: at most.
+    Errors,
+    /// Median: at most.
+    P50,
+    /// 90th percentile: at most.
+    P90,
+    /// 99th percentile: at most.
+    P99,
+    /// 99.9th percentile: at most.
+    P999,
+    /// Operations a second: at least.
+    Rate,
+}
+
+/// A named number that is wanted of the results of each store.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// How reports call it.
+    pub name: String,
+    /// Unit of its value: `s`, `×`.
+    pub unit: String,
+    /// How it is calculated from results: `load.seconds[index=keyindex] / load.seconds[index=none]`.
+    pub formula: String,
+    /// Values published for it.
+    pub published: Vec<Published>,
+}
+
+/// A published value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// The value in the figure's unit.
+    pub value: f64,
+    /// What it was measured on.
+    pub of: String,
+}
