@@ -14,11 +14,13 @@
 //! | [`observer`] | [`Observer`]: sees every operation go out and come back |
 //! | [`slice`] | [`Slice`]: one second of a phase, as histograms and counts |
 //! | [`sampler`] | [`Sampler`]: figures read once a slice |
+//! | [`formula`] | [`Formula`]: arithmetic over the results of phases |
 //! | [`catalogue`] | [`Catalogue`]: everything a plan may name |
 //! | [`error`] | [`StoreError`]: what went wrong with a store, where, and what to do |
 
 pub mod catalogue;
 pub mod error;
+pub mod formula;
 pub mod kv;
 pub mod layout;
 pub mod observer;
@@ -32,6 +34,7 @@ pub mod workload;
 
 pub use catalogue::{Catalogue, ParamSpec, ParamType, ParamValue, Params, SamplerSpec, WorkloadSpec};
 pub use error::{StoreError, StoreErrorKind};
+pub use formula::{Formula, FormulaError, Term};
 pub use kv::{Kv, KvCapabilities, KvError, WriteBatch};
 pub use layout::{Collection, Field, Index, IndexMode, Layout};
 pub use observer::Observer;

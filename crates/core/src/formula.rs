@@ -1,0 +1,335 @@
+//! Formulas of figures: arithmetic over the results of phases.
+//!
+//! `load.seconds[index=own] / load.seconds[index=none]` names two results: the quantity `seconds` of the
+//! phase `load`, in the trial whose labels are those in brackets. What a name is worth is asked of the caller.
+//!
+//! ```text
+//! sum     = product { ("+" | "-") product }
+//! product = factor { ("*" | "/") factor }
+//! factor  = "-" factor | number | "(" sum ")" | term
+//! term    = word "." word [ "[" label "=" value { "," label "=" value } "]" ]
+//! ```
+//!
+//! A word is letters, digits and `_`, not beginning with a digit. A value reaches to the next `,` or `]`; blanks
+//! around it do not belong to it.
+
+use std::fmt;
+
+/// Deepest nesting of parentheses and signs.
+const DEPTH_MAX: usize = 64;
+
+/// A parsed formula.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Formula {
+    /// In postfix order, so that neither evaluating nor dropping a long formula recurses.
+    steps: Vec<Step>,
+    terms: Vec<(Term, usize)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Step {
+    Number(f64),
+    /// Position in `terms`.
+    Term(usize),
+    Negate,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+}
+
+/// One result that a formula names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Term {
+    /// Name of the phase.
+    pub phase: String,
+    /// Name of the result: `seconds`, `median_seconds`.
+    pub quantity: String,
+    /// Labels that the trial must have, with their values as written.
+    pub labels: Vec<(String, String)>,
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.phase, self.quantity)?;
+        for (position, (label, value)) in self.labels.iter().enumerate() {
+            write!(f, "{}{label}={value}", if position == 0 { "[" } else { "," })?;
+        }
+        if self.labels.is_empty() { Ok(()) } else { f.write_str("]") }
+    }
+}
+
+/// Why a text is no formula.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct FormulaError {
+    /// Byte offset in the text at which it was noticed; at most the text's length, on a character's boundary.
+    pub at: usize,
+    /// What is wrong there.
+    pub what: String,
+}
+
+impl Formula {
+    /// Reads a formula.
+    ///
+    /// # Errors
+    /// Where and why `text` is none.
+    pub fn parse(text: &str) -> Result<Formula, FormulaError> {
+        let mut parser = Parser { text, at: 0, depth: 0, formula: Formula { steps: Vec::new(), terms: Vec::new() } };
+        parser.sum()?;
+        match parser.peek() {
+            None => Ok(parser.formula),
+            Some(')') => Err(parser.error("there is no `(` for this `)`")),
+            Some(other) => Err(parser.error(format!("expected an operator (+ - * /) or the end, found `{other}`"))),
+        }
+    }
+
+    /// The results it names, in the order of the text, each with the byte offset at which it stands.
+    pub fn terms(&self) -> impl ExactSizeIterator<Item = (&Term, usize)> {
+        self.terms.iter().map(|(term, at)| (term, *at))
+    }
+
+    /// What it comes to, with `value_of` giving the value of each result; `None` when one of them has none, or
+    /// the outcome is no finite number (a division by zero).
+    pub fn eval(&self, value_of: &dyn Fn(&Term) -> Option<f64>) -> Option<f64> {
+        let mut stack: Vec<f64> = Vec::new();
+        for step in &self.steps {
+            let value = match step {
+                Step::Number(number) => *number,
+                Step::Term(position) => value_of(&self.terms.get(*position)?.0)?,
+                Step::Negate => -stack.pop()?,
+                operator => {
+                    let right = stack.pop()?;
+                    let left = stack.pop()?;
+                    match operator {
+                        Step::Add => left + right,
+                        Step::Subtract => left - right,
+                        Step::Multiply => left * right,
+                        _ => left / right,
+                    }
+                }
+            };
+            stack.push(value);
+        }
+        stack.pop().filter(|value| value.is_finite())
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+    formula: Formula,
+}
+
+impl<'a> Parser<'a> {
+    fn sum(&mut self) -> Result<(), FormulaError> {
+        self.product()?;
+        while let Some(operator @ ('+' | '-')) = self.peek() {
+            self.at += 1;
+            self.product()?;
+            self.formula.steps.push(if operator == '+' { Step::Add } else { Step::Subtract });
+        }
+        Ok(())
+    }
+
+    fn product(&mut self) -> Result<(), FormulaError> {
+        self.factor()?;
+        while let Some(operator @ ('*' | '/')) = self.peek() {
+            self.at += 1;
+            self.factor()?;
+            self.formula.steps.push(if operator == '*' { Step::Multiply } else { Step::Divide });
+        }
+        Ok(())
+    }
+
+    fn factor(&mut self) -> Result<(), FormulaError> {
+        match self.peek() {
+            Some(sign @ ('-' | '(')) => {
+                if self.depth == DEPTH_MAX {
+                    return Err(self.error(format!("nested more than {DEPTH_MAX} deep")));
+                }
+                self.depth += 1;
+                self.at += 1;
+                if sign == '-' {
+                    self.factor()?;
+                    self.formula.steps.push(Step::Negate);
+                } else {
+                    self.sum()?;
+                    self.expect(')', "expected `)`")?;
+                }
+                self.depth -= 1;
+                Ok(())
+            }
+            Some(digit) if digit.is_ascii_digit() || digit == '.' => self.number(),
+            Some(letter) if is_word_start(letter) => self.term(),
+            Some(other) => {
+                Err(self.error(format!("expected a number, a result such as `load.seconds` or `(`, found `{other}`")))
+            }
+            None => Err(self.error("expected a number, a result such as `load.seconds` or `(`, found the end")),
+        }
+    }
+
+    fn number(&mut self) -> Result<(), FormulaError> {
+        let start = self.at;
+        let digits = self.rest().bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+        let text = self.rest().get(..digits).unwrap_or_default();
+        match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => {
+                self.at += digits;
+                self.formula.steps.push(Step::Number(number));
+                Ok(())
+            }
+            _ => Err(FormulaError { at: start, what: format!("`{text}` is not a number") }),
+        }
+    }
+
+    fn term(&mut self) -> Result<(), FormulaError> {
+        let start = self.at;
+        let phase = self.word().to_owned();
+        if !self.rest().starts_with('.') {
+            return Err(
+                self.error(format!("expected `.` and a quantity after the phase `{phase}`, as in `{phase}.seconds`"))
+            );
+        }
+        self.at += 1;
+        let quantity = self.word().to_owned();
+        if quantity.is_empty() {
+            return Err(self.error(format!("expected a quantity after `{phase}.`, as in `{phase}.seconds`")));
+        }
+        let mut labels = Vec::new();
+        if self.rest().starts_with('[') {
+            self.at += 1;
+            loop {
+                self.peek();
+                let label = self.word().to_owned();
+                if label.is_empty() {
+                    return Err(self.error("expected a label, as in `[index=own]`"));
+                }
+                self.expect('=', "expected `=` after the label")?;
+                self.peek();
+                let length = self.rest().find([',', ']']).unwrap_or(self.rest().len());
+                let value = self.rest().get(..length).unwrap_or_default().trim_end().to_owned();
+                if value.is_empty() {
+                    return Err(self.error(format!("expected a value for the label `{label}`")));
+                }
+                self.at += length;
+                labels.push((label, value));
+                if self.peek() == Some(',') {
+                    self.at += 1;
+                } else {
+                    self.expect(']', "expected `]`")?;
+                    break;
+                }
+            }
+        }
+        self.formula.steps.push(Step::Term(self.formula.terms.len()));
+        self.formula.terms.push((Term { phase, quantity, labels }, start));
+        Ok(())
+    }
+
+    /// Skips blanks and looks at the next character.
+    fn peek(&mut self) -> Option<char> {
+        self.at = self.text.len() - self.rest().trim_start().len();
+        self.rest().chars().next()
+    }
+
+    fn expect(&mut self, wanted: char, what: &str) -> Result<(), FormulaError> {
+        match self.peek() {
+            Some(found) if found == wanted => {
+                self.at += 1;
+                Ok(())
+            }
+            Some(found) => Err(self.error(format!("{what}, found `{found}`"))),
+            None => Err(self.error(format!("{what}, found the end"))),
+        }
+    }
+
+    fn word(&mut self) -> &'a str {
+        let rest = self.rest();
+        let length = if rest.starts_with(is_word_start) {
+            rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count()
+        } else {
+            0
+        };
+        self.at += length;
+        rest.get(..length).unwrap_or_default()
+    }
+
+    fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn error(&self, what: impl Into<String>) -> FormulaError {
+        FormulaError { at: self.at, what: what.into() }
+    }
+}
+
+fn is_word_start(letter: char) -> bool {
+    letter.is_ascii_alphabetic() || letter == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> Option<f64> {
+        Formula::parse(text).unwrap().eval(&|term| match (term.phase.as_str(), term.quantity.as_str()) {
+            ("load", "seconds") if term.labels.is_empty() => Some(2.0),
+            ("load", "seconds") => term.labels.first()?.1.parse().ok(),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn arithmetic_binds_as_usual() {
+        assert_eq!(value("1 + 2 * 3"), Some(7.0));
+        assert_eq!(value("(1 + 2) * 3"), Some(9.0));
+        assert_eq!(value("8 / 4 / 2 - 1 - 1"), Some(-1.0));
+        assert_eq!(value("--2 * -(.5+1.5)"), Some(-4.0));
+        assert_eq!(value(" load.seconds*1.5 "), Some(3.0));
+        assert_eq!(value("load.seconds[rows = 7 , x=y] / load.seconds"), Some(3.5));
+    }
+
+    #[test]
+    fn what_is_not_known_or_not_finite_has_no_value() {
+        assert_eq!(value("nothing.seconds + 1"), None);
+        assert_eq!(value("1 / (load.seconds - 2)"), None);
+    }
+
+    #[test]
+    fn terms_come_with_their_labels_and_places() {
+        let formula = Formula::parse("a.b / warm.p99[size=4MiB,store=my-host:1/x]").unwrap();
+        let terms: Vec<_> = formula.terms().map(|(term, at)| (term.to_string(), at)).collect();
+        assert_eq!(terms, [("a.b".to_owned(), 0), ("warm.p99[size=4MiB,store=my-host:1/x]".to_owned(), 6)]);
+    }
+
+    #[test]
+    fn errors_say_where_and_what() {
+        for (text, at, what) in [
+            ("", 0, "expected a number, a result such as `load.seconds` or `(`, found the end"),
+            ("1 +", 3, "expected a number, a result such as `load.seconds` or `(`, found the end"),
+            ("1 2", 2, "expected an operator (+ - * /) or the end, found `2`"),
+            ("1 + é", 4, "expected a number, a result such as `load.seconds` or `(`, found `é`"),
+            ("(1", 2, "expected `)`, found the end"),
+            ("1)", 1, "there is no `(` for this `)`"),
+            ("1.2.3", 0, "`1.2.3` is not a number"),
+            ("load", 4, "expected `.` and a quantity after the phase `load`, as in `load.seconds`"),
+            ("load. x", 5, "expected a quantity after `load.`, as in `load.seconds`"),
+            ("load.s[=1]", 7, "expected a label, as in `[index=own]`"),
+            ("load.s[a]", 8, "expected `=` after the label, found `]`"),
+            ("load.s[a=]", 9, "expected a value for the label `a`"),
+            ("load.s[a=1", 10, "expected `]`, found the end"),
+        ] {
+            let error = Formula::parse(text).unwrap_err();
+            assert_eq!((error.at, error.what.as_str()), (at, what), "{text}");
+        }
+    }
+
+    #[test]
+    fn long_and_deep_formulas_do_not_exhaust_the_stack() {
+        assert_eq!(value(&format!("0{}", "+1".repeat(100_000))), Some(100_000.0));
+        let error = Formula::parse(&"(".repeat(100_000)).unwrap_err();
+        assert_eq!((error.at, error.what.as_str()), (64, "nested more than 64 deep"));
+    }
+}
