@@ -1,0 +1,111 @@
+//! Errors that a user can expect, their text and their exit codes.
+//!
+//! An expected error says what happened, where, and what to do next. A bug panics.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use plimsoll_core::{StoreError, StoreErrorKind};
+
+/// Exit codes, as documented in `--help` and the book.
+pub mod exit {
+    /// All goals held.
+    pub const OK: u8 = 0;
+    /// A goal was missed or a promise broken.
+    pub const GOAL_MISSED: u8 = 1;
+    /// Bad usage or plan.
+    pub const USAGE: u8 = 2;
+    /// Nobody answers.
+    pub const UNREACHABLE: u8 = 3;
+    /// The server does not accept the credentials.
+    pub const AUTHENTICATION: u8 = 4;
+    /// Something is not installed.
+    pub const MISSING: u8 = 5;
+    /// Address or port in use.
+    pub const ADDRESS_TAKEN: u8 = 6;
+    /// No space left.
+    pub const DISK_FULL: u8 = 7;
+    /// Not permitted.
+    pub const PERMISSION: u8 = 8;
+    /// The store or its server failed.
+    pub const STORE: u8 = 9;
+    /// No such run, or not readable.
+    pub const RECORDING: u8 = 10;
+    /// Stopped by the user.
+    pub const INTERRUPTED: u8 = 130;
+}
+
+/// An expected error.
+#[derive(Debug)]
+pub struct CliError {
+    /// Exit code.
+    pub code: u8,
+    /// What happened and where.
+    pub what: String,
+    /// Somebody else's words about it.
+    pub detail: Option<String>,
+    /// What to do next.
+    pub next: Option<String>,
+}
+
+impl CliError {
+    /// An error with this exit code that says `what`.
+    pub fn new(code: u8, what: impl Into<String>) -> Self {
+        Self { code, what: what.into(), detail: None, next: None }
+    }
+
+    /// Adds somebody else's words.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = Some(next.into());
+        self
+    }
+
+    /// An operating system's error at `place`.
+    pub fn io(place: impl fmt::Display, error: &std::io::Error) -> Self {
+        StoreError::io(place, error).into()
+    }
+
+    /// The exit code as the process wants it.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.code)
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.what)?;
+        if let Some(detail) = &self.detail {
+            for line in detail.lines() {
+                write!(f, "\n  {line}")?;
+            }
+        }
+        if let Some(next) = &self.next {
+            write!(f, "\n  → {next}")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> Self {
+        let code = match error.kind {
+            StoreErrorKind::Usage => exit::USAGE,
+            StoreErrorKind::Unreachable => exit::UNREACHABLE,
+            StoreErrorKind::Authentication => exit::AUTHENTICATION,
+            StoreErrorKind::Missing => exit::MISSING,
+            StoreErrorKind::AddressTaken => exit::ADDRESS_TAKEN,
+            StoreErrorKind::DiskFull => exit::DISK_FULL,
+            StoreErrorKind::Permission => exit::PERMISSION,
+            StoreErrorKind::Broken | StoreErrorKind::Store => exit::STORE,
+        };
+        Self { code, what: error.what, detail: error.detail, next: error.next }
+    }
+}
