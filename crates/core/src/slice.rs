@@ -53,6 +53,10 @@ pub struct Slice {
     pub wall_ns: i64,
     /// Histograms of the operations that ended in the slice; none for kinds that had none.
     pub histograms: Vec<SliceHistogram>,
+    /// Operations that were due and never sent because the phase ended, by the time they waited from their
+    /// scheduled start (3 digits). They belong to the response time of the phase as a whole; which kind each
+    /// would have been was never decided. Open loop only, and only in a phase's last slice.
+    pub unfinished: Option<Histogram<u64>>,
     /// Operations whose scheduled time had passed and that were not sent, at the slice's end. Open loop only.
     pub due_unsent: u64,
     /// Operations sent and not answered, at the slice's end.
