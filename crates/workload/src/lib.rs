@@ -1,1 +1,52 @@
-//! Under construction.
+//! What is asked of a store: the workloads that a plan may name.
+//!
+//! A workload is pure. Its operations are a function of (seed, client, cycle), its records a function
+//! of (seed, record number, version), so that the right answer to everything it asks can be computed
+//! again afterwards and nothing has to be remembered but who wrote when. It performs no I/O, reads no
+//! clock and knows no store.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`coupons`] | records with one indexed field, found by a condition: what does an index cost and bring? |
+//! | [`select`] | `pgbench -S`: one row by its primary key, in SQL |
+//! | [`nothing`] | operations that do nothing: what the generator itself costs |
+//! | [`scramble`] | the seeded bijections and the hash that the others are made of |
+//!
+//! To add one: a file beside these, and a line in [`all`].
+
+pub mod coupons;
+pub mod nothing;
+pub mod scramble;
+pub mod select;
+
+use plimsoll_core::WorkloadSpec;
+
+/// All workloads, in the order in which they are listed.
+pub fn all() -> Vec<WorkloadSpec> {
+    vec![coupons::spec(), select::spec(), nothing::spec()]
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::{ParamSpec, ParamType, ParamValue, Params};
+
+    /// The defaults of `specs`, as a plan fills them in.
+    pub(crate) fn defaults(specs: &[ParamSpec]) -> Params {
+        let value = |spec: &ParamSpec| match spec.param_type {
+            ParamType::Int { .. } => ParamValue::Int(spec.default.parse().expect("an integer as default")),
+            ParamType::Bool => ParamValue::Bool(spec.default == "true"),
+            _ => ParamValue::Text(spec.default.to_owned()),
+        };
+        Params(specs.iter().map(|spec| (spec.name.to_owned(), value(spec))).collect())
+    }
+
+    #[test]
+    fn a_spec_lists_the_kinds_and_interfaces_that_its_workload_has() {
+        for spec in super::all() {
+            let workload = (spec.make)(1, &defaults(spec.params));
+            let names: Vec<_> = workload.kinds().iter().map(|kind| kind.name.as_str()).collect();
+            assert_eq!(names, spec.kinds, "{}", spec.name);
+            assert_eq!(workload.interfaces(), spec.interfaces, "{}", spec.name);
+        }
+    }
+}
