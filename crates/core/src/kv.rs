@@ -124,6 +124,7 @@ pub trait Kv {
 
     /// Visits every pair with `low <= key < high` in key order (`high` of `None`: to the end) until
     /// `visit` breaks.
+    #[allow(clippy::type_complexity, reason = "a name for the visitor would say less than its type")]
     fn scan(
         &mut self,
         low: &[u8],
