@@ -298,14 +298,14 @@ mod tests {
             coupons.content.row(id, version, &mut written);
             prop_assert_eq!(coupons.content.version(written.values()), Some(version));
             prop_assert_eq!(coupons.content.version(loaded.values()), Some(Version::Loaded));
-            for field in 0..FIELDS.len() {
+            for (field, (_, value_type)) in FIELDS.iter().enumerate() {
                 let value = written.values().get(field);
                 match field as u16 {
                     REDEEMED => prop_assert_eq!(value, params.values().get(1)),
                     STAMP => prop_assert_eq!(value, params.values().get(2)),
                     _ => prop_assert_eq!(value, loaded.values().get(field)),
                 }
-                prop_assert_eq!(value.value_type(), Some(FIELDS[field].1));
+                prop_assert_eq!(value.value_type(), Some(*value_type));
             }
         }
 
