@@ -25,9 +25,10 @@ impl Measure {
     }
 }
 
-/// The operations of one kind and outcome that ended in a slice.
-#[derive(Debug, Clone)]
-pub struct SliceHistogram {
+/// The operations of one kind and outcome that ended in a slice. `H` is the histogram: dense where it is
+/// made, packed where a recording is read back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SliceHistogram<H = Histogram<u64>> {
     /// Position of the kind in the workload's list.
     pub kind: KindId,
     /// What they came to.
@@ -35,12 +36,12 @@ pub struct SliceHistogram {
     /// Which time. A closed loop has `Service` only.
     pub measure: Measure,
     /// Nanoseconds, 1 ns to 1 h, 3 significant digits (2 for outcomes other than ok).
-    pub histogram: Histogram<u64>,
+    pub histogram: H,
 }
 
 /// What happened in one slice. Times are nanoseconds since the run's start on CLOCK_MONOTONIC.
-#[derive(Debug, Clone, Default)]
-pub struct Slice {
+#[derive(Debug, Clone, PartialEq)]
+pub struct Slice<H = Histogram<u64>> {
     /// Position in its phase, from 0.
     pub ordinal: u32,
     /// True when the slice lies in the phase's warm-up and counts for nothing.
@@ -52,11 +53,11 @@ pub struct Slice {
     /// Wall time at the end, in nanoseconds since 1970, to join with servers' logs.
     pub wall_ns: i64,
     /// Histograms of the operations that ended in the slice; none for kinds that had none.
-    pub histograms: Vec<SliceHistogram>,
+    pub histograms: Vec<SliceHistogram<H>>,
     /// Operations that were due and never sent because the phase ended, by the time they waited from their
     /// scheduled start (3 digits). They belong to the response time of the phase as a whole; which kind each
     /// would have been was never decided. Open loop only, and only in a phase's last slice.
-    pub unfinished: Option<Histogram<u64>>,
+    pub unfinished: Option<H>,
     /// Operations whose scheduled time had passed and that were not sent, at the slice's end. Open loop only.
     pub due_unsent: u64,
     /// Operations sent and not answered, at the slice's end.
@@ -73,4 +74,26 @@ pub struct Slice {
     /// CPU time that the generator's workers used in the slice, user and system. 0 for sessions whose
     /// store runs inside the worker's thread: it cannot be told apart from the store's.
     pub worker_cpu_ns: u64,
+}
+
+// Not derived: a derived one would want a default of `H`.
+impl<H> Default for Slice<H> {
+    fn default() -> Self {
+        Self {
+            ordinal: 0,
+            warmup: false,
+            start_ns: 0,
+            end_ns: 0,
+            wall_ns: 0,
+            histograms: Vec::new(),
+            unfinished: None,
+            due_unsent: 0,
+            in_flight: 0,
+            oldest_age_ns: 0,
+            lag_p50_ns: 0,
+            lag_p99_ns: 0,
+            lag_max_ns: 0,
+            worker_cpu_ns: 0,
+        }
+    }
 }

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use plimsoll_core::{Footprint, OpKind, Outcome, SeriesSpec, Setting, Slice};
 use serde::{Deserialize, Serialize};
 
+use crate::distribution::Distribution;
+
 /// What is known when a run starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunHeader {
@@ -288,18 +290,18 @@ pub struct Sample {
 }
 
 /// A phase, read back.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
     /// As it started.
     pub header: PhaseHeader,
     /// As it ended.
     pub end: PhaseEnd,
-    /// Its slices.
-    pub slices: Vec<Slice>,
+    /// Its slices, with packed histograms: an hour of dense ones would be gigabytes.
+    pub slices: Vec<Slice<Distribution>>,
 }
 
 /// A trial, read back.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
     /// As it started.
     pub header: TrialHeader,
@@ -314,7 +316,7 @@ pub struct Trial {
 }
 
 /// A whole run, read back.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// As it started.
     pub header: RunHeader,
