@@ -8,10 +8,29 @@ pub struct Study {
     pub text: &'static str,
 }
 
+impl Study {
+    /// Its title, as the TOML has it.
+    pub fn title(&self) -> &'static str {
+        self.text.lines().find_map(|line| line.strip_prefix("title = \"")?.strip_suffix('"')).unwrap_or_default()
+    }
+}
+
 /// All studies, in the order in which they are listed.
 pub const ALL: &[Study] = &[Study { name: "coupons", text: include_str!("../../../studies/coupons.toml") }];
 
 /// The study of this name.
 pub fn find(name: &str) -> Option<&'static Study> {
     ALL.iter().find(|study| study.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+
+    #[test]
+    fn every_study_has_a_title() {
+        for study in ALL {
+            assert!(!study.title().is_empty(), "{} has no line `title = \"…\"`", study.name);
+        }
+    }
 }

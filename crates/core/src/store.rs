@@ -170,6 +170,12 @@ pub trait StoreKind: Send + Sync {
     /// What it says of itself.
     fn spec(&self) -> &StoreSpec;
 
+    /// Whether what a private one needs is installed: what was found, in a few words, or an error of kind
+    /// `Missing` that names the package.
+    fn installed(&self) -> Result<String, StoreError> {
+        Ok("built in".to_owned())
+    }
+
     /// What will be done there, one line each, said before anything is: for attached stores at least
     /// what will be made and dropped.
     fn announce(&self, options: &OpenOptions) -> Vec<String>;
