@@ -1,9 +1,34 @@
-//! Where servers under test live: private ones on this machine, started, watched and removed.
+//! Where servers under test live: private ones on this machine, started, guarded and removed.
+//!
+//! What is made here is removed here: when it is closed, when Plimsoll dies however it may, and, if whoever
+//! should have removed it was killed as well, by the next start. What was not made here is never touched.
+//!
+//! Knows no server by name: which programs one consists of and how it is told to be ready stands in the
+//! recipe in its store's folder. Hosts made of network namespaces and limits have no place here yet.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`page_cache`] | drops the files of one directory tree from the page cache and counts what stayed |
+//! | [`private_server`] | [`PrivateServer`]: directories, a supervisor that guards them, a program that runs in them |
+//! | `supervisor.sh` | the supervisor |
+//! | `place` | where those directories may be, and how they are recognised |
+//! | [`orphans`] | [`sweep_orphans`]: what a killed supervisor left |
+//! | [`user`] | [`ServerUser`]: whom a server runs as |
+//! | [`packages`] | [`Program`]: where a server's program is, or which package it comes in |
+//! | [`ending`] | [`Ending`]: how a program ended, and which class of trouble that is |
+//! | [`page_cache`] | [`drop_files`]: drops the files of one directory tree from the page cache, counts what stayed |
 
+pub mod ending;
+pub mod orphans;
+pub mod packages;
 pub mod page_cache;
+mod place;
+pub mod private_server;
+pub mod user;
 
+pub use ending::Ending;
+pub use orphans::sweep_orphans;
+pub use packages::Program;
 pub use page_cache::{PageCache, drop_files};
+pub use place::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};
+pub use private_server::{PrivateServer, StopSignal};
+pub use user::ServerUser;

@@ -1,0 +1,150 @@
+//! Removing what a Plimsoll left whose supervisor was killed with it.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use crate::place::{MARK, MARK_FILE, MARK_SOCKETS, NAME_PREFIX, is_own_directory};
+
+/// How long processes that were sent SIGKILL may take to be gone.
+const KILL_BOUND: Duration = Duration::from_secs(5);
+/// Longest mark that is read.
+const MARK_BYTES_MAX: u64 = 8192;
+
+/// Ends and removes private servers directly under `base` which nobody guards any more, and returns their directories.
+///
+/// A directory is one of those when its name, its owner, and the mark in it say that this user's Plimsoll
+/// made it, and the mark's lock is free: that lock is held by Plimsoll and by the supervisor, whichever lives
+/// longer, so a server in use is never taken for an orphan, be it another container's. Nothing else is touched.
+/// What cannot be removed is left for the next time.
+///
+/// # Errors
+/// When `base` cannot be listed; a base that is not there has no orphans.
+pub fn sweep_orphans(base: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(base) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mut removed = Vec::new();
+    for entry in entries.flatten() {
+        if !entry.file_name().as_bytes().starts_with(NAME_PREFIX.as_bytes()) {
+            continue;
+        }
+        let root = entry.path();
+        if let Some(orphan) = Orphan::at(&root)
+            && orphan.remove().is_ok()
+        {
+            removed.push(root);
+        }
+    }
+    Ok(removed)
+}
+
+/// A marked directory whose lock is ours now.
+struct Orphan {
+    root: PathBuf,
+    sockets: Option<PathBuf>,
+    _lock: File,
+}
+
+impl Orphan {
+    fn at(root: &Path) -> Option<Self> {
+        if !is_own_directory(&root.symlink_metadata().ok()?) {
+            return None;
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let mark = File::from(rustix::fs::open(root.join(MARK_FILE), flags, Mode::empty()).ok()?);
+        let metadata = mark.metadata().ok()?;
+        if !metadata.is_file() || metadata.uid() != rustix::process::geteuid().as_raw() {
+            return None;
+        }
+        rustix::fs::flock(&mark, FlockOperation::NonBlockingLockExclusive).ok()?;
+        let mut text = Vec::new();
+        (&mark).take(MARK_BYTES_MAX).read_to_end(&mut text).ok()?;
+        let sockets = sockets_in_mark(&text)?;
+        Some(Self { root: root.to_owned(), sockets, _lock: mark })
+    }
+
+    fn remove(&self) -> io::Result<()> {
+        remove(&self.root, self.sockets.as_deref())
+    }
+}
+
+/// Ends all processes that work under `root`, then removes it and `sockets`.
+pub(crate) fn remove(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
+    let started = Instant::now();
+    while kill_those_in(root)? {
+        if started.elapsed() > KILL_BOUND {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{}: still in use", root.display())));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for directory in sockets.into_iter().chain([root]) {
+        match fs::remove_dir_all(directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Kills every process whose working directory is under `root`; false when there was none.
+fn kill_those_in(root: &Path) -> io::Result<bool> {
+    let works_here = |pid: i32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(root));
+    let mut found = false;
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).filter(|pid| works_here(*pid))
+        else {
+            continue;
+        };
+        let Some(process) = Pid::from_raw(pid) else { continue };
+        // Held by a descriptor, looked at again, then killed: the number may have been given to another meanwhile.
+        if let Ok(process) = rustix::process::pidfd_open(process, PidfdFlags::empty())
+            && works_here(pid)
+        {
+            found = true;
+            let _ = rustix::process::pidfd_send_signal(process, Signal::KILL);
+        }
+    }
+    Ok(found)
+}
+
+/// The socket directory that a mark names if it is one of its own (not below the root); `None` when this is no mark.
+fn sockets_in_mark(text: &[u8]) -> Option<Option<PathBuf>> {
+    let mut lines = text.split(|byte| *byte == b'\n');
+    if lines.next() != Some(MARK.as_bytes()) {
+        return None;
+    }
+    let path = lines.nth(1).and_then(|line| line.strip_prefix(MARK_SOCKETS.as_bytes()));
+    let path = path.map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path)));
+    Some(path.filter(|path| {
+        let named = path.file_name().is_some_and(|name| name.as_bytes().starts_with(NAME_PREFIX.as_bytes()));
+        named && path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_names_a_socket_directory_of_its_own_only() {
+        let base = tempfile::tempdir().unwrap();
+        let own = base.path().join("plimsoll-00000000");
+        fs::create_dir(&own).unwrap();
+        let mark = |path: &Path| format!("{MARK}\npid 1\nsockets {}\nsh: noise", path.display());
+        assert_eq!(sockets_in_mark(mark(&own).as_bytes()), Some(Some(own)));
+        let inner = base.path().join("sockets");
+        fs::create_dir(&inner).unwrap();
+        assert_eq!(sockets_in_mark(mark(&inner).as_bytes()), Some(None));
+        assert_eq!(sockets_in_mark(mark(Path::new("/")).as_bytes()), Some(None));
+        assert_eq!(sockets_in_mark(b""), None);
+        assert_eq!(sockets_in_mark(b"plimsoll: private server of somebody else\n"), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! The directories of one private server: where they may be, what stands in them, how they are recognised.
+//!
+//! ```text
+//! BASE/plimsoll-1a2b3c4d/          the caller's, 0711 (0700 where the server runs as the caller)
+//!     supervisor                   the mark and the lock: held by Plimsoll and its supervisor while they live
+//!     log                          what the server prints
+//!     data/                        the server's user's, 0700
+//!     sockets/                     the same; elsewhere, in a directory of its own, where this path is too long
+//! ```
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use plimsoll_core::{StoreError, StoreErrorKind};
+use rustix::fs::{Access, FlockOperation};
+
+use crate::user::ServerUser;
+
+/// What all directories made here are called, before eight hexadecimal digits.
+pub(crate) const NAME_PREFIX: &str = "plimsoll-";
+/// The file that marks and locks one.
+pub(crate) const MARK_FILE: &str = "supervisor";
+/// First line of the mark.
+pub(crate) const MARK: &str = "plimsoll: private server";
+/// Begins the mark's line with the socket directory.
+pub(crate) const MARK_SOCKETS: &str = "sockets ";
+
+/// Longest path of a socket directory: a socket's path has 108 bytes, and servers put names of their own there.
+pub const SOCKET_DIR_BYTES_MAX: usize = 60;
+
+/// Where private servers go when nothing better is given: on a disk, if `/tmp` is none.
+pub const FALLBACK_BASES: [&str; 2] = ["/var/tmp", "/tmp"];
+
+/// The directories of one private server.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) root: PathBuf,
+    pub(crate) data: PathBuf,
+    pub(crate) sockets: PathBuf,
+    pub(crate) log: PathBuf,
+    /// Locked; the lock lasts as long as a copy of this descriptor is open somewhere.
+    pub(crate) mark: File,
+}
+
+impl Place {
+    /// Makes the directories under the first of `bases` that `user` gets to and the caller may write to.
+    pub(crate) fn make(bases: &[PathBuf], user: &ServerUser) -> Result<Self, StoreError> {
+        let mut refused = Vec::new();
+        for base in bases {
+            match usable(base, user)? {
+                Ok(base) => return Self::make_under(&base, user),
+                Err(why) => refused.push(format!("{}: {why}", base.display())),
+            }
+        }
+        Err(StoreError::new(
+            StoreErrorKind::Permission,
+            format!("there is no directory in which {} could keep a private server's data", user.name()),
+        )
+        .detail(refused.join("; "))
+        .next(format!("make one of these a directory that {} may enter and you may write to", user.name())))
+    }
+
+    fn make_under(base: &Path, user: &ServerUser) -> Result<Self, StoreError> {
+        let root = make_new(base)?;
+        Self::furnish(&root, user).inspect_err(|_| {
+            // What was made is ours and holds nothing yet.
+            let _ = fs::remove_dir_all(&root);
+        })
+    }
+
+    fn furnish(root: &Path, user: &ServerUser) -> Result<Self, StoreError> {
+        let io = |place: &Path, error: &io::Error| StoreError::io(place.display(), error);
+        let inner = root.join("sockets");
+        let elsewhere = inner.as_os_str().len() > SOCKET_DIR_BYTES_MAX;
+        let sockets = if elsewhere { short_name(user)? } else { inner };
+
+        // The mark comes first and names what will be made, so that a sweep finds all of it at any moment.
+        let mark_path = root.join(MARK_FILE);
+        let mut mark = new_file(&mark_path)?;
+        rustix::fs::flock(&mark, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|error| io(&mark_path, &error.into()))?;
+        mark.write_all(format!("{MARK}\npid {}\n{MARK_SOCKETS}", std::process::id()).as_bytes())
+            .and_then(|()| mark.write_all(sockets.as_os_str().as_bytes()))
+            .and_then(|()| mark.write_all(b"\n"))
+            .map_err(|error| io(&mark_path, &error))?;
+
+        let log = root.join("log");
+        new_file(&log)?;
+        let data = root.join("data");
+        for directory in [&data, &sockets] {
+            DirBuilder::new().mode(0o700).create(directory).map_err(|error| io(directory, &error))?;
+            if user.is_switched() {
+                std::os::unix::fs::chown(directory, Some(user.uid()), Some(user.gid()))
+                    .map_err(|error| io(directory, &error))?;
+            }
+        }
+        if user.is_switched() {
+            fs::set_permissions(root, Permissions::from_mode(0o711)).map_err(|error| io(root, &error))?;
+        }
+        Ok(Self { root: root.to_owned(), data, sockets, log, mark })
+    }
+}
+
+/// `base` without symbolic links, or why it is of no use.
+fn usable(base: &Path, user: &ServerUser) -> Result<Result<PathBuf, String>, StoreError> {
+    let base = match base.canonicalize() {
+        Ok(base) => base,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    if base.as_os_str().as_bytes().contains(&b'\n') {
+        return Ok(Err("its name has a line break".to_owned()));
+    }
+    if let Err(error) = rustix::fs::access(&base, Access::WRITE_OK | Access::EXEC_OK) {
+        return Ok(Err(format!("you may not write to it: {error}")));
+    }
+    if !user.can_traverse(&base)? {
+        return Ok(Err(format!("user {} may not enter it", user.name())));
+    }
+    Ok(Ok(base))
+}
+
+/// Makes a directory under `base` that only the caller may enter.
+fn make_new(base: &Path) -> Result<PathBuf, StoreError> {
+    for _ in 0..100 {
+        let path = base.join(random_name());
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(StoreError::io(path.display(), &error)),
+        }
+    }
+    Err(StoreError::new(StoreErrorKind::Broken, format!("{}: a hundred random names were all taken", base.display())))
+}
+
+fn random_name() -> String {
+    format!("{NAME_PREFIX}{:08x}", RandomState::new().hash_one(std::process::id()) as u32)
+}
+
+/// A path for a socket directory that is short enough, and that nothing stands at.
+fn short_name(user: &ServerUser) -> Result<PathBuf, StoreError> {
+    for base in ["/tmp", "/var/tmp"] {
+        if let Ok(base) = usable(Path::new(base), user)? {
+            let path = base.join(random_name());
+            if path.as_os_str().len() <= SOCKET_DIR_BYTES_MAX && path.symlink_metadata().is_err() {
+                return Ok(path);
+            }
+        }
+    }
+    Err(StoreError::new(
+        StoreErrorKind::Permission,
+        format!("neither /tmp nor /var/tmp can hold sockets of user {}", user.name()),
+    ))
+}
+
+fn new_file(path: &Path) -> Result<File, StoreError> {
+    OpenOptions::new()
+        .append(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|error| StoreError::io(path.display(), &error))
+}
+
+/// True when `metadata` is of a directory that this user made and nobody else may write to.
+pub(crate) fn is_own_directory(metadata: &fs::Metadata) -> bool {
+    metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0
+}

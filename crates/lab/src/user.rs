@@ -1,0 +1,157 @@
+//! The user that a server runs as.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use plimsoll_core::{StoreError, StoreErrorKind};
+use rustix::fs::Access;
+
+/// The user that a server runs as: the caller, or, when that is root, a user of the server's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerUser {
+    name: String,
+    uid: u32,
+    gid: u32,
+    /// False when it is the caller.
+    switched: bool,
+}
+
+impl ServerUser {
+    /// The caller, unless that is root; then `name`, whom `package` makes.
+    ///
+    /// Looks into `/etc/passwd`, where Debian's packages put their users, and not into directories.
+    ///
+    /// # Errors
+    /// `Missing` when there is no such user.
+    pub fn caller_or(name: &str, package: &str) -> Result<Self, StoreError> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(Self::caller());
+        }
+        let passwd = fs::read_to_string("/etc/passwd").map_err(|error| StoreError::io("/etc/passwd", &error))?;
+        Self::in_passwd(&passwd, name).ok_or_else(|| {
+            StoreError::new(
+                StoreErrorKind::Missing,
+                format!("there is no user {name}, and {package}'s server does not run as root"),
+            )
+            .next(format!("apt-get install {package}"))
+        })
+    }
+
+    /// The user that this process runs as.
+    pub fn caller() -> Self {
+        let uid = rustix::process::geteuid().as_raw();
+        let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let name = passwd.lines().find_map(|line| {
+            let mut fields = line.split(':');
+            let name = fields.next()?;
+            (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+        });
+        Self {
+            name: name.unwrap_or_else(|| uid.to_string()),
+            uid,
+            gid: rustix::process::getegid().as_raw(),
+            switched: false,
+        }
+    }
+
+    fn in_passwd(passwd: &str, name: &str) -> Option<Self> {
+        let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;
+        let mut ids = line.split(':').skip(2);
+        let uid = ids.next()?.parse().ok()?;
+        let gid = ids.next()?.parse().ok()?;
+        Some(Self { name: name.to_owned(), uid, gid, switched: true })
+    }
+
+    /// Its name, or its number where it has none.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its id.
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// The id of its group.
+    pub fn gid(&self) -> u32 {
+        self.gid
+    }
+
+    /// True when servers run as another user than this process.
+    pub fn is_switched(&self) -> bool {
+        self.switched
+    }
+
+    /// Arguments in front of a program's own that make it run as this user and get `signal` when its parent dies.
+    pub(crate) fn setpriv(&self, signal: &str) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = vec!["setpriv".into(), "--pdeathsig".into(), signal.into()];
+        if self.switched {
+            arguments.push(format!("--reuid={}", self.uid).into());
+            arguments.push(format!("--regid={}", self.gid).into());
+            arguments.push("--clear-groups".into());
+        }
+        arguments.push("--".into());
+        arguments
+    }
+
+    /// Whether this user gets to what is in `directory`: through all directories on the way, and into it.
+    ///
+    /// Asked of the kernel as that user, so that access lists and mounts count too.
+    pub(crate) fn can_traverse(&self, directory: &Path) -> Result<bool, StoreError> {
+        if !self.switched {
+            return Ok(directory.is_dir() && rustix::fs::access(directory, Access::EXEC_OK).is_ok());
+        }
+        let mut arguments = self.setpriv("KILL");
+        let program = arguments.remove(0);
+        let status = Command::new(program)
+            .args(arguments)
+            .args(["test", "-d"])
+            .arg(directory)
+            .args(["-a", "-x"])
+            .arg(directory)
+            .env_clear()
+            .env("PATH", crate::packages::SYSTEM_PATH)
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .map_err(|error| StoreError::io("setpriv", &error))?;
+        Ok(status.success())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &str = "root:x:0:0:root:/root:/bin/bash\npostgres-old:x:7:8::/:\npostgres:x:101:104:a,,,:/var/lib/postgresql:/bin/bash\n";
+
+    #[test]
+    fn a_user_is_found_by_its_whole_name() {
+        let user = ServerUser::in_passwd(PASSWD, "postgres").unwrap();
+        assert_eq!((user.uid(), user.gid(), user.name(), user.is_switched()), (101, 104, "postgres", true));
+        assert_eq!(ServerUser::in_passwd(PASSWD, "post"), None);
+    }
+
+    #[test]
+    fn the_caller_is_not_switched_to() {
+        let user = ServerUser::caller();
+        assert_eq!(user.uid(), rustix::process::geteuid().as_raw());
+        assert_eq!(user.setpriv("QUIT").join(&OsString::from(" ")), "setpriv --pdeathsig QUIT --");
+    }
+
+    #[test]
+    fn a_missing_user_names_its_package_when_root_would_need_it() {
+        let answer = ServerUser::caller_or("no-such-user", "some-server");
+        if rustix::process::geteuid().is_root() {
+            let error = answer.unwrap_err();
+            assert_eq!(error.kind, StoreErrorKind::Missing);
+            assert_eq!(error.next.as_deref(), Some("apt-get install some-server"));
+        } else {
+            assert_eq!(answer.unwrap(), ServerUser::caller());
+        }
+    }
+}

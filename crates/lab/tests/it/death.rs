@@ -1,0 +1,195 @@
+//! What stays when Plimsoll, or its supervisor, or both are killed: nothing.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use plimsoll_lab::{FALLBACK_BASES, sweep_orphans};
+use rustix::process::{Pid, Signal};
+
+/// Everything has to be gone this long after Plimsoll's death.
+const BOUND: Duration = Duration::from_secs(5);
+
+/// The example, which owns a private server whose processes ignore polite signals.
+struct Owner {
+    process: Child,
+    server_pid: i32,
+    root: PathBuf,
+    sockets: PathBuf,
+}
+
+impl Owner {
+    fn start(base: &Path) -> Self {
+        let program = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("examples/private_server");
+        assert!(program.exists(), "{} is not built: cargo build -p plimsoll-lab --examples", program.display());
+        let mut process = Command::new(program)
+            .arg(base)
+            .current_dir(base)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [server_pid, root, sockets] = words[..] else { panic!("the example said {line:?}") };
+        let owner =
+            Self { process, server_pid: server_pid.parse().unwrap(), root: root.into(), sockets: sockets.into() };
+        wait_for("the server's log", || fs::read_to_string(owner.root.join("log")).is_ok_and(|log| log == "ready\n"));
+        assert!(those_in(&owner.root).len() >= 2, "the server and its child work in the data directory");
+        owner
+    }
+
+    fn supervisor_pid(&self) -> i32 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.server_pid)).unwrap();
+        stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+
+    fn kill(mut self) -> (PathBuf, PathBuf) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        (self.root, self.sockets)
+    }
+}
+
+fn base() -> tempfile::TempDir {
+    let base = tempfile::Builder::new().prefix("lab-test-").tempdir_in(FALLBACK_BASES[0]).unwrap();
+    fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    base
+}
+
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < BOUND, "{what} did not happen within {BOUND:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Living processes that work below `root` or name it in their arguments.
+fn those_in(root: &Path) -> Vec<i32> {
+    let pids = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &i32| {
+        let cwd = fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(root));
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        cwd || String::from_utf8_lossy(&arguments).contains(root.to_str().unwrap())
+    })
+    .collect()
+}
+
+fn kill(pid: i32, signal: Signal) {
+    rustix::process::kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
+
+fn assert_nothing_is_left(root: &Path, sockets: &Path) {
+    wait_for("removing everything", || !root.exists() && !sockets.exists() && those_in(root).is_empty());
+}
+
+#[test]
+fn nothing_is_left_5_s_after_kill_9() {
+    let base = base();
+    let (root, sockets) = Owner::start(base.path()).kill();
+    assert_nothing_is_left(&root, &sockets);
+    assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn nothing_is_left_after_kill_9_with_sockets_elsewhere() {
+    let base = base();
+    let long = base.path().join("a".repeat(80));
+    fs::create_dir(&long).unwrap();
+    let (root, sockets) = Owner::start(&long).kill();
+    assert!(!sockets.starts_with(&root));
+    assert_nothing_is_left(&root, &sockets);
+}
+
+#[test]
+fn ctrl_c_does_not_reach_the_server_and_its_owner_removes_it() {
+    let base = base();
+    let mut owner = Owner::start(base.path());
+    let group = Pid::from_raw(owner.process.id() as i32).unwrap();
+    // What a terminal does; the example has no handler and dies of it.
+    rustix::process::kill_process_group(group, Signal::INT).unwrap();
+    owner.process.wait().unwrap();
+    assert_nothing_is_left(&owner.root, &owner.sockets);
+
+    let mut owner = Owner::start(base.path());
+    kill(owner.supervisor_pid(), Signal::INT);
+    kill(owner.supervisor_pid(), Signal::TERM);
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(fs::read_link(format!("/proc/{}/cwd", owner.server_pid)).is_ok(), "the server lives on");
+    drop(owner.process.stdin.take());
+    assert!(owner.process.wait().unwrap().success());
+    assert!(!owner.root.exists(), "close waits until everything is removed");
+}
+
+#[test]
+fn a_sweep_removes_what_a_killed_supervisor_left_and_leaves_the_living_alone() {
+    let base = base();
+    let living = Owner::start(base.path());
+    let long = base.path().join("a".repeat(80));
+    fs::create_dir(&long).unwrap();
+    let orphan = Owner::start(&long);
+    kill(orphan.supervisor_pid(), Signal::KILL);
+    let (root, sockets) = orphan.kill();
+    assert!(root.exists() && sockets.exists(), "there is nobody who could have removed it");
+    assert!(!those_in(&root).is_empty(), "its processes ignore the kernel's polite signal");
+
+    assert_eq!(sweep_orphans(base.path()).unwrap(), Vec::<PathBuf>::new(), "the living one is no orphan");
+    assert_eq!(sweep_orphans(&long).unwrap(), std::slice::from_ref(&root));
+    assert_nothing_is_left(&root, &sockets);
+    assert!(those_in(&living.root).len() >= 2);
+    let (root, sockets) = living.kill();
+    assert_nothing_is_left(&root, &sockets);
+}
+
+#[test]
+fn the_owner_notices_when_its_supervisor_is_killed_and_removes_everything_itself() {
+    let base = base();
+    let mut owner = Owner::start(base.path());
+    kill(owner.supervisor_pid(), Signal::KILL);
+    drop(owner.process.stdin.take());
+    owner.process.wait().unwrap();
+    assert!(!owner.root.exists());
+    assert_nothing_is_left(&owner.root, &owner.sockets);
+}
+
+#[test]
+fn a_sweep_never_touches_what_plimsoll_did_not_make() {
+    let base = base();
+    let make = |name: &str, mark: Option<&str>| {
+        let path = base.path().join(name);
+        fs::create_dir(&path).unwrap();
+        if let Some(mark) = mark {
+            fs::write(path.join("supervisor"), mark).unwrap();
+        }
+        path
+    };
+    let mark = "plimsoll: private server\npid 1\nsockets /nowhere\n";
+    let kept = [
+        make("plimsoll-00000001", None),
+        make("plimsoll-00000002", Some("")),
+        make("plimsoll-00000003", Some("somebody else's\n")),
+        make("other-00000004", Some(mark)),
+        make("plimsoll-00000005", Some(mark)),
+        make("plimsoll-00000007", None),
+    ];
+    // Anybody may write there, so anybody may have put the mark there.
+    fs::set_permissions(&kept[4], fs::Permissions::from_mode(0o777)).unwrap();
+    fs::write(base.path().join("plimsoll-00000006"), mark).unwrap();
+    // A mark that is somebody else's, lent by a link; and a directory that is only linked to.
+    let genuine = make("plimsoll-00000008", Some(mark));
+    std::os::unix::fs::symlink(genuine.join("supervisor"), kept[5].join("supervisor")).unwrap();
+    let target = make("elsewhere", Some(mark));
+    std::os::unix::fs::symlink(&target, base.path().join("plimsoll-00000009")).unwrap();
+
+    assert_eq!(sweep_orphans(base.path()).unwrap(), std::slice::from_ref(&genuine));
+    assert!(kept.iter().chain([&target]).all(|path| path.exists()));
+    assert!(base.path().join("plimsoll-00000006").exists() && base.path().join("plimsoll-00000009").exists());
+    assert_eq!(sweep_orphans(&base.path().join("missing")).unwrap(), Vec::<PathBuf>::new());
+}

@@ -1,0 +1,225 @@
+//! Private servers while Plimsoll lives: where they are put, how they are started and stopped, how they fail.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::StoreErrorKind;
+use plimsoll_lab::{FALLBACK_BASES, PrivateServer, SOCKET_DIR_BYTES_MAX, ServerUser, StopSignal};
+
+const BOUND: Duration = Duration::from_secs(10);
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn user() -> ServerUser {
+    ServerUser::caller_or("nobody", "base-passwd").unwrap()
+}
+
+/// A base that every user can get to, unlike the target directory below root's home.
+fn base() -> tempfile::TempDir {
+    let base = tempfile::Builder::new().prefix("lab-test-").tempdir_in(FALLBACK_BASES[0]).unwrap();
+    fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    base
+}
+
+fn server(base: &Path) -> PrivateServer {
+    PrivateServer::new("server", &[base.to_owned()], user(), StopSignal::Quit, &base.join("logs")).unwrap()
+}
+
+fn start_shell(server: &mut PrivateServer, script: &str) -> u32 {
+    server.start("shell", Path::new("/bin/sh"), &["-c", script]).unwrap()
+}
+
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < BOUND, "{what} did not happen within {BOUND:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn directories_are_the_servers_users_and_gone_afterwards() {
+    let base = base();
+    let server = server(base.path());
+    for directory in [server.data_dir(), server.socket_dir()] {
+        let metadata = directory.metadata().unwrap();
+        assert_eq!((metadata.uid(), metadata.mode() & 0o7777), (user().uid(), 0o700), "{}", directory.display());
+        assert!(directory.starts_with(base.path()));
+    }
+    let log = server.root_dir().join("log").metadata().unwrap();
+    assert_eq!(log.mode() & 0o7777, 0o600, "what a server prints is nobody else's business");
+    let root = server.root_dir().to_owned();
+    server.close().unwrap();
+    assert!(!root.exists());
+}
+
+#[test]
+fn a_program_runs_as_the_servers_user_in_its_data_directory_with_nothing_of_our_environment() {
+    let base = base();
+    let mut server = server(base.path());
+    let script = "id -u >seen; pwd >>seen; env | sort | grep -v -e ^_= -e PWD= >>seen; cut -d' ' -f6 /proc/$$/stat >>seen; echo $$ >>seen";
+    server.run("shell", Path::new("/bin/sh"), &["-c", script], BOUND).unwrap();
+    let seen = fs::read_to_string(server.data_dir().join("seen")).unwrap();
+    let lines: Vec<&str> = seen.lines().collect();
+    assert_eq!(lines[0], user().uid().to_string());
+    assert_eq!(lines[1], server.data_dir().to_str().unwrap());
+    assert_eq!(lines[2], "LC_ALL=C");
+    assert!(lines[3].starts_with("PATH=/usr/local/sbin:"), "{seen}");
+    assert_eq!(lines.len(), 6, "{seen}");
+    assert_eq!(lines[4], lines[5], "it leads a session of its own");
+}
+
+#[test]
+fn arguments_arrive_as_they_are() {
+    let base = base();
+    let mut server = server(base.path());
+    let odd = ["it's", "$(touch owned)", "a  b", "", "\\", "`x`", "*", "\u{e4}\t;&|"];
+    let mut arguments = vec!["-c", "printf '%s\\n' \"$@\" >seen", "sh"];
+    arguments.extend(odd);
+    server.run("shell", Path::new("/bin/sh"), &arguments, BOUND).unwrap();
+    assert_eq!(fs::read_to_string(server.data_dir().join("seen")).unwrap(), odd.join("\n") + "\n");
+    let error = server.start("shell", Path::new("/bin/sh"), &["a\nkill"]).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Usage);
+}
+
+#[test]
+fn a_server_stops_and_starts_again_with_its_data() {
+    let base = base();
+    let mut server = server(base.path());
+    let script = "echo started >>starts; trap 'echo polite >>starts; exit 0' INT; while :; do sleep 0.01; done";
+    let first = start_shell(&mut server, script);
+    let starts = server.data_dir().join("starts");
+    let count =
+        |word: &str| fs::read_to_string(&starts).unwrap_or_default().lines().filter(|line| *line == word).count();
+    wait_for("the first start", || count("started") == 1);
+    assert_eq!(server.pid(), Some(first));
+    server.check().unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    server.stop(StopSignal::Int, BOUND).unwrap();
+    assert_eq!((count("polite"), server.pid()), (1, None));
+    assert_eq!(server.check().unwrap_err().kind, StoreErrorKind::Unreachable);
+
+    let second = start_shell(&mut server, script);
+    assert_ne!(first, second);
+    wait_for("the second start", || count("started") == 2);
+    assert_eq!(server.start("shell", Path::new("/bin/true"), &[""]).unwrap_err().kind, StoreErrorKind::Usage);
+}
+
+#[test]
+fn a_server_that_will_not_stop_is_killed_with_its_descendants_and_that_is_an_error() {
+    let base = base();
+    let mut server = server(base.path());
+    let script =
+        "trap '' TERM; (trap '' TERM; setsid sh -c 'echo $$ >grandchild; sleep 100' & sleep 100) & wait; sleep 100";
+    start_shell(&mut server, script);
+    let grandchild = server.data_dir().join("grandchild");
+    wait_for("the grandchild", || fs::read_to_string(&grandchild).is_ok_and(|text| text.ends_with('\n')));
+    let pid: i32 = fs::read_to_string(&grandchild).unwrap().trim().parse().unwrap();
+    let error = server.stop(StopSignal::Term, Duration::from_millis(200)).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Broken);
+    assert!(error.what.contains("did not stop"), "{error}");
+    let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_else(|_| ") Z".to_owned());
+    assert!(state.contains(") Z"), "the grandchild in its own session still lives: {state}");
+}
+
+#[test]
+fn a_server_that_dies_says_how_and_what_it_said_last_and_its_log_is_kept() {
+    let base = base();
+    let mut server = server(base.path());
+    start_shell(&mut server, "echo all was well; sleep 0.05; echo then it was not >&2; exit 3");
+    server.check().unwrap();
+    let mut died = None;
+    wait_for("its death", || {
+        died = server.check().err();
+        died.is_some()
+    });
+    let error = died.unwrap();
+    assert_eq!(error.kind, StoreErrorKind::Broken);
+    assert_eq!(error.what, "shell ended with exit status 3");
+    assert_eq!(error.detail.as_deref(), Some("all was well\nthen it was not"));
+    let next = error.next.unwrap();
+    let kept = PathBuf::from(next.strip_prefix("read its log, ").unwrap());
+    assert!(kept.starts_with(base.path().join("logs")) && kept.to_str().unwrap().contains("/server-"), "{next}");
+    server.close().unwrap();
+    assert_eq!(fs::read_to_string(kept).unwrap(), "all was well\nthen it was not\n");
+}
+
+#[test]
+fn one_that_is_killed_says_the_signal_and_only_what_this_start_said() {
+    let base = base();
+    let mut server = server(base.path());
+    server.run("first", Path::new("/bin/echo"), &["noise of the first"], BOUND).unwrap();
+    let error = server.run("second", Path::new("/bin/sh"), &["-c", "kill -9 $$"], BOUND).unwrap_err();
+    assert_eq!(error.what, "second was ended by signal 9");
+    assert_eq!(error.detail.as_deref(), Some("it said nothing"));
+    let error = server.run("third", Path::new("/bin/sleep"), &["100"], Duration::from_millis(100)).unwrap_err();
+    assert!(error.what.contains("third was not done"), "{error}");
+}
+
+#[test]
+fn a_full_disk_a_taken_address_and_a_closed_door_are_told_apart() {
+    let base = base();
+    let mut server = server(base.path());
+    let mut kind_of = |script: &str| {
+        let error = server.run("shell", Path::new("/bin/sh"), &["-c", script], BOUND).unwrap_err();
+        assert!(error.next.is_some(), "{error}");
+        error.kind
+    };
+    assert_eq!(kind_of("exec cat /dev/zero >/dev/full"), StoreErrorKind::DiskFull);
+    if !is_root() || user().is_switched() {
+        assert_eq!(kind_of("exec cat /etc/shadow"), StoreErrorKind::Permission);
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let bind = format!(
+        "exec perl -MSocket -e 'socket(S, PF_INET, SOCK_STREAM, 0); bind(S, sockaddr_in({port}, INADDR_LOOPBACK)) or die qq($!\\n)'"
+    );
+    assert_eq!(kind_of(&bind), StoreErrorKind::AddressTaken);
+    assert_eq!(kind_of("exit 1"), StoreErrorKind::Broken);
+}
+
+#[test]
+fn a_base_the_user_cannot_get_to_is_passed_over() {
+    let base = base();
+    let closed = base.path().join("closed");
+    let inside = closed.join("run");
+    fs::create_dir_all(&inside).unwrap();
+    let open = base.path().join("open");
+    fs::create_dir(&open).unwrap();
+    // Closed one level above, as a run directory under a home of mode 0700 is.
+    let mode = if is_root() { 0o700 } else { 0o000 };
+    fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).unwrap();
+    let logs = base.path().join("logs");
+    let make = |bases: &[PathBuf]| PrivateServer::new("server", bases, user(), StopSignal::Quit, &logs);
+
+    let server = make(&[inside.clone(), base.path().join("missing"), open.clone()]).unwrap();
+    assert!(server.data_dir().starts_with(&open));
+    server.close().unwrap();
+
+    let error = make(std::slice::from_ref(&inside)).err().unwrap();
+    assert_eq!(error.kind, StoreErrorKind::Permission);
+    assert!(error.detail.as_ref().unwrap().contains(inside.to_str().unwrap()), "{error}");
+    assert!(error.next.unwrap().contains(user().name()));
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(fs::read_dir(&inside).unwrap().count(), 0, "nothing was made there");
+}
+
+#[test]
+fn a_socket_directory_is_short_also_under_a_long_base() {
+    let base = base();
+    let long = base.path().join("a".repeat(80));
+    fs::create_dir(&long).unwrap();
+    let mut server = server(&long);
+    assert!(server.data_dir().starts_with(&long));
+    let sockets = server.socket_dir().to_owned();
+    assert!(sockets.as_os_str().as_bytes().len() <= SOCKET_DIR_BYTES_MAX, "{}", sockets.display());
+    let script = format!("touch '{}/socket'", sockets.display());
+    server.run("shell", Path::new("/bin/sh"), &["-c", &script], BOUND).unwrap();
+    server.close().unwrap();
+    assert!(!sockets.exists());
+}
