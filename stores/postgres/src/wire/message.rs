@@ -1,0 +1,212 @@
+//! Frames of the frontend/backend protocol 3.0: how messages are cut out of bytes and put into them.
+//!
+//! Messages are read in place from the bytes that arrived and written straight to the bytes that will be
+//! sent; a test compares what is written with the `postgres-protocol` crate's encoder.
+
+use plimsoll_core::{StoreError, StoreErrorKind};
+
+/// Longest message taken from a server; a longer one is an answer that is no answer.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
+
+/// Longest message before authentication is over: no real one is near it, and a server of some other
+/// protocol is told from PostgreSQL by it at once.
+pub(crate) const GREETING_BYTES_MAX: usize = 64 << 10;
+
+/// Asks for the end of an implicit transaction and for ReadyForQuery.
+pub(crate) const SYNC: [u8; 5] = [b'S', 0, 0, 0, 4];
+
+/// Executes the unnamed portal to its end.
+pub(crate) const EXECUTE: [u8; 10] = [b'E', 0, 0, 0, 9, 0, 0, 0, 0, 0];
+
+/// Says good-bye.
+pub(crate) const TERMINATE: [u8; 5] = [b'X', 0, 0, 0, 4];
+
+/// Appends a message with `tag`, whose body `write` appends, and its length.
+pub(crate) fn frame(out: &mut Vec<u8>, tag: u8, write: impl FnOnce(&mut Vec<u8>)) {
+    out.push(tag);
+    length_prefixed(out, write);
+}
+
+/// Appends a length that counts itself and what `write` appends.
+pub(crate) fn length_prefixed(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    write(out);
+    let length = out.len() - at;
+    patch_length(out, at, length);
+}
+
+/// Writes `length` at `at`.
+pub(crate) fn patch_length(out: &mut [u8], at: usize, length: usize) {
+    let length = u32::try_from(length).expect("a message holds at most 4 GiB");
+    out[at..at + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Appends a text and its terminating zero; a zero inside it ends it, as for every C program.
+pub(crate) fn cstr(out: &mut Vec<u8>, text: &str) {
+    out.extend(text.bytes().take_while(|byte| *byte != 0));
+    out.push(0);
+}
+
+/// Appends the message that begins a connection.
+pub(crate) fn startup(out: &mut Vec<u8>, parameters: &[(&str, &str)]) {
+    length_prefixed(out, |out| {
+        out.extend_from_slice(&196_608_u32.to_be_bytes());
+        for (name, value) in parameters {
+            cstr(out, name);
+            cstr(out, value);
+        }
+        out.push(0);
+    });
+}
+
+/// Appends a Parse that lets the server choose the parameters' types, and a Describe of it.
+pub(crate) fn parse_and_describe(out: &mut Vec<u8>, name: &str, text: &str) {
+    frame(out, b'P', |out| {
+        cstr(out, name);
+        cstr(out, text);
+        out.extend_from_slice(&[0, 0]);
+    });
+    frame(out, b'D', |out| {
+        out.push(b'S');
+        cstr(out, name);
+    });
+}
+
+/// Reads numbers and texts off the front of a message's body.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// The next `count` bytes.
+    #[inline]
+    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    /// The next byte.
+    pub(crate) fn u8(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    /// The next two bytes.
+    #[inline]
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    /// The next four bytes.
+    #[inline]
+    pub(crate) fn i32(&mut self) -> Option<i32> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    /// The next four bytes, without a sign.
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    /// The bytes up to the next zero, which is taken too.
+    pub(crate) fn cstr(&mut self) -> Option<&'a [u8]> {
+        let end = self.0.iter().position(|byte| *byte == 0)?;
+        let text = self.take(end)?;
+        self.take(1)?;
+        Some(text)
+    }
+}
+
+/// What an ErrorResponse says, as far as it is of use.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ServerError<'a> {
+    /// `ERROR`, `FATAL` or `PANIC`, never translated (servers before 9.6 send the translated one only).
+    pub(crate) severity: &'a [u8],
+    /// SQLSTATE.
+    pub(crate) code: &'a [u8],
+    /// The primary message.
+    pub(crate) message: &'a [u8],
+    /// More about it.
+    pub(crate) detail: &'a [u8],
+    /// What the server advises.
+    pub(crate) hint: &'a [u8],
+    /// The function of the server that reported it: unlike the message, never translated.
+    pub(crate) routine: &'a [u8],
+}
+
+impl<'a> ServerError<'a> {
+    /// Takes an ErrorResponse apart; `None` when it is not one.
+    pub(crate) fn parse(body: &'a [u8]) -> Option<ServerError<'a>> {
+        let mut reader = Reader(body);
+        let mut error = ServerError::default();
+        loop {
+            let field = reader.u8()?;
+            if field == 0 {
+                return Some(error);
+            }
+            let text = reader.cstr()?;
+            match field {
+                b'V' => error.severity = text,
+                b'S' if error.severity.is_empty() => error.severity = text,
+                b'C' => error.code = text,
+                b'M' => error.message = text,
+                b'D' => error.detail = text,
+                b'H' => error.hint = text,
+                b'R' => error.routine = text,
+                _ => {}
+            }
+        }
+    }
+
+    /// The connection ends with this error.
+    pub(crate) fn ends_connection(&self) -> bool {
+        matches!(self.severity, b"FATAL" | b"PANIC")
+    }
+
+    /// The statement may have been committed all the same. An ordinary ERROR, also one at commit, has rolled
+    /// its transaction back before it is reported. What ends the connection may come when the commit is done
+    /// and only its announcement is not (a shutdown during the wait for a synchronous replica, say);
+    /// class 08 and 40003 are those in which the server itself does not know.
+    pub(crate) fn leaves_open(&self) -> bool {
+        self.ends_connection()
+            || self.code.starts_with(b"08")
+            || matches!(self.code, b"40003" | b"57P01" | b"57P02" | b"57P03")
+    }
+
+    /// Message, detail and hint in one line.
+    pub(crate) fn words(&self) -> String {
+        let mut words = String::from_utf8_lossy(self.message).into_owned();
+        for (label, text) in [("detail", self.detail), ("hint", self.hint)] {
+            if !text.is_empty() {
+                words.push_str("; ");
+                words.push_str(label);
+                words.push_str(": ");
+                words.push_str(&String::from_utf8_lossy(text));
+            }
+        }
+        words
+    }
+
+    /// SQLSTATE and [`ServerError::words`].
+    pub(crate) fn code_and_words(&self) -> String {
+        format!("{}: {}", String::from_utf8_lossy(self.code), self.words())
+    }
+}
+
+/// An answer that PostgreSQL would not give.
+pub(crate) fn broken(what: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::Broken, what)
+        .next("Make sure that a PostgreSQL server listens there and that nothing between changes its answers.")
+}
+
+/// A message that does not belong here, or whose body is not of its form.
+pub(crate) fn unexpected(tag: u8, during: &str) -> StoreError {
+    broken(format!("the server sent a message `{}` that does not belong there {during}", tag.escape_ascii()))
+}
