@@ -101,10 +101,9 @@ impl Connection {
     /// Runs statements as plain text; their values come back as text. What the server rejects is an error.
     pub fn simple(&mut self, text: &str) -> Result<Answer, StoreError> {
         let mut result = (Outcome::Unknown, Answer::default());
-        self.run(
-            |session, out| session.start_simple(Ticket(0), text, out),
-            &mut |outcome, answer| result = (outcome, answer.clone()),
-        )?;
+        self.run(|session, out| session.start_simple(Ticket(0), text, out), &mut |outcome, answer| {
+            result = (outcome, answer.clone())
+        })?;
         match result {
             (Outcome::Ok | Outcome::NotFound, answer) => Ok(answer),
             (_, answer) => Err(rejected(&self.place, &answer)),

@@ -1,7 +1,7 @@
 //! PostgreSQL as a store.
 
 mod connection;
-mod sql;
+pub mod sql;
 pub mod wire;
 
 pub use connection::Connection;

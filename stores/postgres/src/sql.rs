@@ -15,15 +15,6 @@ pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// `text` as a string literal, also where `standard_conforming_strings` is off.
-pub(crate) fn literal(text: &str) -> String {
-    if text.contains('\\') {
-        format!(" E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
-    } else {
-        format!("'{}'", text.replace('\'', "''"))
-    }
-}
-
 fn column_type(value_type: ValueType) -> &'static str {
     match value_type {
         ValueType::Bool => "boolean",
@@ -41,7 +32,7 @@ pub(crate) fn index_name(collection: &Collection, position: usize) -> String {
 }
 
 /// The statements that make the layout's tables, and their indexes where the store is to keep them.
-pub(crate) fn create(layout: &Layout) -> Result<Vec<String>, StoreError> {
+pub fn create(layout: &Layout) -> Result<Vec<String>, StoreError> {
     let mut statements = Vec::new();
     for collection in &layout.collections {
         let names = collection.fields.iter().map(|field| &field.name).chain([&collection.name]);
@@ -82,7 +73,7 @@ fn field(collection: &Collection, position: u16) -> Result<String, StoreError> {
 
 /// How an operation kind uses its statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub enum Shape {
     /// There is no statement: an empty round trip.
     Nothing,
     /// One statement, all parameters.
@@ -95,17 +86,17 @@ pub(crate) enum Shape {
 
 /// What an operation kind is in SQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Compiled {
+pub struct Compiled {
     /// Statements with `$1`, `$2` …
-    pub(crate) texts: Vec<String>,
+    pub texts: Vec<String>,
     /// How they are used.
-    pub(crate) shape: Shape,
+    pub shape: Shape,
     /// No row returned or touched means that there is no such record.
-    pub(crate) empty_is_not_found: bool,
+    pub empty_is_not_found: bool,
 }
 
 /// Puts an operation kind into SQL over the tables of `layout`.
-pub(crate) fn compile(kind: &OpKind, layout: &Layout) -> Result<Compiled, StoreError> {
+pub fn compile(kind: &OpKind, layout: &Layout) -> Result<Compiled, StoreError> {
     let one = |text: String, empty_is_not_found| Compiled { texts: vec![text], shape: Shape::One, empty_is_not_found };
     let (collection, call) = match &kind.call {
         Call::Nothing => return Ok(Compiled { texts: Vec::new(), shape: Shape::Nothing, empty_is_not_found: false }),

@@ -1,7 +1,8 @@
 //! Frames of the frontend/backend protocol 3.0: how messages are cut out of bytes and put into them.
 //!
 //! Messages are read in place from the bytes that arrived and written straight to the bytes that will be
-//! sent; a test compares what is written with the `postgres-protocol` crate's encoder.
+//! sent: the `postgres-protocol` crate's own functions want buffers of their own for both. A test compares
+//! what is written with what they write.
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 

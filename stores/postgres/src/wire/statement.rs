@@ -224,3 +224,82 @@ impl Prepared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use plimsoll_core::{Value, ValueBuf};
+    use postgres_protocol::IsNull;
+    use postgres_protocol::message::frontend;
+
+    use super::*;
+    use crate::wire::message;
+
+    /// (int8, text, bytea) -> (int4, numeric)
+    fn described() -> Statement {
+        let mut statement = Statement::new("p0_0".into(), "SELECT …".into());
+        assert!(statement.describe_params(&[0, 3, 0, 0, 0, 20, 0, 0, 0, 25, 0, 0, 0, 17]));
+        let mut columns = vec![0, 2];
+        for oid in [23_u32, 1700] {
+            columns.extend_from_slice(b"name\0\0\0\0\0\0\0");
+            columns.extend_from_slice(&oid.to_be_bytes());
+            columns.extend_from_slice(&[0, 4, 0, 0, 0, 0, 0, 0]);
+        }
+        assert!(statement.describe_columns(&columns));
+        statement
+    }
+
+    #[test]
+    fn what_is_written_is_what_the_protocol_crate_writes() {
+        let mut ours = Vec::new();
+        message::startup(&mut ours, &[("user", "käse"), ("database", "d")]);
+        message::parse_and_describe(&mut ours, "p0_0", "SELECT 1");
+        let mut params = ValueBuf::new();
+        for value in [Value::Int(-7), Value::Text("x"), Value::Null] {
+            params.push(value);
+        }
+        described().execute(params.values(), 0, &mut ours);
+        params.clear();
+        for value in [Value::Text("8"), Value::Bytes(b"\xff"), Value::Bytes(b"")] {
+            params.push(value);
+        }
+        described().execute(params.values(), 0, &mut ours);
+        ours.extend_from_slice(&message::SYNC);
+        message::frame(&mut ours, b'Q', |out| cstr(out, "SELECT 2"));
+        ours.extend_from_slice(&message::TERMINATE);
+
+        let mut theirs = BytesMut::new();
+        let bind = |formats: [i16; 3], values: [Option<&[u8]>; 3], theirs: &mut BytesMut| {
+            let value = |value: Option<&[u8]>, buf: &mut BytesMut| {
+                value.map_or(Ok(IsNull::Yes), |value| {
+                    buf.extend_from_slice(value);
+                    Ok(IsNull::No)
+                })
+            };
+            assert!(frontend::bind("", "p0_0", formats, values, value, [1, 0], theirs).is_ok());
+            frontend::execute("", 0, theirs).unwrap();
+        };
+        frontend::startup_message([("user", "käse"), ("database", "d")], &mut theirs).unwrap();
+        frontend::parse("p0_0", "SELECT 1", [], &mut theirs).unwrap();
+        frontend::describe(b'S', "p0_0", &mut theirs).unwrap();
+        bind([1, 1, 1], [Some(&(-7_i64).to_be_bytes()), Some(b"x"), None], &mut theirs);
+        bind([0, 0, 1], [Some(b"8"), Some(b"\xff"), Some(b"")], &mut theirs);
+        frontend::sync(&mut theirs);
+        frontend::query("SELECT 2", &mut theirs).unwrap();
+        frontend::terminate(&mut theirs);
+        assert_eq!(ours, theirs);
+    }
+
+    #[test]
+    fn a_row_of_other_columns_is_refused() {
+        let statement = described();
+        let mut values = ValueBuf::new();
+        let row = [&[0, 2, 0, 0, 0, 4, 0, 0, 0, 9][..], &[0, 0, 0, 3], b"1.5"].concat();
+        assert!(decode_row(&row, statement.columns(), &mut values));
+        assert_eq!(values.values().iter().collect::<Vec<_>>(), [Value::Int(9), Value::Text("1.5")]);
+        for end in 0..row.len() {
+            assert!(!decode_row(&row[..end], statement.columns(), &mut values), "cut to {end}");
+        }
+        assert!(!decode_row(&[0, 1, 0, 0, 0, 0], statement.columns(), &mut values), "one column of two");
+    }
+}

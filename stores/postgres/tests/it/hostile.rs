@@ -1,0 +1,220 @@
+//! What arrives in pieces is the same as what arrives whole, and nothing that arrives can hurt.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use plimsoll_core::{
+    Address, Answer, Done, IndexMode, Layout, Op, Outcome, Ticket, Value, ValueBuf, WireSession, WireState,
+};
+use plimsoll_store_postgres::wire::PgSession;
+
+use crate::records::kinds;
+use crate::server::{Server, TIMEOUT, create, layout, login, values};
+
+/// What each ticket came to, as text.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen(BTreeMap<u32, String>);
+
+impl Done for Seen {
+    fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
+        let rows: Vec<Vec<Value<'_>>> = answer.row_iter().map(|row| row.iter().collect()).collect();
+        let text = format!("{outcome:?} {} {} {} {rows:?}", answer.rows, answer.code, answer.message);
+        assert_eq!(self.0.insert(ticket.0, text), None, "ticket {ticket:?} was finished twice");
+    }
+}
+
+fn session(layout: &Layout) -> PgSession {
+    PgSession::new(Arc::new(login("postgres", None)), Arc::new(layout.clone()), "SET synchronous_commit = off")
+}
+
+/// Operations of every kind, among them one that is rejected in the middle of its batch.
+fn operations() -> Vec<(u16, ValueBuf)> {
+    let record = |code, count| {
+        [Value::Text(code), count, Value::Float(0.5), Value::Bool(false), Value::Bytes(b"\0"), Value::Timestamp(1)]
+    };
+    let batch = |codes: &[&'static str]| {
+        values(&codes.iter().zip(0..).flat_map(|(code, n)| record(*code, Value::Int(n))).collect::<Vec<_>>())
+    };
+    vec![
+        (0, batch(&["a", "b", "c", "d"])),
+        (1, values(&[Value::Text("b")])),
+        (0, batch(&["e", "b", "f"])),
+        (1, values(&[Value::Text("e")])),
+        (2, values(&[Value::Text("a"), Value::Null, Value::Bytes(&[7; 300])])),
+        (3, values(&[Value::Text("d")])),
+        (3, values(&[Value::Text("d")])),
+        (4, values(&[Value::Int(0), Value::Int(10)])),
+        (5, values(&[Value::Int(1), Value::Null])),
+        (6, values(&[])),
+        (7, values(&[])),
+        (8, values(&[])),
+    ]
+}
+
+/// A conversation with a real server, `chunk` bytes at a time: what was seen and what the server sent,
+/// before the operations and after they were all started at once.
+fn converse(server: &Server, layout: &Layout, chunk: usize) -> (Seen, Vec<u8>, Vec<u8>) {
+    let Address::Unix(path) = server.socket() else { unreachable!("the server has a socket") };
+    let mut socket = UnixStream::connect(path).expect("connected");
+    socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+    let mut session = session(layout);
+    let mut out = Vec::new();
+    let mut seen = Seen::default();
+    let mut sent = [Vec::new(), Vec::new()];
+    let ops = operations();
+    session.open(&kinds(), &mut out);
+    let mut input = Vec::new();
+    let mut asked = false;
+    while seen.0.len() < ops.len() {
+        if *session.state() == WireState::Ready && !asked {
+            asked = true;
+            start_all(&mut session, &ops, &mut out);
+        }
+        socket.write_all(&out).expect("sent");
+        out.clear();
+        let mut buffer = vec![0; chunk];
+        let count = socket.read(&mut buffer).expect("an answer in time");
+        assert!(count > 0, "the server went away: {:?}", session.state());
+        sent[usize::from(asked)].extend_from_slice(&buffer[..count]);
+        input.extend_from_slice(&buffer[..count]);
+        let used = session.feed(&input, &mut out, &mut seen);
+        input.drain(..used);
+    }
+    let [opening, answers] = sent;
+    (seen, opening, answers)
+}
+
+fn start_all(session: &mut PgSession, ops: &[(u16, ValueBuf)], out: &mut Vec<u8>) {
+    assert!(ops.len() <= session.depth_max() as usize);
+    for ((kind, params), ticket) in ops.iter().zip(0..) {
+        session.start(Ticket(ticket), &Op { kind: *kind, params: params.values() }, out);
+    }
+}
+
+/// A small generator of numbers, so that a failure can be repeated from its seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound as u64) as usize
+    }
+}
+
+/// Feeds `bytes` in pieces of up to `piece_max`; returns what was left unused.
+fn feed_pieces(session: &mut PgSession, bytes: &[u8], piece_max: usize, random: &mut Random, seen: &mut Seen) -> usize {
+    let (mut input, mut out, mut at) = (Vec::new(), Vec::new(), 0);
+    while at < bytes.len() {
+        let piece = (1 + random.below(piece_max)).min(bytes.len() - at);
+        input.extend_from_slice(&bytes[at..at + piece]);
+        at += piece;
+        let used = session.feed(&input, &mut out, seen);
+        assert!(used <= input.len());
+        input.drain(..used);
+    }
+    input.len()
+}
+
+/// A session that has heard `opening` and started all operations.
+fn asked(layout: &Layout, opening: &[u8], random: &mut Random) -> (PgSession, Seen) {
+    let mut session = session(layout);
+    let mut seen = Seen::default();
+    session.open(&kinds(), &mut Vec::new());
+    feed_pieces(&mut session, opening, opening.len(), random, &mut seen);
+    assert_eq!(*session.state(), WireState::Ready);
+    start_all(&mut session, &operations(), &mut Vec::new());
+    (session, seen)
+}
+
+#[test]
+fn pieces_of_any_size_give_the_same_answers() {
+    let server = Server::start();
+    let layout = layout(IndexMode::Own);
+    let fresh = || {
+        let mut control = server.control();
+        control.simple("DROP TABLE IF EXISTS items").unwrap();
+        create(&mut control, &layout);
+    };
+    fresh();
+    let (whole, opening, answers) = converse(&server, &layout, 1 << 16);
+    assert!(whole.0[&2].starts_with("Rejected 0 23505"), "{}", whole.0[&2]);
+    assert!(whole.0[&3].starts_with("NotFound"), "the rejected batch left nothing: {}", whole.0[&3]);
+    assert!(whole.0[&9].starts_with("Ok 3 "), "{}", whole.0[&9]);
+    fresh();
+    assert_eq!(converse(&server, &layout, 1).0, whole, "byte by byte from a live server");
+
+    let mut random = Random(0x9e37_79b9);
+    for round in 0..2_000 {
+        let piece_max = [1, 3, 17, 200, 5_000][round % 5];
+        let (mut session, mut seen) = asked(&layout, &opening, &mut random);
+        assert_eq!(feed_pieces(&mut session, &answers, piece_max, &mut random, &mut seen), 0);
+        assert_eq!(seen, whole, "round {round}, pieces of up to {piece_max}");
+    }
+
+    // Cut off anywhere: no operation is invented, and those before the cut are as they were.
+    for cut in 0..answers.len() {
+        let (mut session, mut seen) = asked(&layout, &opening, &mut random);
+        feed_pieces(&mut session, &answers[..cut], 4_096, &mut random, &mut seen);
+        assert!(seen.0.iter().all(|(ticket, text)| whole.0[ticket] == *text), "cut at {cut}");
+        assert_eq!(*session.state(), WireState::Ready);
+    }
+
+    // Damaged anywhere: no panic, no ticket finished twice, and after a failure all of them are finished.
+    let mut failures = 0;
+    for round in 0..20_000 {
+        let (mut session, mut seen) = asked(&layout, &opening, &mut random);
+        let mut damaged = answers.clone();
+        for _ in 0..1 + random.below(4) {
+            let at = random.below(damaged.len());
+            damaged[at] = random.below(256) as u8;
+        }
+        feed_pieces(&mut session, &damaged, 1_000, &mut random, &mut seen);
+        if matches!(session.state(), WireState::Failed(_)) {
+            failures += 1;
+            assert_eq!(seen.0.len(), operations().len(), "round {round}");
+        }
+    }
+    assert!(failures > 5_000, "damage is noticed: {failures} of 20000");
+
+    // The opening, damaged too.
+    for _ in 0..20_000 {
+        let mut session = session(&layout);
+        session.open(&kinds(), &mut Vec::new());
+        let mut damaged = opening.clone();
+        let at = random.below(damaged.len());
+        damaged[at] = random.below(256) as u8;
+        feed_pieces(&mut session, &damaged, 1_000, &mut random, &mut Seen::default());
+    }
+
+    // And noise.
+    for _ in 0..20_000 {
+        let noise: Vec<u8> = (0..random.below(200)).map(|_| random.below(256) as u8).collect();
+        let (mut session, mut seen) = asked(&layout, &opening, &mut random);
+        feed_pieces(&mut session, &noise, 50, &mut random, &mut seen);
+    }
+}
+
+#[test]
+fn a_row_nobody_wants_is_not_held_until_it_is_complete() {
+    let server = Server::start();
+    let layout = layout(IndexMode::Own);
+    create(&mut server.control(), &layout);
+    let (_, opening, _) = converse(&server, &layout, 1 << 16);
+    let mut session = session(&layout);
+    session.open(&kinds(), &mut Vec::new());
+    session.feed(&opening, &mut Vec::new(), &mut Seen::default());
+    session.start(Ticket(0), &Op { kind: 7, params: ValueBuf::new().values() }, &mut Vec::new());
+    let mut seen = Seen::default();
+    let row = [&b"2\0\0\0\x04D"[..], &(200_u32 << 20).to_be_bytes()].concat();
+    assert_eq!(session.feed(&row, &mut Vec::new(), &mut seen), row.len(), "the header is used");
+    let body = vec![0; (200 << 20) - 4];
+    for piece in body.chunks(1 << 20) {
+        assert_eq!(session.feed(piece, &mut Vec::new(), &mut seen), piece.len(), "and every piece of it");
+    }
+    session.feed(b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I", &mut Vec::new(), &mut seen);
+    assert!(seen.0[&0].starts_with("Ok 1 "), "{}", seen.0[&0]);
+}
