@@ -1,6 +1,7 @@
 //! PostgreSQL as a store.
 
 mod connection;
+pub mod conninfo;
 pub mod sql;
 pub mod wire;
 

@@ -128,11 +128,17 @@ impl Drop for Server {
     }
 }
 
+/// A connection of whoever it is.
+pub fn open_login(address: &Address, login: Login) -> Result<Connection, StoreError> {
+    Connection::open(address, Arc::new(login), Arc::default(), "", &[], TIMEOUT)
+}
+
 pub fn login(user: &str, password: Option<&str>) -> Login {
     Login {
         user: user.into(),
         database: "postgres".into(),
         password: password.map(Password::new),
+        no_password_because: None,
         application_name: "plimsoll".into(),
         options: None,
         place: "postgres://test".into(),
