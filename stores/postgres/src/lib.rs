@@ -2,7 +2,9 @@
 
 mod connection;
 pub mod conninfo;
+pub mod server;
 pub mod sql;
 pub mod wire;
 
 pub use connection::Connection;
+pub use server::PrivatePostgres;

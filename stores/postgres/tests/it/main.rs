@@ -3,6 +3,7 @@
 mod auth;
 mod conninfo;
 mod hostile;
+mod private;
 mod records;
 mod server;
 mod sql;
