@@ -145,9 +145,10 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
         }
     }
     let place = match &address {
-        Address::Unix(_) => format!("postgres://{user}@:{port}/{database}?host={host}"),
-        Address::Tcp(..) if host.contains(':') => format!("postgres://{user}@[{host}]:{port}/{database}"),
-        Address::Tcp(..) => format!("postgres://{user}@{host}:{port}/{database}"),
+        Address::Unix(_) if port == PORT => format!("postgres:///{database}?host={host}"),
+        Address::Unix(_) => format!("postgres:///{database}?host={host}&port={port}"),
+        Address::Tcp(..) if host.contains(':') => format!("postgres://[{host}]:{port}/{database}"),
+        Address::Tcp(..) => format!("postgres://{host}:{port}/{database}"),
     };
     Ok(ConnInfo {
         address,

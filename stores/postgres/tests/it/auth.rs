@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
 use plimsoll_store_postgres::wire::Login;
 
-use crate::server::{Server, login, open_login};
+use crate::fixture::{Server, login, open_login};
 
 const HBA: &str = "local all scram_user scram-sha-256
 local all md5_user md5

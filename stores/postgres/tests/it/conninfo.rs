@@ -9,7 +9,7 @@ use std::time::Duration;
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
 use plimsoll_store_postgres::conninfo::{ConnInfo, Environment, resolve};
 
-use crate::server::{Server, open_login};
+use crate::fixture::{Server, open_login};
 
 fn resolve_with(url: &str, vars: &[(&str, &str)]) -> Result<ConnInfo, StoreError> {
     let vars: BTreeMap<&str, &str> = vars.iter().copied().collect();
@@ -53,7 +53,7 @@ fn a_url_says_it_all() {
     assert_eq!((info.login.user.as_str(), info.login.database.as_str()), ("me@home", "my db"));
     assert_eq!((info.login.application_name.as_str(), info.login.options.as_deref()), ("trial", Some("-c geqo=off")));
     assert_eq!(info.connect_timeout, Duration::from_secs(3));
-    assert_eq!(info.login.place, "postgres://me@home@db.example:6000/my db");
+    assert_eq!(info.login.place, "postgres://db.example:6000/my db", "it names no user");
 
     let six = found("postgresql://[::1]/db", &[]);
     assert_eq!(six.address, Address::Tcp("::1".into(), 5432));
@@ -91,7 +91,7 @@ fn what_the_url_leaves_out_comes_from_the_service_then_from_the_environment() {
     assert_eq!((info.login.user.as_str(), info.login.database.as_str()), ("servant", "env-db"));
     assert!(password_is(&info, "from service"));
     let info = found("postgres://url-user@url-host/url-db", &vars[2..]);
-    assert_eq!(info.login.place, "postgres://url-user@url-host:7/url-db");
+    assert_eq!(info.login.place, "postgres://url-host:7/url-db");
     assert!(password_is(&info, "from env"));
 
     let missing = resolve_with("postgres:///?service=none", &vars).expect_err("no such service");

@@ -2,9 +2,9 @@
 
 mod auth;
 mod conninfo;
+mod fixture;
 mod hostile;
 mod private;
 mod records;
-mod server;
 mod sql;
 mod unknown;
