@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{KindId, Measure, Outcome, Slice};
+use plimsoll_record::Distribution;
 use plimsoll_record::data::{Asked, Phase, PhaseState, Trial};
 
 use crate::latency;
@@ -89,11 +90,11 @@ impl<'a> PhaseFacts<'a> {
         let measure = self.measure();
         for ((kind, outcome, of), histogram) in &self.histograms {
             if *of == measure && *outcome != Outcome::Rejected && op.is_none_or(|op| self.op_name(*kind) == op) {
-                latency::merge(&mut all, histogram);
+                latency::merge_dense(&mut all, histogram);
             }
         }
         if let (None, Some(unfinished)) = (op, &self.unfinished) {
-            latency::merge(&mut all, unfinished);
+            latency::merge_dense(&mut all, unfinished);
         }
         all
     }
@@ -229,7 +230,7 @@ pub fn measure_of(open_loop: bool) -> Measure {
 }
 
 /// True when the slice kept scheduled times.
-pub fn has_response(slice: &Slice) -> bool {
+pub fn has_response(slice: &Slice<Distribution>) -> bool {
     slice.unfinished.is_some() || slice.histograms.iter().any(|one| one.measure == Measure::Response)
 }
 

@@ -2,6 +2,7 @@
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{Outcome, Slice};
+use plimsoll_record::Distribution;
 use plimsoll_record::data::Run;
 
 use crate::host;
@@ -143,7 +144,7 @@ fn throughput(run: &Run, facts: &[Vec<PhaseFacts<'_>>], ops: &[String]) -> Panel
     let short_s = run.header.slice_ns as f64 / 1e9 * SHORT_SLICE;
     for facts in loaded(facts) {
         let per_op = records_per_op(facts);
-        let whole = |slice: &&Slice| slice_s(slice) >= short_s;
+        let whole = |slice: &&Slice<Distribution>| slice_s(slice) >= short_s;
         let any_whole = facts.phase.slices.iter().any(|slice| whole(&slice));
         let mut end_s = 0.0;
         let mut slices = facts.phase.slices.iter().filter(|slice| !any_whole || whole(slice)).peekable();
@@ -188,13 +189,13 @@ fn records_per_op(facts: &PhaseFacts<'_>) -> f64 {
     }
 }
 
-fn slice_s(slice: &Slice) -> f64 {
+fn slice_s(slice: &Slice<Distribution>) -> f64 {
     slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9
 }
 
 /// How long clients waited in one slice, for kind `op` or for all together (without what was rejected); `None`
 /// when nothing ended.
-fn waited(facts: &PhaseFacts<'_>, slice: &Slice, op: Option<&str>) -> Option<Histogram<u64>> {
+fn waited(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) -> Option<Histogram<u64>> {
     let measure = facts.measure();
     let fits = slice.histograms.iter().filter(|one| {
         one.measure == measure && one.outcome != Outcome::Rejected && op.is_none_or(|op| facts.op_name(one.kind) == op)

@@ -13,6 +13,8 @@ use plimsoll_record::data::{
     PhaseState, Run, RunHeader, RunState, Sample, SamplerSeries, Trial, TrialHeader,
 };
 
+use plimsoll_record::Distribution;
+
 const SECOND_NS: u64 = 1_000_000_000;
 const RECORDS: u64 = 100_000;
 const PLAN_TEXT: &str = include_str!("../../../../studies/coupons.toml");
@@ -199,7 +201,7 @@ pub fn broken() -> Run {
             kind: 2,
             outcome: Outcome::Rejected,
             measure: Measure::Service,
-            histogram: refused,
+            histogram: Distribution::from(&refused),
         });
     }
     run.trials[3].phases[2].end.state = PhaseState::Failed(format!("disk I/O error {HOSTILE}"));
@@ -526,7 +528,7 @@ fn slice(
     warmup: bool,
     kinds: &[(u16, f64, u64)],
     dice: &mut Dice,
-) -> Slice {
+) -> Slice<Distribution> {
     Slice {
         ordinal,
         warmup,
@@ -542,7 +544,12 @@ fn slice(
                 for _ in 0..count / weight {
                     histogram.record_n(dice.latency_ns(*middle_ns).max(1), weight).unwrap();
                 }
-                SliceHistogram { kind: *kind, outcome: Outcome::Ok, measure: Measure::Service, histogram }
+                SliceHistogram {
+                    kind: *kind,
+                    outcome: Outcome::Ok,
+                    measure: Measure::Service,
+                    histogram: Distribution::from(&histogram),
+                }
             })
             .collect(),
         in_flight: 8,

@@ -1,6 +1,6 @@
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{GoalState, VerdictState};
-use plimsoll_core::{Measure, Outcome};
+use plimsoll_core::Measure;
 use plimsoll_record::data::{FigureSpec, GoalSpec, PhaseState, Run, RunState};
 
 use crate::study;
@@ -219,14 +219,9 @@ fn open_loop() -> Run {
         slice.lag_p99_ns = 5_000_000;
     }
     let last = phase.slices.last_mut().unwrap();
-    let mut waited = plimsoll_core::SliceHistogram {
-        kind: 0,
-        outcome: Outcome::Ok,
-        measure: Measure::Response,
-        histogram: hdrhistogram::Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap(),
-    };
-    waited.histogram.record_n(1_900_000_000, 40_000).unwrap();
-    last.unfinished = Some(waited.histogram);
+    let mut waited = hdrhistogram::Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
+    waited.record_n(1_900_000_000, 40_000).unwrap();
+    last.unfinished = Some(plimsoll_record::Distribution::from(&waited));
     run
 }
 
