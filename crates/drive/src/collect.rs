@@ -80,13 +80,7 @@ impl Collector {
     }
 
     /// Everything that is left, when all workers are done or given up. The last slice ends at `end_ns`.
-    pub fn finish(
-        mut self,
-        end_ns: u64,
-        hung: &[Hung],
-        shared: &Shared,
-        on_slice: &mut dyn FnMut(Slice),
-    ) -> Totals {
+    pub fn finish(mut self, end_ns: u64, hung: &[Hung], shared: &Shared, on_slice: &mut dyn FnMut(Slice)) -> Totals {
         let last = self.boards.iter().map(|board| board.slice()).max().unwrap_or(0);
         let last = last.max(self.grid.at(end_ns, self.ordinal)).max(self.ordinal);
         while self.ordinal <= last {
@@ -214,9 +208,7 @@ fn add_hung(slice: &mut Slice, hung: &Hung, end_ns: u64, open: bool) {
     let service = (Measure::Service, end_ns.saturating_sub(hung.sent_ns));
     let response = (Measure::Response, end_ns.saturating_sub(hung.scheduled_ns));
     for (measure, time_ns) in [service, response].into_iter().take(if open { 2 } else { 1 }) {
-        let same = |h: &&mut SliceHistogram| {
-            (h.kind, h.outcome, h.measure) == (hung.kind, Outcome::Unknown, measure)
-        };
+        let same = |h: &&mut SliceHistogram| (h.kind, h.outcome, h.measure) == (hung.kind, Outcome::Unknown, measure);
         let time_ns = time_ns.min(TOP_NS);
         if let Some(found) = slice.histograms.iter_mut().find(same) {
             found.histogram.record(time_ns).expect("a value of the same layout");
@@ -229,10 +221,5 @@ fn add_hung(slice: &mut Slice, hung: &Hung, end_ns: u64, open: bool) {
 }
 
 fn summary(lag: &Histogram<u64>) -> Lag {
-    Lag {
-        n: lag.len(),
-        p50_ns: lag.value_at_quantile(0.5),
-        p99_ns: lag.value_at_quantile(0.99),
-        max_ns: lag.max(),
-    }
+    Lag { n: lag.len(), p50_ns: lag.value_at_quantile(0.5), p99_ns: lag.value_at_quantile(0.99), max_ns: lag.max() }
 }

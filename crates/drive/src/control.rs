@@ -294,11 +294,7 @@ impl<'a> Phase<'a> {
         }
     }
 
-    fn finish(
-        &mut self,
-        mut collector: Collector,
-        on_slice: &mut dyn FnMut(Slice),
-    ) -> Result<DriveResult, DriveError> {
+    fn finish(&mut self, mut collector: Collector, on_slice: &mut dyn FnMut(Slice)) -> Result<DriveResult, DriveError> {
         let now_ns = self.clock.now_ns();
         let mut stop = self.halted.take().map_or(StopReason::Exhausted, |(_, reason)| reason);
         let mut end_ns = self.grid.start_ns;
@@ -342,7 +338,7 @@ impl<'a> Phase<'a> {
             errors,
             lost_connections,
             down_ns,
-            hung: std::mem::take(&mut self.hung),
+            hung: self.hung.clone(),
             lag: totals.lag,
             late_slices: totals.late_slices,
             clamped: totals.clamped,

@@ -132,11 +132,8 @@ impl WireWorker {
             self.down_ns += link.lost_ns.map_or(0, |lost_ns| end_ns.saturating_sub(lost_ns));
             link.close();
         }
-        let report = WorkerReport {
-            core: self.core.report(),
-            lost_connections: self.lost_connections,
-            down_ns: self.down_ns,
-        };
+        let report =
+            WorkerReport { core: self.core.report(), lost_connections: self.lost_connections, down_ns: self.down_ns };
         let _ = to_control.send(Message::Done { worker, report: Box::new(report) });
     }
 
@@ -281,7 +278,8 @@ impl WireWorker {
         };
         if wants_write != link.wants_write {
             link.wants_write = wants_write;
-            let flags = if wants_write { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+            let flags =
+                if wants_write { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
             if let Some(socket) = &link.socket
                 && let Err(errno) = epoll::modify(&self.epoll, socket, epoll::EventData::new_u64(slot as u64), flags)
             {
@@ -354,7 +352,10 @@ impl WireWorker {
         }
         let for_good = matches!(
             error.kind,
-            StoreErrorKind::Authentication | StoreErrorKind::Permission | StoreErrorKind::Usage | StoreErrorKind::Missing
+            StoreErrorKind::Authentication
+                | StoreErrorKind::Permission
+                | StoreErrorKind::Usage
+                | StoreErrorKind::Missing
         );
         if for_good {
             self.core.halt(now_ns, StopReason::Refused(error));

@@ -402,3 +402,7 @@ impl WorkerCore {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;
