@@ -2,5 +2,234 @@
 //!
 //! Every error points at line and column and says what was meant. Reads nothing and opens nothing:
 //! text in, [`model::Plan`] out, checked against the catalogue of what there is.
+//!
+//! | module | what it is about |
+//! |---|---|
+//! | [`model`] | what a plan comes to: [`Plan`], [`Trial`], [`Phase`] |
+//! | [`error`] | what is wrong with a plan, and where |
+//! | `document` | the text as nodes that know where they stand |
+//! | `stores`, `phases`, `wishes`, `params` | the parts of a plan, each read from its table |
+//! | `sweep`, `expand` | values that may be lists; the grid of trials that they span |
+//! | `quantity`, `url`, `nearest` | numbers with units; URLs and their passwords; what a mistyped word meant |
+//! | `outline` | a plan in plain lines |
 
+mod document;
+pub mod error;
+mod expand;
 pub mod model;
+mod nearest;
+mod outline;
+mod params;
+mod phases;
+mod quantity;
+mod stores;
+mod sweep;
+mod url;
+mod wishes;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use plimsoll_core::{Catalogue, ParamValue, WorkloadSpec};
+
+use document::{Kind, Node, Reading, Section};
+use error::Source;
+pub use error::{PlanError, Problem};
+use expand::Drafts;
+pub use model::{
+    Drive, Figure, Goal, GoalKind, Limit, Pace, Phase, Plan, Published, Step, StoreUse, Trial, WorkloadUse,
+};
+use sweep::{Choices, Dimensions};
+pub use url::split_password;
+
+/// The keys of a plan.
+const KEYS: &[&str] =
+    &["title", "question", "source", "stores", "seed", "slice", "samplers", "workload", "phase", "goals", "figure"];
+
+/// The seed of a plan that names none.
+const SEED: u64 = 1;
+/// The length of a slice in nanoseconds, unless said otherwise.
+const SLICE_NS: u64 = 1_000_000_000;
+
+/// What the command line changes about a plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// Stores to run on instead of the plan's: names or URLs. Passwords in URLs are dropped: take them out
+    /// with [`split_password`] before.
+    pub on: Option<Vec<String>>,
+    /// Seed to use instead of the plan's.
+    pub seed: Option<u64>,
+}
+
+/// Reads a plan.
+///
+/// `name` is the study's name, or the file's without its ending; messages show it.
+///
+/// # Errors
+/// Everything that is wrong with it that can be found in one pass.
+pub fn parse(name: &str, text: &str, catalogue: &Catalogue, overrides: &Overrides) -> Result<Plan, PlanError> {
+    let (shown, passwords) = url::masked(text);
+    let reading = Reading {
+        catalogue,
+        source: Arc::new(Source::new(name, &shown)),
+        problems: RefCell::default(),
+        dimensions: RefCell::new(Dimensions::default()),
+    };
+    for password in passwords {
+        let help = "leave it out; say it with PGPASSWORD, PGPASSFILE, a service file or `--password-file`";
+        reading.problem(password, "a plan must not hold a password", Some(help.to_owned()));
+    }
+    let plan = match toml_edit::Document::parse(shown.as_str()) {
+        Ok(document) => reading.plan(name, document.as_table(), overrides),
+        Err(error) => {
+            reading.problem(error.span().unwrap_or(0..0), format!("this is not TOML: {}", error.message()), None);
+            None
+        }
+    };
+    match plan {
+        Some(plan) if reading.problems.borrow().is_empty() => Ok(plan),
+        _ => Err(PlanError::new(name, reading.problems.into_inner())),
+    }
+}
+
+impl<'c> Reading<'c> {
+    fn plan(&self, name: &str, root: &toml_edit::Table, overrides: &Overrides) -> Option<Plan> {
+        let root = Section { what: "the plan".to_owned(), table: root, span: 0..0 };
+        self.known_keys(&root, KEYS);
+        let text = |key: &str| root.get(key).and_then(|node| self.text(&node)).unwrap_or_default().to_owned();
+        let (title, question, source) = (text("title"), text("question"), text("source"));
+        let slice_ns = match root.get("slice") {
+            Some(node) => self.duration(&node, 100_000_000..=60_000_000_000),
+            None => Some(SLICE_NS),
+        };
+        let samplers = self.samplers(&root);
+        let seed = match root.get("seed") {
+            Some(node) => self.choices("", &node, |node| self.int(node, 0..=i64::MAX).map(i64::unsigned_abs)),
+            None => Some(Choices::fixed(SEED, 0..0)),
+        };
+        let seed = match overrides.seed {
+            Some(seed) => {
+                self.dimensions.borrow_mut().0.clear();
+                Some(Choices::fixed(seed, 0..0))
+            }
+            None => seed,
+        };
+        let named = match root.get("stores") {
+            Some(node) => self.stores(&node),
+            None => Vec::new(),
+        };
+        let given = overrides.on.as_ref().map(|on| self.stores_given(on));
+        if given.is_none() {
+            self.required(&root, "stores", "`stores = [\"sqlite\"]`, or name them with `--on`");
+        }
+        let goals = root.get("goals").map(|node| self.goals(&node)).unwrap_or_default();
+
+        // Kinds of operation and parameters cannot be judged without the workload.
+        let (workload, params) = self.workload(&root)?;
+        let (mut phases, sections): (Vec<_>, Vec<_>) =
+            match self.required(&root, "phase", "[[phase]] and what it is to do") {
+                Some(node) => self.phases(&node, workload).into_iter().unzip(),
+                None => return None,
+            };
+        let stores = given.as_deref().unwrap_or(&named);
+        for (phase, section) in phases.iter_mut().zip(&sections) {
+            phase.only = self.only(section, workload, stores);
+        }
+        // Formulas speak of phases: with one of them broken they could only be misjudged.
+        let figures = match root.get("figure") {
+            Some(node) if self.problems.borrow().is_empty() => self.figures(&node, &phases, &[&named, stores]),
+            _ => Vec::new(),
+        };
+        if !self.problems.borrow().is_empty() {
+            return None;
+        }
+        let drafts = Drafts { stores: given.unwrap_or(named), seed: seed?, workload, params: params?, phases };
+        let (trials, left_out) = self.expand(&drafts);
+        let timed_s = trials.iter().map(timed_s).sum();
+        Some(Plan {
+            name: name.to_owned(),
+            title: if title.is_empty() { name.to_owned() } else { title },
+            question,
+            source,
+            trials,
+            left_out,
+            goals,
+            figures,
+            samplers: samplers?,
+            slice_ns: slice_ns?,
+            timed_s,
+        })
+    }
+
+    fn samplers(&self, root: &Section<'_>) -> Option<Vec<String>> {
+        let all: Vec<&str> = self.catalogue.samplers.iter().map(|sampler| sampler.name).collect();
+        let Some(node) = root.get("samplers") else {
+            return Some(all.into_iter().map(str::to_owned).collect());
+        };
+        let Kind::List(_) = node.kind else {
+            self.wrong_type(&node, "a list of names");
+            return None;
+        };
+        let mut samplers: Vec<String> = Vec::new();
+        for node in node.elements()? {
+            let name = self.word(&node, "sampler", &all)?.to_owned();
+            if samplers.contains(&name) {
+                self.problem(node.span, format!("`{name}` stands in the list `samplers` twice"), None);
+            } else {
+                samplers.push(name);
+            }
+        }
+        Some(samplers)
+    }
+
+    /// The workload and a choice of values for each of its parameters; `None` for these if one is wrong.
+    #[allow(clippy::type_complexity)]
+    fn workload(
+        &self,
+        root: &Section<'_>,
+    ) -> Option<(&'c WorkloadSpec, Option<Vec<(&'static str, Choices<ParamValue>)>>)> {
+        let node = self.required(root, "workload", "[workload] and its `name`")?;
+        let section = self.table(&node, "[workload]")?;
+        let name = self.required(&section, "name", "`name = \"coupons\"`")?;
+        let names: Vec<&str> = self.catalogue.workloads.iter().map(|workload| workload.name).collect();
+        let spec = self.catalogue.workload(self.word(&name, "workload", &names)?)?;
+        let mut known = vec!["name"];
+        known.extend(spec.params.iter().map(|param| param.name));
+        let section = Section { what: format!("the workload `{}`", spec.name), ..section };
+        self.known_keys(&section, &known);
+        let defaults = params::defaults(spec.params);
+        let mut params = Some(Vec::new());
+        for param in spec.params {
+            let choices = match section.get(param.name) {
+                Some(node) => self.choices("workload", &node, |node: &Node<'_>| self.param(param, node)),
+                None => match defaults.0.get(param.name) {
+                    Some(value) => Some(Choices::fixed(value.clone(), section.span.clone())),
+                    None => continue,
+                },
+            };
+            match (choices, &mut params) {
+                (Some(choices), Some(params)) => params.push((param.name, choices)),
+                _ => params = None,
+            }
+        }
+        Some((spec, params))
+    }
+}
+
+/// Seconds that the phases of a trial with a given duration take.
+fn timed_s(trial: &Trial) -> f64 {
+    trial
+        .phases
+        .iter()
+        .map(|phase| match &phase.step {
+            Step::Drive(drive) => {
+                let limit_ns = match drive.limit {
+                    Limit::DurationNs(ns) => ns,
+                    Limit::OpsPerClient(_) => 0,
+                };
+                (drive.warmup_ns + limit_ns) as f64 / 1e9
+            }
+            _ => 0.0,
+        })
+        .sum()
+}

@@ -114,6 +114,21 @@ pub enum Step {
     Check,
 }
 
+impl Step {
+    /// The step's word in plans and reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Step::Load { .. } => "load",
+            Step::Ask { .. } => "ask",
+            Step::Drive(_) => "drive",
+            Step::Settle => "settle",
+            Step::Cold => "cold",
+            Step::Restart => "restart",
+            Step::Check => "check",
+        }
+    }
+}
+
 /// A phase under load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Drive {
@@ -189,6 +204,22 @@ pub enum GoalKind {
     P999,
     /// Operations a second: at least.
     Rate,
+}
+
+impl GoalKind {
+    /// The goal's word in plans and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            GoalKind::Lost => "lost",
+            GoalKind::Wrong => "wrong",
+            GoalKind::Errors => "errors",
+            GoalKind::P50 => "p50",
+            GoalKind::P90 => "p90",
+            GoalKind::P99 => "p99",
+            GoalKind::P999 => "p999",
+            GoalKind::Rate => "rate",
+        }
+    }
 }
 
 /// A named number that is wanted of the results of each store.

@@ -1,0 +1,335 @@
+//! The text of a plan as nodes that know where they stand, and typed ways to read them.
+//!
+//! A reader that finds something wrong reports it to [`Reading`] and returns `None`, so that one pass over
+//! a text finds everything that is wrong with it.
+
+use std::cell::RefCell;
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+use plimsoll_core::Catalogue;
+use toml_edit::{Array, ArrayOfTables, Item, TableLike, Value};
+
+use crate::error::{Problem, Source};
+use crate::nearest;
+use crate::quantity::{self, Dimension};
+use crate::sweep::Dimensions;
+
+/// Most problems that are kept; a text with more of them is no plan.
+const PROBLEMS_MAX: usize = 50;
+
+/// A text on its way to being a plan.
+pub(crate) struct Reading<'c> {
+    pub(crate) catalogue: &'c Catalogue,
+    pub(crate) source: Arc<Source>,
+    pub(crate) problems: RefCell<Vec<Problem>>,
+    /// Swept keys found so far.
+    pub(crate) dimensions: RefCell<Dimensions>,
+}
+
+/// A value and where it stands.
+#[derive(Clone)]
+pub(crate) struct Node<'a> {
+    /// The key it stands under, for messages.
+    pub(crate) key: &'a str,
+    pub(crate) kind: Kind<'a>,
+    pub(crate) span: Range<usize>,
+}
+
+/// What a value is.
+#[derive(Clone)]
+pub(crate) enum Kind<'a> {
+    Text(&'a str),
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+    Date,
+    List(&'a Array),
+    Table(&'a dyn TableLike),
+    Tables(&'a ArrayOfTables),
+}
+
+/// A table whose keys are known.
+#[derive(Clone)]
+pub(crate) struct Section<'a> {
+    /// What it is, for messages: `a drive phase`, `[goals]`.
+    pub(crate) what: String,
+    pub(crate) table: &'a dyn TableLike,
+    pub(crate) span: Range<usize>,
+}
+
+impl<'a> Node<'a> {
+    fn of_value(key: &'a str, value: &'a Value, otherwise: &Range<usize>) -> Node<'a> {
+        let kind = match value {
+            Value::String(text) => Kind::Text(text.value()),
+            Value::Integer(number) => Kind::Int(*number.value()),
+            Value::Float(number) => Kind::Float(*number.value()),
+            Value::Boolean(truth) => Kind::Bool(*truth.value()),
+            Value::Datetime(_) => Kind::Date,
+            Value::Array(list) => Kind::List(list),
+            Value::InlineTable(table) => Kind::Table(table),
+        };
+        Node { key, kind, span: value.span().unwrap_or_else(|| otherwise.clone()) }
+    }
+
+    fn of_item(key: &'a str, item: &'a Item, otherwise: &Range<usize>) -> Option<Node<'a>> {
+        let kind = match item {
+            Item::None => return None,
+            Item::Value(value) => return Some(Node::of_value(key, value, otherwise)),
+            Item::Table(table) => Kind::Table(table),
+            Item::ArrayOfTables(tables) => Kind::Tables(tables),
+        };
+        // A table that is only implied (`[a.b]` without `[a]`) stands where its key does.
+        Some(Node { key, kind, span: item.span().unwrap_or_else(|| otherwise.clone()) })
+    }
+
+    /// The elements of a list, or of a `[[key]]`; `None` for anything else.
+    pub(crate) fn elements(&self) -> Option<Vec<Node<'a>>> {
+        match &self.kind {
+            Kind::List(list) => Some(list.iter().map(|value| Node::of_value(self.key, value, &self.span)).collect()),
+            Kind::Tables(tables) => Some(
+                tables
+                    .iter()
+                    .map(|table| Node {
+                        key: self.key,
+                        kind: Kind::Table(table),
+                        span: table.span().unwrap_or_else(|| self.span.clone()),
+                    })
+                    .collect(),
+            ),
+            _ => None,
+        }
+    }
+
+    /// What it is, for messages.
+    pub(crate) fn describe(&self) -> String {
+        match &self.kind {
+            Kind::Text(text) if text.chars().count() <= 40 => format!("the text {text:?}"),
+            Kind::Text(_) => "a text".to_owned(),
+            Kind::Int(number) => format!("the number {number}"),
+            Kind::Float(number) => format!("the number {number}"),
+            Kind::Bool(truth) => truth.to_string(),
+            Kind::Date => "a date".to_owned(),
+            Kind::List(_) => "a list".to_owned(),
+            Kind::Table(_) => "a table".to_owned(),
+            Kind::Tables(_) => format!("a list of [[{}]] tables", self.key),
+        }
+    }
+}
+
+impl<'a> Section<'a> {
+    /// The value under `key`.
+    pub(crate) fn get(&self, key: &str) -> Option<Node<'a>> {
+        let (name, item) = self.table.get_key_value(key)?;
+        let span = name.span().unwrap_or_else(|| self.span.clone());
+        Node::of_item(name.get(), item, &span)
+    }
+
+    /// All keys with their values, in the order of the text.
+    pub(crate) fn entries(&self) -> Vec<Node<'a>> {
+        let mut all: Vec<Node<'a>> = self
+            .table
+            .iter()
+            .filter_map(|(key, item)| {
+                let span = self.key_span(key);
+                Node::of_item(key, item, &span)
+            })
+            .collect();
+        all.sort_by_key(|node| self.key_span(node.key).start);
+        all
+    }
+
+    /// Where `key` itself stands.
+    pub(crate) fn key_span(&self, key: &str) -> Range<usize> {
+        self.table.key(key).and_then(|key| key.span()).unwrap_or_else(|| self.span.clone())
+    }
+}
+
+impl Reading<'_> {
+    /// Reports that something is wrong.
+    pub(crate) fn problem(&self, span: Range<usize>, what: impl Into<String>, help: Option<String>) {
+        self.problem_in(&self.source, span, what.into(), help);
+    }
+
+    /// Reports that something is wrong in `source`. What is known already is not said again.
+    pub(crate) fn problem_in(&self, source: &Arc<Source>, span: Range<usize>, what: String, help: Option<String>) {
+        let mut problems = self.problems.borrow_mut();
+        let problem = Problem::new(source, span, what, help);
+        let known = problems.iter().any(|other| other.span() == problem.span() && other.what() == problem.what());
+        if !known && problems.len() < PROBLEMS_MAX {
+            problems.push(problem);
+        }
+    }
+
+    /// Reports every key of `section` that is not one of `known`.
+    pub(crate) fn known_keys(&self, section: &Section<'_>, known: &[&str]) {
+        for node in section.entries() {
+            if !known.contains(&node.key) {
+                self.problem(
+                    section.key_span(node.key),
+                    format!("unknown key `{}` in {}", node.key, section.what),
+                    Some(nearest::help(node.key, "keys here", known)),
+                );
+            }
+        }
+    }
+
+    /// The value under `key`, which has to be there.
+    pub(crate) fn required<'a>(&self, section: &Section<'a>, key: &str, example: &str) -> Option<Node<'a>> {
+        let node = section.get(key);
+        if node.is_none() {
+            self.problem(
+                section.span.clone(),
+                format!("{} needs `{key}`", section.what),
+                Some(format!("write {example}")),
+            );
+        }
+        node
+    }
+
+    /// A value as it stands in the text, without the quotes of a text.
+    pub(crate) fn written(&self, node: &Node<'_>) -> String {
+        match node.kind {
+            Kind::Text(text) => text.to_owned(),
+            _ => {
+                let raw = self.source.text.get(node.span.clone()).unwrap_or_default();
+                raw.split_whitespace().collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
+
+    pub(crate) fn wrong_type(&self, node: &Node<'_>, wanted: &str) {
+        let found = node.describe();
+        self.problem(node.span.clone(), format!("`{}` must be {wanted}, not {found}", node.key), None);
+    }
+
+    pub(crate) fn text<'a>(&self, node: &Node<'a>) -> Option<&'a str> {
+        match node.kind {
+            Kind::Text(text) => Some(text),
+            _ => {
+                self.wrong_type(node, "a text in quotes");
+                None
+            }
+        }
+    }
+
+    pub(crate) fn bool(&self, node: &Node<'_>) -> Option<bool> {
+        match node.kind {
+            Kind::Bool(truth) => Some(truth),
+            _ => {
+                self.wrong_type(node, "true or false");
+                None
+            }
+        }
+    }
+
+    /// A whole number in `range`.
+    pub(crate) fn int(&self, node: &Node<'_>, range: RangeInclusive<i64>) -> Option<i64> {
+        let Kind::Int(number) = node.kind else {
+            self.wrong_type(node, "a whole number without unit or quotes");
+            return None;
+        };
+        if range.contains(&number) {
+            return Some(number);
+        }
+        let limits = if *range.end() == i64::MAX {
+            format!("at least {}", range.start())
+        } else {
+            format!("{} to {}", range.start(), range.end())
+        };
+        self.problem(node.span.clone(), format!("`{}` must be {limits}, not {number}", node.key), None);
+        None
+    }
+
+    /// A whole number of 1 to `most`.
+    pub(crate) fn count(&self, node: &Node<'_>, most: u32) -> Option<u32> {
+        self.int(node, 1..=i64::from(most)).and_then(|number| u32::try_from(number).ok())
+    }
+
+    /// A finite number, whole or not.
+    pub(crate) fn number(&self, node: &Node<'_>) -> Option<f64> {
+        match node.kind {
+            Kind::Int(number) => Some(number as f64),
+            Kind::Float(number) if number.is_finite() => Some(number),
+            _ => {
+                self.wrong_type(node, "a number");
+                None
+            }
+        }
+    }
+
+    /// A number with a unit, in base units.
+    pub(crate) fn quantity(&self, node: &Node<'_>, dimension: Dimension) -> Option<f64> {
+        let wrong = match node.kind {
+            Kind::Text(text) => match quantity::parse(text, dimension) {
+                Ok(value) => return Some(value),
+                Err(wrong) => wrong,
+            },
+            Kind::Int(_) | Kind::Float(_) => quantity::needs_unit(&self.written(node), dimension),
+            _ => {
+                self.wrong_type(node, "a number with a unit, in quotes");
+                return None;
+            }
+        };
+        let (what, help) = wrong;
+        let place = self.written(node);
+        let what = match node.kind {
+            Kind::Text(_) if what.starts_with("needs") => format!("`{} = {place:?}` {what}", node.key),
+            _ if what.starts_with("needs") => format!("`{} = {place}` {what}", node.key),
+            _ => format!("`{}`: {what}", node.key),
+        };
+        self.problem(node.span.clone(), what, help);
+        None
+    }
+
+    /// A time in nanoseconds.
+    pub(crate) fn duration(&self, node: &Node<'_>, range: RangeInclusive<u64>) -> Option<u64> {
+        let ns = self.quantity(node, Dimension::Time)?.round();
+        if ns >= *range.start() as f64 && ns <= *range.end() as f64 {
+            return Some(ns as u64);
+        }
+        let (least, most) = (quantity::show_ns(*range.start()), quantity::show_ns(*range.end()));
+        let what = format!("`{}` must be {least} to {most}, not {}", node.key, self.written(node));
+        self.problem(node.span.clone(), what, None);
+        None
+    }
+
+    /// A word of `known`; `what` names the kind of thing, `label` its list.
+    pub(crate) fn word<'a>(&self, node: &Node<'a>, what: &str, known: &[&str]) -> Option<&'a str> {
+        let word = self.text(node)?;
+        if known.contains(&word) {
+            return Some(word);
+        }
+        let what = format!("unknown {what} `{}`", short(word));
+        self.problem(node.span.clone(), what, Some(nearest::help(word, "there are", known)));
+        None
+    }
+
+    /// A table.
+    pub(crate) fn table<'a>(&self, node: &Node<'a>, what: &str) -> Option<Section<'a>> {
+        match node.kind {
+            Kind::Table(table) => Some(Section { what: what.to_owned(), table, span: node.span.clone() }),
+            _ => {
+                self.wrong_type(node, "a table");
+                None
+            }
+        }
+    }
+
+    /// A list of tables: `[[key]]`, or tables in brackets.
+    pub(crate) fn tables<'a>(&self, node: &Node<'a>) -> Option<Vec<Node<'a>>> {
+        let elements = node.elements();
+        if elements.is_none() {
+            self.wrong_type(node, &format!("a list of tables, each begun with [[{}]]", node.key));
+        }
+        elements
+    }
+}
+
+/// `text`, cut to a length that fits into a message.
+pub(crate) fn short(text: &str) -> String {
+    if text.chars().count() <= 60 {
+        return text.to_owned();
+    }
+    text.chars().take(59).chain(['…']).collect()
+}

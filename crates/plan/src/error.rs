@@ -1,0 +1,165 @@
+//! What is wrong with a plan, and where.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
+
+/// Everything that is wrong with a plan: at least one [`Problem`], in the order of the text.
+///
+/// As a [`Diagnostic`] it shows each with its line. Passwords in the text are masked before anything is shown.
+#[derive(Debug)]
+pub struct PlanError {
+    name: String,
+    problems: Vec<Problem>,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    what: String,
+    help: Option<String>,
+    source: Arc<Source>,
+    span: Range<usize>,
+}
+
+/// A text that problems point into.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) name: String,
+    /// Without passwords.
+    pub(crate) text: String,
+    shown: NamedSource<String>,
+}
+
+impl Source {
+    pub(crate) fn new(name: &str, text: &str) -> Source {
+        Source {
+            name: name.to_owned(),
+            text: text.to_owned(),
+            shown: NamedSource::new(name, text.to_owned()).with_language("TOML"),
+        }
+    }
+}
+
+impl PlanError {
+    pub(crate) fn new(name: &str, mut problems: Vec<Problem>) -> PlanError {
+        problems.sort_by_key(|problem| problem.span.start);
+        PlanError { name: name.to_owned(), problems }
+    }
+
+    /// What is wrong, in the order of the text.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// Line and column of the first problem, both from 1; columns count characters.
+    pub fn position(&self) -> (usize, usize) {
+        self.problems.first().map_or((1, 1), Problem::position)
+    }
+}
+
+impl Problem {
+    /// `span` is brought into the text and onto boundaries of characters.
+    pub(crate) fn new(source: &Arc<Source>, span: Range<usize>, what: String, help: Option<String>) -> Problem {
+        let text = &source.text;
+        let boundary =
+            |from: usize| (0..=from.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let start = boundary(span.start);
+        let end = boundary(span.end).max(start);
+        Problem { what, help, source: Arc::clone(source), span: start..end }
+    }
+
+    /// What is wrong, in one sentence without a full stop.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// What to write instead, if that can be said.
+    pub fn help(&self) -> Option<&str> {
+        self.help.as_deref()
+    }
+
+    /// The bytes of the text that are meant.
+    pub fn span(&self) -> Range<usize> {
+        self.span.clone()
+    }
+
+    /// Name of the text that `span` points into: the plan's, or `--on`.
+    pub fn source_name(&self) -> &str {
+        &self.source.name
+    }
+
+    /// Line and column, both from 1; columns count characters.
+    pub fn position(&self) -> (usize, usize) {
+        let before = self.source.text.get(..self.span.start).unwrap_or_default();
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.matches('\n').count() + 1;
+        (line, before.get(line_start..).unwrap_or_default().chars().count() + 1)
+    }
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.problems.as_slice() {
+            [only] => f.write_str(&only.what),
+            several => write!(f, "{} things are wrong with the plan `{}`", several.len(), self.name),
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl Diagnostic for Problem {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        Some(&self.source.shown)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        Some(Box::new(std::iter::once(LabeledSpan::underline(self.span.clone()))))
+    }
+}
+
+impl Diagnostic for PlanError {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.only().and_then(Diagnostic::help)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.only().and_then(Diagnostic::source_code)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        self.only().and_then(Diagnostic::labels)
+    }
+
+    fn related<'a>(&'a self) -> Option<Box<dyn Iterator<Item = &'a dyn Diagnostic> + 'a>> {
+        match self.only() {
+            Some(_) => None,
+            None => Some(Box::new(self.problems.iter().map(|problem| problem as &dyn Diagnostic))),
+        }
+    }
+}
+
+impl PlanError {
+    /// The problem, when there is only one.
+    fn only(&self) -> Option<&Problem> {
+        match self.problems.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+}

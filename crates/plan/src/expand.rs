@@ -1,0 +1,268 @@
+//! From drafts to trials: one for each store and each point of the grid that makes a difference.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use plimsoll_core::{Durability, IndexMode, ParamType, ParamValue, Params, WorkloadSpec};
+
+use crate::document::Reading;
+use crate::model::{Drive, Limit, Pace, Phase, Step, Trial, WorkloadUse};
+use crate::phases::{Condition, DriveDraft, LimitDraft, PhaseDraft, StepDraft};
+use crate::stores::StoreDraft;
+use crate::sweep::{Choices, Point, TRIALS_MAX};
+
+/// Everything that a trial is made of, with choices.
+pub(crate) struct Drafts<'c> {
+    pub(crate) stores: Vec<StoreDraft<'c>>,
+    pub(crate) seed: Choices<u64>,
+    pub(crate) workload: &'c WorkloadSpec,
+    pub(crate) params: Vec<(&'static str, Choices<ParamValue>)>,
+    pub(crate) phases: Vec<PhaseDraft>,
+}
+
+/// The name of the workload's parameter that says how indexes are kept.
+const INDEX: &str = "index";
+
+impl<'c> Reading<'c> {
+    /// The trials, and what was left out and why. Reports combinations that cannot be.
+    pub(crate) fn expand(&self, drafts: &Drafts<'c>) -> (Vec<Trial>, Vec<String>) {
+        let Some(order) = self.order(drafts.stores.len()) else {
+            return (Vec::new(), Vec::new());
+        };
+        let (mut trials, mut left_out) = (Vec::new(), Vec::new());
+        for store in &drafts.stores {
+            if !self.speaks(store, drafts.workload) {
+                continue;
+            }
+            let mut seen = BTreeSet::new();
+            let mut indices = vec![0; order.len()];
+            loop {
+                match self.trial(drafts, store, &indices) {
+                    Ok(mut trial) if seen.insert(trial.labels.clone()) => {
+                        trial.ordinal = trials.len() as u32;
+                        trials.push(trial);
+                    }
+                    Err(Some(reason)) if !left_out.contains(&reason) => left_out.push(reason),
+                    _ => {}
+                }
+                if !self.advance(&order, &mut indices) {
+                    break;
+                }
+            }
+        }
+        if trials.is_empty() && self.problems.borrow().is_empty() {
+            let span =
+                drafts.params.iter().find(|(name, _)| *name == INDEX).map_or(0..0, |(_, choices)| choices.span());
+            self.problem(span, "nothing is left to run", Some(left_out.join("; ")));
+        }
+        (trials, left_out)
+    }
+
+    /// The dimensions in the order of the text, the first one outermost; `None` when the grid is too large.
+    fn order(&self, stores: usize) -> Option<Vec<usize>> {
+        let dimensions = self.dimensions.borrow();
+        let mut order: Vec<usize> = (0..dimensions.0.len()).collect();
+        order.sort_by_key(|at| dimensions.0[*at].span.start);
+        let count = dimensions
+            .0
+            .iter()
+            .fold(stores as u128, |count, dimension| count.saturating_mul(dimension.texts.len() as u128));
+        if count <= TRIALS_MAX as u128 {
+            return Some(order);
+        }
+        let longest = dimensions.0.iter().max_by_key(|dimension| dimension.texts.len());
+        let span = longest.map_or(0..0, |dimension| dimension.span.clone());
+        let what = format!("this sweep comes to {count} trials; at most {TRIALS_MAX}");
+        self.problem(span, what, Some("shorten the lists, or make several plans".to_owned()));
+        None
+    }
+
+    /// The next point of the grid; false after the last.
+    fn advance(&self, order: &[usize], indices: &mut [usize]) -> bool {
+        let dimensions = self.dimensions.borrow();
+        for at in order.iter().rev() {
+            indices[*at] += 1;
+            if indices[*at] < dimensions.0[*at].texts.len() {
+                return true;
+            }
+            indices[*at] = 0;
+        }
+        false
+    }
+
+    /// Whether the store speaks what the workload needs; reports if not.
+    fn speaks(&self, store: &StoreDraft<'_>, workload: &WorkloadSpec) -> bool {
+        let spec = store.kind.spec();
+        let missing: Vec<&str> = workload
+            .interfaces
+            .iter()
+            .filter(|interface| !spec.interfaces.contains(interface))
+            .map(|interface| interface.name())
+            .collect();
+        if missing.is_empty() {
+            return true;
+        }
+        let able: Vec<&str> = self
+            .catalogue
+            .stores
+            .iter()
+            .filter(|kind| workload.interfaces.iter().all(|interface| kind.spec().interfaces.contains(interface)))
+            .map(|kind| kind.spec().name)
+            .collect();
+        let what = format!(
+            "the store `{}` does not speak `{}`, which the workload `{}` needs",
+            spec.name,
+            missing.join("` and `"),
+            workload.name
+        );
+        let help =
+            if able.is_empty() { "no store here does".to_owned() } else { format!("these do: {}", able.join(", ")) };
+        self.problem_in(&store.source, store.span.clone(), what, Some(help));
+        false
+    }
+
+    /// One trial; or why it is left out, or `Err(None)` when a coordinate that makes no difference is not at its start.
+    fn trial(&self, drafts: &Drafts<'c>, store: &StoreDraft<'_>, indices: &[usize]) -> Result<Trial, Option<String>> {
+        let mut point = Point { indices, used: vec![false; indices.len()] };
+        let seed = drafts.seed.at(&mut point).0;
+        let mut params = Params::default();
+        for (name, choices) in &drafts.params {
+            params.0.insert((*name).to_owned(), choices.at(&mut point).0.clone());
+        }
+        if let Some(reason) = missing_index(store, drafts.workload, &params) {
+            return Err(Some(reason));
+        }
+        let workload = WorkloadUse { name: drafts.workload.name.to_owned(), params };
+        let mut phases = Vec::new();
+        for draft in &drafts.phases {
+            if draft.only.iter().all(|condition| holds(condition, store, &workload, &mut point)) {
+                self.fits(draft, store, drafts.workload, &phases, &mut point);
+                phases.push(Phase { name: draft.name.clone(), step: step(&draft.step, &mut point) });
+            }
+        }
+        let mut labels: BTreeMap<String, String> = store.labels.clone();
+        let dimensions = self.dimensions.borrow();
+        for (at, dimension) in dimensions.0.iter().enumerate() {
+            if point.used[at] {
+                labels.insert(dimensions.label(at), dimension.texts[indices[at]].clone());
+            } else if indices[at] != 0 {
+                return Err(None);
+            }
+        }
+        labels.insert("store".to_owned(), store.store.label.clone());
+        Ok(Trial { ordinal: 0, store: store.store.clone(), labels, seed, workload, phases })
+    }
+
+    /// Reports what this phase asks and this store cannot do, or what has to come before.
+    fn fits(
+        &self,
+        draft: &PhaseDraft,
+        store: &StoreDraft<'_>,
+        workload: &WorkloadSpec,
+        before: &[Phase],
+        point: &mut Point<'_>,
+    ) {
+        let (durability, clients) = match &draft.step {
+            StepDraft::Load { durability, clients, .. } => (Some(durability.at(point)), Some(clients.at(point))),
+            StepDraft::Drive(drive) => (Some(drive.durability.at(point)), Some(drive.clients.at(point))),
+            _ => (None, None),
+        };
+        let spec = store.kind.spec();
+        if let Some((durability, span)) = durability
+            && !spec.durabilities.contains(durability)
+        {
+            self.cannot(spec.name, *durability, spec.durabilities, span);
+        }
+        if let Some((clients, span)) = clients
+            && *clients > 1
+            && !spec.concurrent
+        {
+            let what = format!("the store `{}` takes one client at a time, not {clients}", spec.name);
+            self.problem(span.clone(), what, None);
+        }
+        let loaded = before.iter().any(|phase| matches!(phase.step, Step::Load { .. }));
+        let needs_load = match &draft.step {
+            StepDraft::Check => true,
+            StepDraft::Ask { .. } | StepDraft::Drive(_) => !workload.interfaces.is_empty(),
+            _ => false,
+        };
+        if needs_load && !loaded {
+            let what = format!("`{}` comes before anything is loaded (store `{}`)", draft.name, store.store.label);
+            self.problem(draft.span.clone(), what, Some("put a phase with `do = \"load\"` before it".to_owned()));
+        }
+    }
+
+    fn cannot(&self, store: &str, durability: Durability, able: &[Durability], span: &Range<usize>) {
+        let able: Vec<&str> = able.iter().map(|durability| durability.name()).collect();
+        let what = format!("the store `{store}` cannot do `{}`", durability.name());
+        self.problem(span.clone(), what, Some(format!("it can do: {}", able.join(", "))));
+    }
+}
+
+/// Why this store cannot keep indexes as the workload's parameter `index` says; `None` if it can, or nothing is said.
+fn missing_index(store: &StoreDraft<'_>, workload: &WorkloadSpec, params: &Params) -> Option<String> {
+    let spec = workload.params.iter().find(|param| param.name == INDEX)?;
+    if !matches!(spec.param_type, ParamType::OneOf(_)) {
+        return None;
+    }
+    let mode = [IndexMode::None, IndexMode::Own, IndexMode::Keyindex]
+        .into_iter()
+        .find(|mode| mode.name() == params.text(INDEX))?;
+    if store.kind.spec().index_modes.contains(&mode) {
+        return None;
+    }
+    let name = &store.store.label;
+    Some(match mode {
+        IndexMode::None => format!("{name} cannot go without an index"),
+        IndexMode::Own => format!("{name} has no index of its own"),
+        IndexMode::Keyindex => format!("{name} has no key-value interface to keep index keys in"),
+    })
+}
+
+fn holds(condition: &Condition, store: &StoreDraft<'_>, workload: &WorkloadUse, point: &mut Point<'_>) -> bool {
+    match condition {
+        Condition::Store(names) => names.iter().any(|name| *name == store.store.kind || *name == store.store.label),
+        Condition::Workload(name, values) => workload.params.0.get(*name).is_some_and(|value| values.contains(value)),
+        Condition::StoreParam(name, values) => {
+            store.store.params.0.get(*name).is_some_and(|value| values.contains(value))
+        }
+        Condition::Swept(dimension, indices) => indices.contains(&point.index(*dimension)),
+    }
+}
+
+fn step(draft: &StepDraft, point: &mut Point<'_>) -> Step {
+    match draft {
+        StepDraft::Load { batch, clients, durability } => {
+            Step::Load { batch: batch.at(point).0, clients: clients.at(point).0, durability: durability.at(point).0 }
+        }
+        StepDraft::Ask { op, count, op_timeout_ns } => {
+            Step::Ask { op: op.at(point).0.clone(), count: count.at(point).0, op_timeout_ns: op_timeout_ns.at(point).0 }
+        }
+        StepDraft::Drive(draft) => Step::Drive(drive(draft, point)),
+        StepDraft::Settle => Step::Settle,
+        StepDraft::Cold => Step::Cold,
+        StepDraft::Restart => Step::Restart,
+        StepDraft::Check => Step::Check,
+    }
+}
+
+fn drive(draft: &DriveDraft, point: &mut Point<'_>) -> Drive {
+    let clients = draft.clients.at(point).0;
+    let pace = match &draft.rate_per_s {
+        Some(rate) if draft.open.at(point).0 => Pace::Open { rate_per_s: rate.at(point).0 },
+        _ => Pace::Closed,
+    };
+    Drive {
+        clients,
+        workers: draft.workers.at(point).0.min(clients),
+        mix: draft.mix.at(point).0.clone(),
+        pace,
+        warmup_ns: draft.warmup_ns.at(point).0,
+        limit: match &draft.limit {
+            LimitDraft::DurationNs(ns) => Limit::DurationNs(ns.at(point).0),
+            LimitDraft::OpsPerClient(ops) => Limit::OpsPerClient(ops.at(point).0),
+        },
+        durability: draft.durability.at(point).0,
+        op_timeout_ns: draft.op_timeout_ns.at(point).0,
+    }
+}

@@ -1,0 +1,122 @@
+//! A plan in plain lines: what would run, and for how long.
+
+use crate::model::{Drive, Goal, GoalKind, Limit, Pace, Phase, Plan, Step, Trial};
+use crate::quantity::show_ns;
+
+impl Plan {
+    /// What would run and for how long, line by line, for people. Trials that do the same share their list of phases.
+    pub fn outline(&self) -> Vec<String> {
+        let mut lines = vec![self.title.clone()];
+        if !self.question.is_empty() {
+            lines.push(self.question.clone());
+        }
+        lines.push(String::new());
+        let stores: Vec<&str> = unique(self.trials.iter().map(|trial| trial.store.label.as_str()));
+        let workloads: Vec<&str> = unique(self.trials.iter().map(|trial| trial.workload.name.as_str()));
+        lines.push(format!(
+            "{} with the workload {} on {}",
+            counted(self.trials.len(), "trial"),
+            workloads.join(", "),
+            stores.join(", ")
+        ));
+        lines.push(format!(
+            "{} of driven load; loading, questions and the stores' own work come on top",
+            show_ns((self.timed_s * 1e9) as u64)
+        ));
+        let mut groups: Vec<(Vec<String>, Vec<&Trial>)> = Vec::new();
+        for trial in &self.trials {
+            let phases: Vec<String> = trial.phases.iter().map(phase).collect();
+            match groups.iter_mut().find(|(same, _)| *same == phases) {
+                Some((_, trials)) => trials.push(trial),
+                None => groups.push((phases, vec![trial])),
+            }
+        }
+        for (phases, trials) in groups {
+            lines.push(String::new());
+            for trial in trials {
+                lines.push(format!("trial {}: {}", trial.ordinal + 1, labels(trial)));
+            }
+            lines.extend(phases.into_iter().map(|phase| format!("    {phase}")));
+        }
+        if !self.left_out.is_empty() {
+            lines.push(String::new());
+            lines.extend(self.left_out.iter().map(|reason| format!("left out: {reason}")));
+        }
+        lines.push(String::new());
+        if !self.goals.is_empty() {
+            let goals: Vec<String> = self.goals.iter().map(goal).collect();
+            lines.push(format!("goals: {}", goals.join(", ")));
+        }
+        if !self.figures.is_empty() {
+            lines.push(format!("{} wanted of each store", counted(self.figures.len(), "figure")));
+        }
+        let samplers = if self.samplers.is_empty() { "none".to_owned() } else { self.samplers.join(", ") };
+        lines.push(format!("samplers: {samplers}, once every {}", show_ns(self.slice_ns)));
+        lines
+    }
+}
+
+fn labels(trial: &Trial) -> String {
+    let rest =
+        trial.labels.iter().filter(|(label, _)| *label != "store").map(|(label, value)| format!("{label}={value}"));
+    std::iter::once(trial.store.label.clone()).chain(rest).collect::<Vec<_>>().join(" ")
+}
+
+fn phase(phase: &Phase) -> String {
+    let what = match &phase.step {
+        Step::Load { batch, clients, durability } => {
+            format!("{batch} records to an operation, {}, {}", counted(*clients as usize, "client"), durability.name())
+        }
+        Step::Ask { op, count, .. } => {
+            format!("`{op}`, {}", if *count == 1 { "once".to_owned() } else { format!("{count} times") })
+        }
+        Step::Drive(drive) => driven(drive),
+        _ => String::new(),
+    };
+    let step = phase.step.name();
+    let step = if phase.name == step { step.to_owned() } else { format!("{} ({step})", phase.name) };
+    if what.is_empty() { step } else { format!("{step}: {what}") }
+}
+
+fn driven(drive: &Drive) -> String {
+    let limit = match drive.limit {
+        Limit::DurationNs(ns) => format!("for {}", show_ns(ns)),
+        Limit::OpsPerClient(ops) => format!("{} of each client", counted(ops as usize, "operation")),
+    };
+    let pace = match drive.pace {
+        Pace::Closed => "closed loop".to_owned(),
+        Pace::Open { rate_per_s } => format!("open loop at {rate_per_s}/s"),
+    };
+    let warmup =
+        if drive.warmup_ns == 0 { String::new() } else { format!(" after {} of warm-up", show_ns(drive.warmup_ns)) };
+    let sum: u64 = drive.mix.iter().map(|(_, share)| u64::from(*share)).sum();
+    let mix: Vec<String> = drive
+        .mix
+        .iter()
+        .map(|(kind, share)| format!("{kind} {:.0} %", f64::from(*share) * 100.0 / sum.max(1) as f64))
+        .collect();
+    let clients = counted(drive.clients as usize, "client");
+    format!("{clients}, {pace}, {limit}{warmup}, {}; {}", drive.durability.name(), mix.join(", "))
+}
+
+fn goal(goal: &Goal) -> String {
+    match goal.what {
+        GoalKind::Rate => format!("{} at least {}/s", goal.what.name(), goal.limit),
+        _ if goal.unit == "ns" => format!("{} at most {}", goal.what.name(), show_ns(goal.limit as u64)),
+        _ => format!("{} at most {}{}", goal.what.name(), goal.limit, goal.unit),
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("{count} {what}") } else { format!("{count} {what}s") }
+}
+
+fn unique<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut all: Vec<&str> = Vec::new();
+    for word in words {
+        if !all.contains(&word) {
+            all.push(word);
+        }
+    }
+    all
+}

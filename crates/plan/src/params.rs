@@ -1,0 +1,52 @@
+//! Parameters of stores and workloads, checked against what they say they take.
+
+use plimsoll_core::{ParamSpec, ParamType, ParamValue, Params};
+
+use crate::document::{Node, Reading};
+use crate::quantity::{self, Dimension};
+
+/// Longest time that a parameter may be, in nanoseconds: a year.
+const DURATION_NS_MAX: u64 = 366 * 86_400 * 1_000_000_000;
+
+impl Reading<'_> {
+    /// The value of the parameter `spec`.
+    pub(crate) fn param(&self, spec: &ParamSpec, node: &Node<'_>) -> Option<ParamValue> {
+        match spec.param_type {
+            ParamType::Int { min, max } => self.int(node, min..=max).map(ParamValue::Int),
+            ParamType::Bytes => {
+                let bytes = self.quantity(node, Dimension::Size)?;
+                if bytes < 2f64.powi(62) {
+                    return Some(ParamValue::Int(bytes.round() as i64));
+                }
+                self.problem(node.span.clone(), format!("`{}` is more than any machine has", node.key), None);
+                None
+            }
+            ParamType::Duration => {
+                self.duration(node, 0..=DURATION_NS_MAX).and_then(|ns| i64::try_from(ns).ok()).map(ParamValue::Int)
+            }
+            ParamType::Bool => self.bool(node).map(ParamValue::Bool),
+            ParamType::OneOf(words) => {
+                let what = format!("value for `{}`:", spec.name);
+                self.word(node, &what, words).map(|word| ParamValue::Text(word.to_owned()))
+            }
+            ParamType::Text => self.text(node).map(|text| ParamValue::Text(text.to_owned())),
+        }
+    }
+}
+
+/// All parameters at their defaults. One whose default is no value of its type has none.
+pub(crate) fn defaults(specs: &[ParamSpec]) -> Params {
+    Params(specs.iter().filter_map(|spec| Some((spec.name.to_owned(), default(spec)?))).collect())
+}
+
+fn default(spec: &ParamSpec) -> Option<ParamValue> {
+    let quantity =
+        |dimension| quantity::parse(spec.default, dimension).ok().map(|value| ParamValue::Int(value.round() as i64));
+    match spec.param_type {
+        ParamType::Int { .. } => spec.default.replace('_', "").parse().ok().map(ParamValue::Int),
+        ParamType::Bytes => quantity(Dimension::Size),
+        ParamType::Duration => quantity(Dimension::Time),
+        ParamType::Bool => spec.default.parse().ok().map(ParamValue::Bool),
+        ParamType::OneOf(_) | ParamType::Text => Some(ParamValue::Text(spec.default.to_owned())),
+    }
+}

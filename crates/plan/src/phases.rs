@@ -1,0 +1,494 @@
+//! The phases of a plan: what is done, in order, with values that may be lists.
+
+use std::ops::Range;
+
+use plimsoll_core::{Durability, Mix, ParamValue, WorkloadSpec};
+
+use crate::document::{Kind, Node, Reading, Section, short};
+use crate::nearest;
+use crate::quantity::Dimension;
+use crate::stores::StoreDraft;
+use crate::sweep::Choices;
+
+/// Most clients, and most workers, of a phase.
+const CLIENTS_MAX: u32 = 100_000;
+/// Most phases of a trial.
+const PHASES_MAX: usize = 200;
+/// Most records to an operation, and most questions of a phase.
+const COUNT_MAX: u32 = 10_000_000;
+/// Shortest time that anything may last, in nanoseconds: a millisecond.
+const TIME_NS_MIN: u64 = 1_000_000;
+/// Longest time that a phase may last, in nanoseconds: 30 days.
+const TIME_NS_MAX: u64 = 30 * 86_400 * 1_000_000_000;
+/// Records to an operation of a load, unless said otherwise.
+const BATCH: u32 = 1000;
+/// Longest that a question may take, unless said otherwise: long enough to read a large store once.
+const ASK_TIMEOUT_NS: u64 = 600 * 1_000_000_000;
+/// Longest that an operation of a drive may take, unless said otherwise.
+const DRIVE_TIMEOUT_NS: u64 = 10 * 1_000_000_000;
+
+/// What `do` may say.
+pub(crate) const STEPS: &[&str] = &["load", "ask", "drive", "settle", "cold", "restart", "check"];
+
+/// A phase with a value, or a choice of values, for each of its keys.
+pub(crate) struct PhaseDraft {
+    pub(crate) name: String,
+    pub(crate) span: Range<usize>,
+    pub(crate) only: Vec<Condition>,
+    pub(crate) step: StepDraft,
+}
+
+/// What has to be so for a phase to be part of a trial: one of some values.
+pub(crate) enum Condition {
+    /// The kind of store, or its label.
+    Store(Vec<String>),
+    /// A parameter of the workload.
+    Workload(&'static str, Vec<ParamValue>),
+    /// A parameter of the store; other kinds of store do not have it.
+    StoreParam(&'static str, Vec<ParamValue>),
+    /// A swept key: its dimension, and positions in its list.
+    Swept(usize, Vec<usize>),
+}
+
+/// What a phase does.
+pub(crate) enum StepDraft {
+    Load { batch: Choices<u32>, clients: Choices<u32>, durability: Choices<Durability> },
+    Ask { op: Choices<String>, count: Choices<u32>, op_timeout_ns: Choices<u64> },
+    Drive(Box<DriveDraft>),
+    Settle,
+    Cold,
+    Restart,
+    Check,
+}
+
+/// A driven phase.
+pub(crate) struct DriveDraft {
+    pub(crate) clients: Choices<u32>,
+    pub(crate) workers: Choices<u32>,
+    pub(crate) mix: Choices<Mix>,
+    pub(crate) open: Choices<bool>,
+    pub(crate) rate_per_s: Option<Choices<f64>>,
+    pub(crate) warmup_ns: Choices<u64>,
+    pub(crate) limit: LimitDraft,
+    pub(crate) durability: Choices<Durability>,
+    pub(crate) op_timeout_ns: Choices<u64>,
+}
+
+/// When a driven phase ends.
+pub(crate) enum LimitDraft {
+    DurationNs(Choices<u64>),
+    OpsPerClient(Choices<u64>),
+}
+
+/// The keys of a phase that does `step`.
+fn keys(step: &str) -> &'static [&'static str] {
+    match step {
+        "load" => &["do", "name", "only", "batch", "clients", "durability"],
+        "ask" => &["do", "name", "only", "op", "count", "op_timeout"],
+        "drive" => &[
+            "do",
+            "name",
+            "only",
+            "clients",
+            "workers",
+            "mix",
+            "loop",
+            "rate",
+            "warmup",
+            "for",
+            "ops",
+            "durability",
+            "op_timeout",
+        ],
+        _ => &["do", "name", "only"],
+    }
+}
+
+impl Reading<'_> {
+    /// The phases, without their conditions, which may speak of what comes later.
+    pub(crate) fn phases<'a>(&self, node: &Node<'a>, workload: &WorkloadSpec) -> Vec<(PhaseDraft, Section<'a>)> {
+        let Some(tables) = self.tables(node) else {
+            return Vec::new();
+        };
+        if tables.len() > PHASES_MAX {
+            self.problem(node.span.clone(), format!("{} phases are more than {PHASES_MAX}", tables.len()), None);
+            return Vec::new();
+        }
+        if tables.is_empty() {
+            self.problem(
+                node.span.clone(),
+                "the plan has no phase",
+                Some(format!("begin one with [[phase]]; {}", steps())),
+            );
+        }
+        let mut taken: Vec<String> = tables.iter().filter_map(|table| self.given_name(table)).collect();
+        let mut phases = Vec::new();
+        let mut named: Vec<String> = Vec::new();
+        for table in &tables {
+            let Some(section) = self.table(table, "a phase") else {
+                continue;
+            };
+            let Some(step) =
+                self.required(&section, "do", "`do = \"load\"`").and_then(|node| self.word(&node, "step", STEPS))
+            else {
+                continue;
+            };
+            let section =
+                Section { what: format!("{} `{step}` phase", if step == "ask" { "an" } else { "a" }), ..section };
+            self.known_keys(&section, keys(step));
+            let name = match section.get("name") {
+                Some(node) => match self.phase_name(&node) {
+                    Some(name) if named.contains(&name) => {
+                        self.problem(node.span, format!("another phase is named `{name}` already"), None);
+                        continue;
+                    }
+                    Some(name) => {
+                        named.push(name.clone());
+                        name
+                    }
+                    None => continue,
+                },
+                None => free_name(step, &mut taken),
+            };
+            let Some(step) = self.step(step, &name, &section, workload) else {
+                continue;
+            };
+            phases.push((PhaseDraft { name, span: section.span.clone(), only: Vec::new(), step }, section));
+        }
+        phases
+    }
+
+    fn given_name(&self, table: &Node<'_>) -> Option<String> {
+        let Kind::Table(table) = table.kind else {
+            return None;
+        };
+        table.get("name")?.as_str().map(str::to_owned)
+    }
+
+    /// A name that formulas can name.
+    fn phase_name(&self, node: &Node<'_>) -> Option<String> {
+        let name = self.text(node)?;
+        let begins_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        if begins_well && name.len() <= 60 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return Some(name.to_owned());
+        }
+        let what = format!("`{}` cannot name a phase", short(name));
+        let help = "a name is letters, digits and `_`, at most 60, and does not begin with a digit";
+        self.problem(node.span.clone(), what, Some(help.to_owned()));
+        None
+    }
+
+    fn step(&self, step: &str, phase: &str, section: &Section<'_>, workload: &WorkloadSpec) -> Option<StepDraft> {
+        let fixed = |value: u32| Choices::fixed(value, section.span.clone());
+        Some(match step {
+            "load" => {
+                let batch = self.optional(section, phase, "batch", fixed(BATCH), |node| self.count(node, COUNT_MAX));
+                let clients = self.optional(section, phase, "clients", fixed(1), |node| self.count(node, CLIENTS_MAX));
+                let durability = self.durability(section, phase, true);
+                StepDraft::Load { batch: batch?, clients: clients?, durability: durability? }
+            }
+            "ask" => {
+                let op = self
+                    .required(section, "op", &example_op(workload))
+                    .and_then(|node| self.choices(phase, &node, |node| self.kind(node, workload)));
+                let count = self
+                    .required(section, "count", "`count = 5`")
+                    .and_then(|node| self.choices(phase, &node, |node| self.count(node, COUNT_MAX)));
+                let op_timeout_ns = self.time(section, phase, "op_timeout", ASK_TIMEOUT_NS, TIME_NS_MIN);
+                StepDraft::Ask { op: op?, count: count?, op_timeout_ns: op_timeout_ns? }
+            }
+            "drive" => StepDraft::Drive(Box::new(self.drive(phase, section, workload)?)),
+            "settle" => StepDraft::Settle,
+            "cold" => StepDraft::Cold,
+            "restart" => StepDraft::Restart,
+            _ => StepDraft::Check,
+        })
+    }
+
+    fn drive(&self, phase: &str, section: &Section<'_>, workload: &WorkloadSpec) -> Option<DriveDraft> {
+        let fixed = |value: u32| Choices::fixed(value, section.span.clone());
+        let clients = self.optional(section, phase, "clients", fixed(1), |node| self.count(node, CLIENTS_MAX));
+        let workers = self.optional(section, phase, "workers", fixed(1), |node| self.count(node, CLIENTS_MAX));
+        let mix = self
+            .required(section, "mix", &example_mix(workload))
+            .and_then(|node| self.choices(phase, &node, |node| self.mix(node, workload)));
+        let closed = Choices::fixed(false, section.span.clone());
+        let open = self.optional(section, phase, "loop", closed, |node| {
+            self.word(node, "loop", &["closed", "open"]).map(|word| word == "open")
+        });
+        let rate = section.get("rate");
+        let rate_per_s = rate.as_ref().map(|node| self.choices(phase, node, |node| self.rate(node)));
+        let warmup_ns = self.time(section, phase, "warmup", 0, 0);
+        let limit = self.limit(phase, section);
+        let durability = self.durability(section, phase, false);
+        let op_timeout_ns = self.time(section, phase, "op_timeout", DRIVE_TIMEOUT_NS, TIME_NS_MIN);
+
+        let open = open?;
+        match &rate {
+            None if open.values().any(|open| *open) => {
+                let help = Some("add `rate = \"1000/s\"`, the operations a second of all clients together".to_owned());
+                self.problem(open.span(), "an open loop needs a rate", help);
+                return None;
+            }
+            Some(node) if !open.values().any(|open| *open) => {
+                let help = Some("add `loop = \"open\"`, or leave the rate out".to_owned());
+                self.problem(
+                    section.key_span(node.key),
+                    "a closed loop has no rate: it goes as fast as the answers come",
+                    help,
+                );
+                return None;
+            }
+            _ => {}
+        }
+        Some(DriveDraft {
+            clients: clients?,
+            workers: workers?,
+            mix: mix?,
+            open,
+            rate_per_s: match rate_per_s {
+                Some(rate) => Some(rate?),
+                None => None,
+            },
+            warmup_ns: warmup_ns?,
+            limit: limit?,
+            durability: durability?,
+            op_timeout_ns: op_timeout_ns?,
+        })
+    }
+
+    fn limit(&self, phase: &str, section: &Section<'_>) -> Option<LimitDraft> {
+        match (section.get("for"), section.get("ops")) {
+            (Some(node), None) => self
+                .choices(phase, &node, |node| self.duration(node, TIME_NS_MIN..=TIME_NS_MAX))
+                .map(LimitDraft::DurationNs),
+            (None, Some(node)) => self
+                .choices(phase, &node, |node| self.int(node, 1..=i64::MAX).map(i64::unsigned_abs))
+                .map(LimitDraft::OpsPerClient),
+            (None, None) => {
+                let help = "write `for = \"30s\"`, or `ops = 1000` for each client";
+                self.problem(section.span.clone(), "a drive needs an end", Some(help.to_owned()));
+                None
+            }
+            (Some(_), Some(node)) => {
+                let what = "`for` and `ops` are two ends of one phase: leave one out";
+                self.problem(section.key_span(node.key), what, None);
+                None
+            }
+        }
+    }
+
+    /// What acknowledged writes survive; `at-end` only where `may_end` is true.
+    fn durability(&self, section: &Section<'_>, phase: &str, may_end: bool) -> Option<Choices<Durability>> {
+        let durable = Choices::fixed(Durability::Durable, section.span.clone());
+        self.optional(section, phase, "durability", durable, |node| {
+            let durability = match self.word(node, "durability", &["durable", "buffered", "at-end"])? {
+                "durable" => Durability::Durable,
+                "buffered" => Durability::Buffered,
+                _ => Durability::AtEnd,
+            };
+            if durability == Durability::AtEnd && !may_end {
+                let help =
+                    "say what an acknowledged write survives: \"durable\" (power loss) or \"buffered\" (the process)";
+                self.problem(
+                    node.span.clone(),
+                    "`at-end` is for loads; a drive has no sync at its end",
+                    Some(help.to_owned()),
+                );
+                return None;
+            }
+            Some(durability)
+        })
+    }
+
+    /// Shares of kinds of operation, those with a share of zero left out.
+    fn mix(&self, node: &Node<'_>, workload: &WorkloadSpec) -> Option<Mix> {
+        let section = match node.kind {
+            Kind::Table(_) => self.table(node, "a mix")?,
+            _ => {
+                self.wrong_type(node, &format!("a table of shares such as {}", example_mix(workload)));
+                return None;
+            }
+        };
+        let mut mix = Mix::new();
+        let mut right = true;
+        for share in section.entries() {
+            if !workload.kinds.contains(&share.key) {
+                self.unknown_kind(section.key_span(share.key), share.key, workload);
+                right = false;
+                continue;
+            }
+            match self.int(&share, 0..=1_000_000) {
+                Some(0) => {}
+                Some(number) => mix.push((share.key.to_owned(), u32::try_from(number).unwrap_or(u32::MAX))),
+                None => right = false,
+            }
+        }
+        if right && mix.is_empty() {
+            let help = Some(format!("write {}", example_mix(workload)));
+            self.problem(node.span.clone(), "the mix has no kind with a share above zero", help);
+            return None;
+        }
+        right.then_some(mix)
+    }
+
+    fn kind(&self, node: &Node<'_>, workload: &WorkloadSpec) -> Option<String> {
+        let name = self.text(node)?;
+        if workload.kinds.contains(&name) {
+            return Some(name.to_owned());
+        }
+        self.unknown_kind(node.span.clone(), name, workload);
+        None
+    }
+
+    fn unknown_kind(&self, span: Range<usize>, name: &str, workload: &WorkloadSpec) {
+        let what = format!("the workload `{}` has no kind of operation `{}`", workload.name, short(name));
+        self.problem(span, what, Some(nearest::help(name, "kinds", workload.kinds)));
+    }
+
+    /// A rate above zero, in operations a second.
+    pub(crate) fn rate(&self, node: &Node<'_>) -> Option<f64> {
+        let rate = self.quantity(node, Dimension::Rate)?;
+        if rate > 0.0 && rate <= 1e9 {
+            return Some(rate);
+        }
+        self.problem(node.span.clone(), format!("`{}` must be above 0/s and at most 1000000000/s", node.key), None);
+        None
+    }
+
+    fn time(
+        &self,
+        section: &Section<'_>,
+        phase: &str,
+        key: &str,
+        default_ns: u64,
+        least_ns: u64,
+    ) -> Option<Choices<u64>> {
+        let default = Choices::fixed(default_ns, section.span.clone());
+        self.optional(section, phase, key, default, |node| self.duration(node, least_ns..=TIME_NS_MAX))
+    }
+
+    fn optional<'a, T>(
+        &self,
+        section: &Section<'a>,
+        phase: &str,
+        key: &str,
+        default: Choices<T>,
+        read: impl Fn(&Node<'a>) -> Option<T>,
+    ) -> Option<Choices<T>> {
+        match section.get(key) {
+            Some(node) => self.choices(phase, &node, read),
+            None => Some(default),
+        }
+    }
+
+    /// The conditions of a phase. Called when all swept keys are known.
+    pub(crate) fn only(
+        &self,
+        section: &Section<'_>,
+        workload: &WorkloadSpec,
+        stores: &[StoreDraft<'_>],
+    ) -> Vec<Condition> {
+        let Some(only) = section.get("only").and_then(|node| self.table(&node, "`only`")) else {
+            return Vec::new();
+        };
+        let mut conditions = Vec::new();
+        for node in only.entries() {
+            let Some((elements, texts)) = self.listed(&node) else {
+                continue;
+            };
+            let condition = if node.key == "store" {
+                self.store_condition(&elements, stores)
+            } else if let Some(spec) = workload.params.iter().find(|param| param.name == node.key) {
+                self.all(&elements, |element| self.param(spec, element))
+                    .map(|values| Condition::Workload(spec.name, values))
+            } else if let Some(found) = self.swept_condition(&node, &elements, &texts) {
+                found
+            } else if let Some(spec) =
+                self.catalogue.stores.iter().flat_map(|kind| kind.spec().params).find(|param| param.name == node.key)
+            {
+                self.all(&elements, |element| self.param(spec, element))
+                    .map(|values| Condition::StoreParam(spec.name, values))
+            } else {
+                self.unknown_condition(only.key_span(node.key), node.key, workload);
+                None
+            };
+            conditions.extend(condition);
+        }
+        conditions
+    }
+
+    fn store_condition(&self, elements: &[Node<'_>], stores: &[StoreDraft<'_>]) -> Option<Condition> {
+        let mut known: Vec<&str> = self.catalogue.stores.iter().map(|kind| kind.spec().name).collect();
+        for draft in stores {
+            if !known.contains(&draft.store.label.as_str()) {
+                known.push(&draft.store.label);
+            }
+        }
+        self.all(elements, |element| self.word(element, "store", &known).map(str::to_owned)).map(Condition::Store)
+    }
+
+    /// `Some(None)`: it is a swept key, but something is wrong.
+    fn swept_condition(&self, node: &Node<'_>, elements: &[Node<'_>], texts: &[String]) -> Option<Option<Condition>> {
+        let dimensions = self.dimensions.borrow();
+        let position = (0..dimensions.0.len()).find(|position| dimensions.label(*position) == node.key)?;
+        let known = &dimensions.0.get(position)?.texts;
+        let mut wanted = Vec::new();
+        for (element, text) in elements.iter().zip(texts) {
+            match known.iter().position(|known| known.replace('_', "") == text.replace('_', "")) {
+                Some(index) => wanted.push(index),
+                None => {
+                    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                    let what = format!("`{}` is never {}", node.key, short(text));
+                    self.problem(element.span.clone(), what, Some(nearest::help(text, "its values", &known)));
+                    return Some(None);
+                }
+            }
+        }
+        Some(Some(Condition::Swept(position, wanted)))
+    }
+
+    fn unknown_condition(&self, span: Range<usize>, key: &str, workload: &WorkloadSpec) {
+        let dimensions = self.dimensions.borrow();
+        let mut known = vec!["store".to_owned()];
+        known.extend(workload.params.iter().map(|param| param.name.to_owned()));
+        known.extend(
+            (0..dimensions.0.len())
+                .map(|position| dimensions.label(position))
+                .filter(|label| !known.contains(label))
+                .collect::<Vec<_>>(),
+        );
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let what = format!("`only` looks at `{}`, which trials do not differ in", short(key));
+        self.problem(span, what, Some(nearest::help(key, "it can look at", &known)));
+    }
+
+    fn all<'a, T>(&self, elements: &[Node<'a>], read: impl Fn(&Node<'a>) -> Option<T>) -> Option<Vec<T>> {
+        let values: Vec<T> = elements.iter().filter_map(read).collect();
+        (values.len() == elements.len()).then_some(values)
+    }
+}
+
+/// `step`, or with the first number that makes it a name that no phase has.
+fn free_name(step: &str, taken: &mut Vec<String>) -> String {
+    let mut name = step.to_owned();
+    let mut number = 1;
+    while taken.contains(&name) {
+        number += 1;
+        name = format!("{step}_{number}");
+    }
+    taken.push(name.clone());
+    name
+}
+
+fn steps() -> String {
+    format!("`do` is one of {}", STEPS.join(", "))
+}
+
+fn example_op(workload: &WorkloadSpec) -> String {
+    format!("`op = \"{}\"`", workload.kinds.first().copied().unwrap_or("read"))
+}
+
+fn example_mix(workload: &WorkloadSpec) -> String {
+    format!("`mix = {{ {} = 1 }}`", workload.kinds.first().copied().unwrap_or("read"))
+}

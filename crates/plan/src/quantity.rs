@@ -1,0 +1,197 @@
+//! Numbers with units, as plans write them: `30s`, `1000/s`, `4MiB`, `0.1%`.
+
+/// What a number is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dimension {
+    /// In nanoseconds.
+    Time,
+    /// In bytes.
+    Size,
+    /// In operations a second.
+    Rate,
+    /// In percent.
+    Share,
+}
+
+use Dimension::{Rate, Share, Size, Time};
+
+impl Dimension {
+    fn name(self) -> &'static str {
+        match self {
+            Time => "time",
+            Size => "size",
+            Rate => "rate",
+            Share => "share",
+        }
+    }
+
+    /// The unit that examples use.
+    fn example_unit(self) -> &'static str {
+        match self {
+            Time => "s",
+            Size => "MiB",
+            Rate => "/s",
+            Share => "%",
+        }
+    }
+}
+
+const UNITS: &[(&str, Dimension, f64)] = &[
+    ("ns", Time, 1.0),
+    ("us", Time, 1e3),
+    ("µs", Time, 1e3),
+    ("ms", Time, 1e6),
+    ("s", Time, 1e9),
+    ("min", Time, 60e9),
+    ("h", Time, 3600e9),
+    ("B", Size, 1.0),
+    ("kB", Size, 1e3),
+    ("MB", Size, 1e6),
+    ("GB", Size, 1e9),
+    ("KiB", Size, 1024.0),
+    ("MiB", Size, 1_048_576.0),
+    ("GiB", Size, 1_073_741_824.0),
+    ("TiB", Size, 1_099_511_627_776.0),
+    ("/s", Rate, 1.0),
+    ("/min", Rate, 1.0 / 60.0),
+    ("/h", Rate, 1.0 / 3600.0),
+    ("%", Share, 1.0),
+];
+
+/// Other people's spellings, and ours.
+const SPELLINGS: &[(&str, &str)] = &[
+    ("sec", "s"),
+    ("secs", "s"),
+    ("second", "s"),
+    ("seconds", "s"),
+    ("S", "s"),
+    ("msec", "ms"),
+    ("usec", "us"),
+    ("m", "min"),
+    ("mins", "min"),
+    ("minute", "min"),
+    ("minutes", "min"),
+    ("hr", "h"),
+    ("hour", "h"),
+    ("hours", "h"),
+    ("b", "B"),
+    ("k", "KiB"),
+    ("K", "KiB"),
+    ("kb", "KiB"),
+    ("KB", "KiB"),
+    ("kib", "KiB"),
+    ("kiB", "KiB"),
+    ("M", "MiB"),
+    ("mb", "MiB"),
+    ("mib", "MiB"),
+    ("G", "GiB"),
+    ("g", "GiB"),
+    ("gb", "GiB"),
+    ("gib", "GiB"),
+    ("ops/s", "/s"),
+    ("op/s", "/s"),
+    ("per second", "/s"),
+    ("/sec", "/s"),
+    ("/second", "/s"),
+    ("/m", "/min"),
+    ("/minute", "/min"),
+    ("percent", "%"),
+];
+
+/// Reads a number of `dimension` in the dimension's base unit.
+///
+/// # Errors
+/// What is wrong, and what to write instead if that can be said.
+pub(crate) fn parse(text: &str, dimension: Dimension) -> Result<f64, (String, Option<String>)> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let (number, unit) = (number.replace('_', ""), unit.trim());
+    let wanted = dimension.name();
+    let Ok(value) = number.parse::<f64>() else {
+        let example = format!("10{}", dimension.example_unit());
+        return Err((format!("`{text}` is not a {wanted}"), Some(format!("write a number and a unit: \"{example}\""))));
+    };
+    if unit.is_empty() {
+        return Err(needs_unit(text, dimension));
+    }
+    match UNITS.iter().find(|(name, ..)| *name == unit) {
+        Some((_, found, factor)) if *found == dimension => Ok(value * factor),
+        Some((_, found, _)) => {
+            Err((format!("`{unit}` is a unit of {}, not of {wanted}", found.name()), Some(units(dimension))))
+        }
+        None => {
+            let spelling = SPELLINGS.iter().find(|(other, ours)| *other == unit && is_of(ours, dimension));
+            let help = match spelling {
+                Some((_, ours)) => format!("write \"{number}{ours}\""),
+                None => units(dimension),
+            };
+            Err((format!("`{unit}` is not a unit of {wanted}"), Some(help)))
+        }
+    }
+}
+
+/// What is wrong with a bare number.
+pub(crate) fn needs_unit(number: &str, dimension: Dimension) -> (String, Option<String>) {
+    let example = format!("{number}{}", dimension.example_unit());
+    (format!("needs a unit: \"{example}\""), Some(units(dimension)))
+}
+
+fn is_of(unit: &str, dimension: Dimension) -> bool {
+    UNITS.iter().any(|(name, of, _)| *name == unit && *of == dimension)
+}
+
+fn units(dimension: Dimension) -> String {
+    let all: Vec<&str> = UNITS.iter().filter(|(_, of, _)| *of == dimension).map(|(name, ..)| *name).collect();
+    format!("units of {}: {}", dimension.name(), all.join(", "))
+}
+
+/// A time as a person writes it, three digits at most: `1.5s`, `20ms`, `2min`.
+pub(crate) fn show_ns(ns: u64) -> String {
+    let (unit, factor) = match ns {
+        0 => return "0s".to_owned(),
+        1..1_000 => ("ns", 1.0),
+        1_000..1_000_000 => ("us", 1e3),
+        1_000_000..1_000_000_000 => ("ms", 1e6),
+        1_000_000_000..120_000_000_000 => ("s", 1e9),
+        120_000_000_000..7_200_000_000_000 => ("min", 60e9),
+        _ => ("h", 3600e9),
+    };
+    let value = ns as f64 / factor;
+    let text = if value >= 99.95 { format!("{value:.0}") } else { format!("{value:.1}") };
+    format!("{}{unit}", text.strip_suffix(".0").unwrap_or(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_in_base_units() {
+        assert_eq!(parse("30s", Time), Ok(30e9));
+        assert_eq!(parse("0.5 ms", Time), Ok(500e3));
+        assert_eq!(parse("7µs", Time), Ok(7e3));
+        assert_eq!(parse("4MiB", Size), Ok(4_194_304.0));
+        assert_eq!(parse("1_000/s", Rate), Ok(1000.0));
+        assert_eq!(parse("60/min", Rate), Ok(1.0));
+        assert_eq!(parse("0.1%", Share), Ok(0.1));
+    }
+
+    #[test]
+    fn wrong_ones_say_what_to_write() {
+        let wrong = |text, dimension| parse(text, dimension).unwrap_err();
+        assert_eq!(wrong("30", Time).0, "needs a unit: \"30s\"");
+        assert_eq!(wrong("30sec", Time), ("`sec` is not a unit of time".into(), Some("write \"30s\"".into())));
+        assert_eq!(wrong("30MiB", Time).0, "`MiB` is a unit of size, not of time");
+        assert_eq!(wrong("4KB", Size).1.as_deref(), Some("write \"4KiB\""));
+        assert_eq!(wrong("-3s", Time).0, "`-3s` is not a time");
+        assert_eq!(wrong("1.2.3s", Time).0, "`1.2.3s` is not a time");
+    }
+
+    #[test]
+    fn times_are_shown_as_they_are_written() {
+        let shown: Vec<String> =
+            [0, 999, 1_500, 20_000_000, 10_000_000_000, 90_000_000_000, 120_000_000_000].map(show_ns).into();
+        assert_eq!(shown, ["0s", "999ns", "1.5us", "20ms", "10s", "90s", "2min"]);
+    }
+}

@@ -1,0 +1,194 @@
+//! The stores of a plan: names, URLs, or tables with parameters; or the list that replaces them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use plimsoll_core::{ParamValue, Params, StoreKind};
+
+use crate::document::{Kind, Node, Reading, Section, short};
+use crate::error::Source;
+use crate::model::StoreUse;
+use crate::nearest;
+use crate::params::defaults;
+use crate::sweep::TRIALS_MAX;
+use crate::url;
+
+/// A store with one value for each of its parameters.
+pub(crate) struct StoreDraft<'c> {
+    pub(crate) kind: &'c dyn StoreKind,
+    pub(crate) store: StoreUse,
+    /// Its swept parameters, with values as written.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// The text in which it is named, and where.
+    pub(crate) source: Arc<Source>,
+    pub(crate) span: Range<usize>,
+}
+
+impl<'c> Reading<'c> {
+    /// The stores that the plan names.
+    pub(crate) fn stores(&self, node: &Node<'_>) -> Vec<StoreDraft<'c>> {
+        let elements = match self.listed(node) {
+            Some((elements, _)) => elements,
+            None => return Vec::new(),
+        };
+        let mut drafts = Vec::new();
+        for element in &elements {
+            match element.kind {
+                Kind::Text(name) => drafts.extend(self.store(&self.source, element.span.clone(), name)),
+                Kind::Table(_) => drafts.extend(self.store_table(element).into_iter().flatten()),
+                _ => {
+                    self.wrong_type(element, "the name of a store, a URL, or a table such as { store = \"sqlite\" }");
+                }
+            }
+        }
+        label(&mut drafts);
+        drafts
+    }
+
+    /// The stores that were given instead of the plan's.
+    pub(crate) fn stores_given(&self, given: &[String]) -> Vec<StoreDraft<'c>> {
+        let given: Vec<String> = given.iter().map(|entry| url::split_password(entry.trim()).0).collect();
+        let source = Arc::new(Source::new("--on", &given.join(",")));
+        let mut drafts: Vec<StoreDraft<'c>> = Vec::new();
+        let mut start = 0;
+        for entry in &given {
+            let span = start..start + entry.len();
+            start = span.end + 1;
+            match self.store(&source, span.clone(), entry) {
+                Some(draft) if drafts.iter().any(|other| other.store == draft.store) => {
+                    self.problem_in(&source, span, format!("`{entry}` is named twice"), None);
+                }
+                draft => drafts.extend(draft),
+            }
+        }
+        if given.is_empty() {
+            self.problem_in(&source, 0..0, "`--on` names no store".to_owned(), Some(self.store_names()));
+        }
+        label(&mut drafts);
+        drafts
+    }
+
+    /// A store by its name or URL, with its parameters at their defaults.
+    fn store(&self, source: &Arc<Source>, span: Range<usize>, name: &str) -> Option<StoreDraft<'c>> {
+        let (kind, url) = match url::scheme(name) {
+            Some(scheme) => {
+                let schemes: Vec<&str> =
+                    self.catalogue.stores.iter().flat_map(|kind| kind.spec().schemes.iter().copied()).collect();
+                let Some(kind) = self.catalogue.store_for_scheme(scheme) else {
+                    let what = format!("no store is reached by `{}://`", short(scheme));
+                    self.problem_in(source, span, what, Some(nearest::help(scheme, "schemes", &schemes)));
+                    return None;
+                };
+                (kind, Some(url::split_password(name).0))
+            }
+            None => {
+                let Some(kind) = self.catalogue.store(name) else {
+                    let names: Vec<&str> = self.catalogue.stores.iter().map(|kind| kind.spec().name).collect();
+                    let what = format!("unknown store `{}`", short(name));
+                    self.problem_in(source, span, what, Some(nearest::help(name, "stores", &names)));
+                    return None;
+                };
+                (kind, None)
+            }
+        };
+        let spec = kind.spec();
+        if url.is_none() && !spec.private {
+            let scheme = spec.schemes.first().copied().unwrap_or_default();
+            let what = format!("`{}` cannot be started here", spec.name);
+            self.problem_in(source, span, what, Some(format!("give the URL of a running one: \"{scheme}://host/\"")));
+            return None;
+        }
+        let host = url.as_deref().map(url::host_and_port).map(|(host, _)| host).filter(|host| !host.is_empty());
+        let label = host.unwrap_or(spec.name).to_owned();
+        let store = StoreUse { kind: spec.name.to_owned(), label, url, params: defaults(spec.params) };
+        Some(StoreDraft { kind, store, labels: BTreeMap::new(), source: Arc::clone(source), span })
+    }
+
+    /// A store with parameters: one draft for each combination of their values.
+    fn store_table(&self, node: &Node<'_>) -> Option<Vec<StoreDraft<'c>>> {
+        let section = self.table(node, "a store")?;
+        let name = self.required(&section, "store", "`store = \"sqlite\"`, or a URL")?;
+        let base = self.store(&self.source, name.span.clone(), self.text(&name)?)?;
+        let spec = base.kind.spec();
+        let mut known = vec!["store"];
+        known.extend(spec.params.iter().map(|param| param.name));
+        let section = Section { what: format!("the store `{}`", spec.name), ..section };
+        self.known_keys(&section, &known);
+
+        let mut drafts = vec![base];
+        for node in section.entries() {
+            let Some(param) = spec.params.iter().find(|param| param.name == node.key) else {
+                continue;
+            };
+            let (elements, texts) = self.listed(&node)?;
+            let values: Vec<(ParamValue, &String)> = elements
+                .iter()
+                .zip(&texts)
+                .filter_map(|(element, text)| Some((self.param(param, element)?, text)))
+                .collect();
+            if drafts.len().saturating_mul(values.len()) > TRIALS_MAX {
+                self.problem(node.span, format!("this sweep comes to more than {TRIALS_MAX} trials"), None);
+                return None;
+            }
+            let swept = node.elements().is_some();
+            drafts = drafts
+                .iter()
+                .flat_map(|draft| {
+                    values
+                        .iter()
+                        .map(move |(value, text)| draft.with(param.name, value, swept.then_some(text.as_str())))
+                })
+                .collect();
+        }
+        Some(drafts)
+    }
+
+    /// All stores there are, for help.
+    pub(crate) fn store_names(&self) -> String {
+        let names: Vec<&str> = self.catalogue.stores.iter().map(|kind| kind.spec().name).collect();
+        format!("stores: {}", names.join(", "))
+    }
+}
+
+impl<'c> StoreDraft<'c> {
+    fn with(&self, name: &str, value: &ParamValue, label: Option<&str>) -> StoreDraft<'c> {
+        let mut params: Params = self.store.params.clone();
+        params.0.insert(name.to_owned(), value.clone());
+        let mut labels = self.labels.clone();
+        if let Some(label) = label {
+            labels.insert(name.to_owned(), label.to_owned());
+        }
+        StoreDraft {
+            kind: self.kind,
+            store: StoreUse { params, ..self.store.clone() },
+            labels,
+            source: Arc::clone(&self.source),
+            span: self.span.clone(),
+        }
+    }
+}
+
+/// Gives different stores different labels: the host alone, else with its port, else with a number.
+fn label(drafts: &mut [StoreDraft<'_>]) {
+    let identity = |draft: &StoreDraft<'_>| (draft.store.label.clone(), draft.labels.clone());
+    let mut counts: BTreeMap<(String, BTreeMap<String, String>), u32> = BTreeMap::new();
+    for draft in drafts.iter() {
+        *counts.entry(identity(draft)).or_default() += 1;
+    }
+    for draft in drafts.iter_mut().filter(|draft| counts.get(&identity(draft)).is_some_and(|count| *count > 1)) {
+        let (host, port) = url::host_and_port(draft.store.url.as_deref().unwrap_or_default());
+        if !port.is_empty() {
+            draft.store.label = format!("{host}:{port}");
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for draft in drafts {
+        let plain = draft.store.label.clone();
+        let mut number = 1;
+        while !seen.insert(identity(draft)) {
+            number += 1;
+            draft.store.label = format!("{plain}-{number}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Values that may be lists, and the grid that they span.
+
+use std::ops::Range;
+
+use crate::document::{Node, Reading};
+
+/// Most trials that a plan may come to.
+pub(crate) const TRIALS_MAX: usize = 10_000;
+
+/// A value for each point of the sweep.
+#[derive(Debug, Clone)]
+pub(crate) struct Choices<T> {
+    values: Vec<(T, Range<usize>)>,
+    /// Which of the sweep's dimensions chooses; `None` when there is nothing to choose.
+    dimension: Option<usize>,
+}
+
+/// The keys that are swept.
+#[derive(Debug, Default)]
+pub(crate) struct Dimensions(pub(crate) Vec<Dimension>);
+
+/// One swept key.
+#[derive(Debug)]
+pub(crate) struct Dimension {
+    /// Its key.
+    pub(crate) key: String,
+    /// The phase it stands in, or `workload`, or empty.
+    pub(crate) scope: String,
+    /// Its values as written.
+    pub(crate) texts: Vec<String>,
+    /// Where its list stands.
+    pub(crate) span: Range<usize>,
+}
+
+impl Dimensions {
+    /// How labels call dimension `position`: its key, with its scope before it where the key alone is not enough.
+    pub(crate) fn label(&self, position: usize) -> String {
+        let Some(dimension) = self.0.get(position) else {
+            return String::new();
+        };
+        let same = self.0.iter().filter(|other| other.key == dimension.key).count();
+        if (same > 1 || dimension.key == "store") && !dimension.scope.is_empty() {
+            format!("{}.{}", dimension.scope, dimension.key)
+        } else {
+            dimension.key.clone()
+        }
+    }
+}
+
+/// One point of the grid, and which of its coordinates have mattered.
+pub(crate) struct Point<'p> {
+    pub(crate) indices: &'p [usize],
+    pub(crate) used: Vec<bool>,
+}
+
+impl Point<'_> {
+    /// The coordinate of `dimension`, which matters from now on.
+    pub(crate) fn index(&mut self, dimension: usize) -> usize {
+        if let Some(used) = self.used.get_mut(dimension) {
+            *used = true;
+        }
+        self.indices.get(dimension).copied().unwrap_or_default()
+    }
+}
+
+impl<T> Choices<T> {
+    /// One value.
+    pub(crate) fn fixed(value: T, span: Range<usize>) -> Choices<T> {
+        Choices { values: vec![(value, span)], dimension: None }
+    }
+
+    /// The value at `point`, and where it stands.
+    ///
+    /// # Panics
+    /// Never: there is at least one value, and points are made from the dimensions that choices made.
+    pub(crate) fn at(&self, point: &mut Point<'_>) -> &(T, Range<usize>) {
+        let index = self.dimension.map_or(0, |dimension| point.index(dimension));
+        &self.values[index.min(self.values.len() - 1)]
+    }
+
+    /// All values.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+        self.values.iter().map(|(value, _)| value)
+    }
+
+    /// Where the first value stands.
+    pub(crate) fn span(&self) -> Range<usize> {
+        self.values.first().map_or(0..0, |(_, span)| span.clone())
+    }
+}
+
+impl Reading<'_> {
+    /// Reads one value, or a list of them that is swept.
+    pub(crate) fn choices<'a, T>(
+        &self,
+        scope: &str,
+        node: &Node<'a>,
+        read: impl Fn(&Node<'a>) -> Option<T>,
+    ) -> Option<Choices<T>> {
+        let (elements, texts) = self.listed(node)?;
+        let count = elements.len();
+        let values: Vec<(T, Range<usize>)> =
+            elements.iter().filter_map(|element| Some((read(element)?, element.span.clone()))).collect();
+        if values.len() < count {
+            return None;
+        }
+        let dimension = node.elements().map(|_| {
+            let mut dimensions = self.dimensions.borrow_mut();
+            dimensions.0.push(Dimension {
+                key: node.key.to_owned(),
+                scope: scope.to_owned(),
+                texts,
+                span: node.span.clone(),
+            });
+            dimensions.0.len() - 1
+        });
+        Some(Choices { values, dimension })
+    }
+
+    /// The elements of a list, or the value itself, with their texts as written: at least one, each once.
+    pub(crate) fn listed<'a>(&self, node: &Node<'a>) -> Option<(Vec<Node<'a>>, Vec<String>)> {
+        let elements = node.elements().unwrap_or_else(|| vec![node.clone()]);
+        if elements.is_empty() {
+            self.problem(
+                node.span.clone(),
+                format!("`{}` is an empty list: there is nothing to choose from", node.key),
+                None,
+            );
+            return None;
+        }
+        if elements.len() > TRIALS_MAX {
+            let what = format!("`{}` is a list of {} values; at most {TRIALS_MAX}", node.key, elements.len());
+            self.problem(node.span.clone(), what, None);
+            return None;
+        }
+        let mut texts: Vec<String> = Vec::new();
+        for element in &elements {
+            let text = self.written(element);
+            if texts.contains(&text) {
+                let what = format!("`{text}` stands in the list `{}` twice", node.key);
+                self.problem(element.span.clone(), what, None);
+                return None;
+            }
+            texts.push(text);
+        }
+        Some((elements, texts))
+    }
+}

@@ -1,0 +1,199 @@
+//! What a plan wants of its results: goals and figures.
+
+use std::ops::Range;
+
+use plimsoll_core::Formula;
+
+use crate::document::{Node, Reading, short};
+use crate::model::{Figure, Goal, GoalKind, Published};
+use crate::nearest;
+use crate::phases::PhaseDraft;
+use crate::quantity::Dimension;
+use crate::stores::StoreDraft;
+
+const GOALS: &[(&str, GoalKind)] = &[
+    ("lost", GoalKind::Lost),
+    ("wrong", GoalKind::Wrong),
+    ("errors", GoalKind::Errors),
+    ("p50", GoalKind::P50),
+    ("p90", GoalKind::P90),
+    ("p99", GoalKind::P99),
+    ("p999", GoalKind::P999),
+    ("rate", GoalKind::Rate),
+];
+
+/// Most figures of a plan.
+const FIGURES_MAX: usize = 1000;
+
+impl Reading<'_> {
+    /// What has to hold.
+    pub(crate) fn goals(&self, node: &Node<'_>) -> Vec<Goal> {
+        let Some(section) = self.table(node, "[goals]") else {
+            return Vec::new();
+        };
+        let names: Vec<&str> = GOALS.iter().map(|(name, _)| *name).collect();
+        self.known_keys(&section, &names);
+        section
+            .entries()
+            .iter()
+            .filter_map(|node| {
+                let what = GOALS.iter().find(|(name, _)| *name == node.key)?.1;
+                let (limit, unit) = match what {
+                    GoalKind::Lost | GoalKind::Wrong => (self.int(node, 0..=i64::from(u32::MAX))? as f64, ""),
+                    GoalKind::Errors => (self.share(node)?, "%"),
+                    GoalKind::Rate => (self.rate(node)?, "1/s"),
+                    _ => (self.duration(node, 1..=3_600_000_000_000)? as f64, "ns"),
+                };
+                Some(Goal { what, limit, unit: unit.to_owned() })
+            })
+            .collect()
+    }
+
+    fn share(&self, node: &Node<'_>) -> Option<f64> {
+        let share = self.quantity(node, Dimension::Share)?;
+        if share <= 100.0 {
+            return Some(share);
+        }
+        self.problem(node.span.clone(), format!("`{}` must be 0% to 100%", node.key), None);
+        None
+    }
+
+    /// The figures that are wanted. `plan_stores` are those the plan names, `stores` those it runs on.
+    pub(crate) fn figures(&self, node: &Node<'_>, phases: &[PhaseDraft], stores: &[&[StoreDraft<'_>]]) -> Vec<Figure> {
+        let tables = self.tables(node).unwrap_or_default();
+        if tables.len() > FIGURES_MAX {
+            self.problem(node.span.clone(), format!("{} figures are more than {FIGURES_MAX}", tables.len()), None);
+            return Vec::new();
+        }
+        let mut figures: Vec<Figure> = Vec::new();
+        for table in &tables {
+            let Some(section) = self.table(table, "a figure") else {
+                continue;
+            };
+            self.known_keys(&section, &["name", "unit", "formula", "published"]);
+            let name = self.required(&section, "name", "`name = \"load\"`");
+            let formula = self.required(&section, "formula", "`formula = \"load.seconds\"`");
+            let unit = match section.get("unit") {
+                Some(node) => self.text(&node).unwrap_or_default(),
+                None => "",
+            };
+            let published = match section.get("published") {
+                Some(node) => self.published(&node),
+                None => Vec::new(),
+            };
+            let (Some(name), Some(formula)) = (name, formula) else {
+                continue;
+            };
+            if let Some(text) = self.text(&formula) {
+                self.formula(&formula, text, phases, stores);
+                if let Some(name) = self.text(&name) {
+                    if figures.iter().any(|figure| figure.name == name) {
+                        self.problem(
+                            name_span(&section),
+                            format!("another figure is named `{}` already", short(name)),
+                            None,
+                        );
+                    }
+                    figures.push(Figure {
+                        name: name.to_owned(),
+                        unit: unit.to_owned(),
+                        formula: text.to_owned(),
+                        published,
+                    });
+                }
+            } else {
+                self.text(&name);
+            }
+        }
+        figures
+    }
+
+    fn published(&self, node: &Node<'_>) -> Vec<Published> {
+        let mut published = Vec::new();
+        for table in self.tables(node).unwrap_or_default() {
+            let Some(section) = self.table(&table, "a published value") else {
+                continue;
+            };
+            self.known_keys(&section, &["value", "of"]);
+            let value = self.required(&section, "value", "`value = 1.91`").and_then(|node| self.number(&node));
+            let of = self.required(&section, "of", "`of = \"what it was measured on\"`");
+            if let (Some(value), Some(of)) = (value, of.and_then(|node| self.text(&node))) {
+                published.push(Published { value, of: of.to_owned() });
+            }
+        }
+        published
+    }
+
+    /// Checks that a formula can be read, and that the phases and labels it names are there.
+    fn formula(&self, node: &Node<'_>, text: &str, phases: &[PhaseDraft], stores: &[&[StoreDraft<'_>]]) {
+        let formula = match Formula::parse(text) {
+            Ok(formula) => formula,
+            Err(error) => {
+                let span = self.inside(node, text, error.at, 1);
+                self.problem(span, format!("in the formula: {error}"), None);
+                return;
+            }
+        };
+        let names: Vec<&str> = phases.iter().map(|phase| phase.name.as_str()).collect();
+        let dimensions = self.dimensions.borrow();
+        let mut labels: Vec<(String, Vec<String>)> =
+            (0..dimensions.0.len()).map(|at| (dimensions.label(at), dimensions.0[at].texts.clone())).collect();
+        for (label, text) in stores.iter().copied().flatten().flat_map(|draft| &draft.labels) {
+            match labels.iter_mut().find(|(name, _)| name == label) {
+                Some((_, texts)) => texts.push(text.clone()),
+                None => labels.push((label.clone(), vec![text.clone()])),
+            }
+        }
+        let mut known: Vec<String> = self.catalogue.stores.iter().map(|kind| kind.spec().name.to_owned()).collect();
+        for draft in stores.iter().copied().flatten() {
+            if !known.contains(&draft.store.label) {
+                known.push(draft.store.label.clone());
+            }
+        }
+        labels.push(("store".to_owned(), known));
+
+        for (term, at) in formula.terms() {
+            let span = self.inside(node, text, at, term.phase.len());
+            if !names.contains(&term.phase.as_str()) {
+                let what = format!("in the formula: no phase is named `{}`", short(&term.phase));
+                self.problem(span, what, Some(nearest::help(&term.phase, "phases", &names)));
+                continue;
+            }
+            for (label, value) in &term.labels {
+                let known: Vec<&str> = labels.iter().map(|(name, _)| name.as_str()).collect();
+                match labels.iter().find(|(name, _)| name == label) {
+                    None => {
+                        let what = format!("in the formula: trials have no label `{}`", short(label));
+                        self.problem(
+                            span.clone(),
+                            what,
+                            Some(nearest::help(label, "labels are the swept keys", &known)),
+                        );
+                    }
+                    Some((_, texts)) if !texts.contains(value) => {
+                        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+                        let what = format!("in the formula: `{}` is never {}", short(label), short(value));
+                        self.problem(span.clone(), what, Some(nearest::help(value, "its values", &texts)));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+
+    /// The place in the file of `length` bytes at offset `at` of a text. The whole text where escapes are in the way.
+    fn inside(&self, node: &Node<'_>, text: &str, at: usize, length: usize) -> Range<usize> {
+        let raw = self.source.text.get(node.span.clone()).unwrap_or_default();
+        match raw.find(text).filter(|_| !text.is_empty()) {
+            Some(start) => {
+                let start = node.span.start + start + at;
+                start..(start + length).min(node.span.end)
+            }
+            None => node.span.clone(),
+        }
+    }
+}
+
+fn name_span(section: &crate::document::Section<'_>) -> Range<usize> {
+    section.get("name").map_or(section.span.clone(), |node| node.span)
+}

@@ -1,0 +1,127 @@
+//! A small world to write plans for.
+
+use plimsoll_core::{
+    Catalogue, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SamplerSpec, Store, StoreError,
+    StoreErrorKind, StoreKind, StoreSpec, Workload, WorkloadSpec,
+};
+
+struct Kind(StoreSpec);
+
+impl StoreKind for Kind {
+    fn spec(&self) -> &StoreSpec {
+        &self.0
+    }
+
+    fn announce(&self, _options: &OpenOptions) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn open(&self, _options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        Err(StoreError::new(StoreErrorKind::Usage, "a plan opens nothing"))
+    }
+}
+
+const ALL: &[Durability] = &[Durability::Durable, Durability::Buffered, Durability::AtEnd];
+
+const PLAIN: StoreSpec = StoreSpec {
+    name: "",
+    summary: "",
+    schemes: &[],
+    private: true,
+    interfaces: &[Interface::Kv, Interface::Records, Interface::Sql],
+    durabilities: ALL,
+    index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
+    concurrent: true,
+    keeps_data: true,
+    params: &[],
+    packages: &[],
+};
+
+const COUPONS: &[ParamSpec] = &[
+    ParamSpec {
+        name: "records",
+        param_type: ParamType::Int { min: 1, max: 1_000_000 },
+        default: "100000",
+        summary: "",
+    },
+    ParamSpec {
+        name: "index",
+        param_type: ParamType::OneOf(&["none", "own", "keyindex"]),
+        default: "none",
+        summary: "",
+    },
+    ParamSpec { name: "pause", param_type: ParamType::Duration, default: "1ms", summary: "" },
+    ParamSpec { name: "strict", param_type: ParamType::Bool, default: "true", summary: "" },
+];
+
+fn no_workload(_seed: u64, _params: &plimsoll_core::Params) -> Box<dyn Workload> {
+    panic!("a plan makes no workload")
+}
+
+/// sqlite can do all, fjall has no SQL and no index of its own, postgres is reached by URLs too, ldap only so,
+/// and slow takes one client and is never durable.
+pub fn catalogue() -> Catalogue {
+    let stores = [
+        StoreSpec {
+            name: "sqlite",
+            params: &[ParamSpec { name: "cache", param_type: ParamType::Bytes, default: "2MiB", summary: "" }],
+            ..PLAIN
+        },
+        StoreSpec {
+            name: "fjall",
+            interfaces: &[Interface::Kv, Interface::Records],
+            index_modes: &[IndexMode::None, IndexMode::Keyindex],
+            ..PLAIN
+        },
+        StoreSpec {
+            name: "postgres",
+            schemes: &["postgres", "postgresql"],
+            interfaces: &[Interface::Records, Interface::Sql],
+            index_modes: &[IndexMode::None, IndexMode::Own],
+            params: &[ParamSpec {
+                name: "shared_buffers",
+                param_type: ParamType::Bytes,
+                default: "128MiB",
+                summary: "",
+            }],
+            ..PLAIN
+        },
+        StoreSpec { name: "ldap", schemes: &["ldap"], private: false, ..PLAIN },
+        StoreSpec {
+            name: "slow",
+            interfaces: &[Interface::Records],
+            durabilities: &[Durability::Buffered, Durability::AtEnd],
+            concurrent: false,
+            ..PLAIN
+        },
+    ];
+    let coupons = WorkloadSpec {
+        name: "coupons",
+        summary: "",
+        interfaces: &[Interface::Records],
+        kinds: &["read", "update", "query"],
+        params: COUPONS,
+        make: no_workload,
+    };
+    let select = WorkloadSpec {
+        name: "select",
+        summary: "",
+        interfaces: &[Interface::Sql],
+        kinds: &["select"],
+        params: &[],
+        make: no_workload,
+    };
+    let nothing = WorkloadSpec {
+        name: "nothing",
+        summary: "",
+        interfaces: &[],
+        kinds: &["nothing"],
+        params: &[],
+        make: no_workload,
+    };
+    Catalogue {
+        stores: stores.into_iter().map(|spec| Box::new(Kind(spec)) as Box<dyn StoreKind>).collect(),
+        workloads: vec![coupons, select, nothing],
+        samplers: vec![SamplerSpec { name: "cpu", summary: "" }, SamplerSpec { name: "disk", summary: "" }],
+    }
+}

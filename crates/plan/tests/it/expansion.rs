@@ -1,0 +1,210 @@
+//! What plans come to.
+
+use plimsoll_core::{Durability, ParamValue};
+use plimsoll_plan::{GoalKind, Limit, Overrides, Pace, Plan, Step, Trial, parse};
+
+use crate::catalogue::catalogue;
+
+const COUPONS: &str = include_str!("../../../../studies/coupons.toml");
+
+fn plan(text: &str) -> Plan {
+    plan_on(text, None)
+}
+
+fn plan_on(text: &str, on: Option<&[&str]>) -> Plan {
+    let on = on.map(|on| on.iter().map(|entry| (*entry).to_owned()).collect());
+    match parse("test", text, &catalogue(), &Overrides { on, seed: None }) {
+        Ok(plan) => plan,
+        Err(error) => panic!("{:?}", miette::Report::new(error)),
+    }
+}
+
+fn labels(trial: &Trial) -> String {
+    trial.labels.iter().map(|(label, value)| format!("{label}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+fn all_labels(plan: &Plan) -> Vec<String> {
+    plan.trials.iter().map(labels).collect()
+}
+
+#[test]
+fn the_coupon_study_comes_to_five_trials() {
+    let plan = plan(COUPONS);
+    assert_eq!(
+        all_labels(&plan),
+        [
+            "index=none store=sqlite",
+            "index=own store=sqlite",
+            "index=keyindex store=sqlite",
+            "index=none store=fjall",
+            "index=keyindex store=fjall"
+        ]
+    );
+    assert_eq!(plan.left_out, ["fjall has no index of its own"]);
+    assert_eq!(plan.trials.iter().map(|trial| trial.ordinal).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    assert_eq!(plan.timed_s, 30.0);
+    assert_eq!(plan.samplers, ["cpu", "disk"]);
+    assert_eq!(plan.slice_ns, 1_000_000_000);
+    assert_eq!(plan.figures.len(), 13);
+    assert_eq!(plan.figures[0].published.len(), 2);
+    assert_eq!(
+        plan.goals.iter().map(|goal| (goal.what, goal.limit)).collect::<Vec<_>>(),
+        [(GoalKind::Lost, 0.0), (GoalKind::Wrong, 0.0)]
+    );
+
+    let names = |trial: &Trial| trial.phases.iter().map(|phase| phase.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&plan.trials[0]), ["load", "settle", "warm", "cold", "cold_query", "check"]);
+    assert_eq!(names(&plan.trials[1]), ["load", "settle", "warm", "cold", "cold_query", "mixed", "check"]);
+    let Step::Load { batch: 1000, clients: 1, durability: Durability::AtEnd } = plan.trials[0].phases[0].step else {
+        panic!("{:?}", plan.trials[0].phases[0]);
+    };
+    let Step::Drive(drive) = &plan.trials[1].phases[5].step else {
+        panic!("{:?}", plan.trials[1].phases[5]);
+    };
+    assert_eq!(drive.clients, 8);
+    assert_eq!(drive.limit, Limit::DurationNs(10_000_000_000));
+    assert_eq!(drive.durability, Durability::Durable);
+    assert_eq!(drive.pace, Pace::Closed);
+    assert_eq!(drive.mix, [("read".to_owned(), 70), ("update".to_owned(), 28), ("query".to_owned(), 2)]);
+    assert_eq!(plan.trials[0].workload.params.int("records"), 100_000);
+    assert_eq!(plan.trials[2].workload.params.text("index"), "keyindex");
+    assert_eq!(plan.trials[0].workload.params.0["pause"], ParamValue::Int(1_000_000));
+    assert_eq!(plan.trials[0].store.params.int("cache"), 2 << 20);
+}
+
+#[test]
+fn a_plan_survives_json() {
+    let plan = plan(COUPONS);
+    assert_eq!(serde_json::from_str::<Plan>(&serde_json::to_string(&plan).unwrap()).unwrap(), plan);
+}
+
+#[test]
+fn other_stores_may_be_named_instead() {
+    let plan = plan_on(COUPONS, Some(&["postgres", "postgres://me@db.example:5433/test"]));
+    assert_eq!(
+        all_labels(&plan),
+        [
+            "index=none store=postgres",
+            "index=own store=postgres",
+            "index=none store=db.example",
+            "index=own store=db.example"
+        ]
+    );
+    assert_eq!(plan.trials[2].store.url.as_deref(), Some("postgres://me@db.example:5433/test"));
+    let reasons = [
+        "postgres has no key-value interface to keep index keys in",
+        "db.example has no key-value interface to keep index keys in",
+    ];
+    assert_eq!(plan.left_out, reasons);
+    let password = plan_on(COUPONS, Some(&["postgres://me:secret@h/"]));
+    assert_eq!(password.trials[0].store.url.as_deref(), Some("postgres://me@h/"));
+}
+
+#[test]
+fn a_seed_may_be_given_instead() {
+    let text = COUPONS.replace("seed = 1", "seed = [1, 2]");
+    assert_eq!(plan(&text).trials.len(), 10);
+    let plan = parse("test", &text, &catalogue(), &Overrides { on: None, seed: Some(7) }).unwrap();
+    assert_eq!((plan.trials.len(), plan.trials[0].seed), (5, 7));
+}
+
+const HEAD: &str = "stores = [\"sqlite\"]\n[workload]\nname = \"coupons\"\n[[phase]]\ndo = \"load\"\n";
+
+#[test]
+fn lists_span_a_grid_with_the_first_key_outermost() {
+    let plan = plan(&format!(
+        "{HEAD}batch = [10, 1_000]\n[[phase]]\ndo = \"drive\"\nmix = [{{ read = 1 }}, {{ update = 1 }}]\nfor = [\"1s\", \"2s\"]"
+    ));
+    let found = all_labels(&plan);
+    assert_eq!(found.len(), 8);
+    assert_eq!(found[0], "batch=10 for=1s mix={ read = 1 } store=sqlite");
+    assert_eq!(found[1], "batch=10 for=2s mix={ read = 1 } store=sqlite");
+    assert_eq!(found[2], "batch=10 for=1s mix={ update = 1 } store=sqlite");
+    assert_eq!(found[7], "batch=1_000 for=2s mix={ update = 1 } store=sqlite");
+    assert_eq!(plan.timed_s, 12.0);
+}
+
+#[test]
+fn keys_that_two_phases_sweep_carry_the_phase() {
+    let drive = |name: &str| {
+        format!("[[phase]]\ndo = \"drive\"\nname = \"{name}\"\nmix = {{ read = 1 }}\nfor = \"1s\"\nclients = [1, 2]\n")
+    };
+    let figure = "[[figure]]\nname = \"x\"\nformula = \"a.rate[a.clients=1,b.clients=2]\"\n";
+    let plan = plan(&format!("{HEAD}{}{}{figure}", drive("a"), drive("b")));
+    assert_eq!(plan.trials.len(), 4);
+    assert_eq!(labels(&plan.trials[1]), "a.clients=1 b.clients=2 store=sqlite");
+}
+
+#[test]
+fn what_makes_no_difference_makes_no_trial() {
+    let text = HEAD.replace("\"coupons\"", "\"coupons\"\nindex = [\"none\", \"own\"]");
+    let plan = plan(&format!(
+        "{text}[[phase]]\ndo = \"drive\"\nonly = {{ index = \"own\" }}\nmix = {{ read = 1 }}\nfor = \"1s\"\nclients = [1, 2]\n"
+    ));
+    assert_eq!(
+        all_labels(&plan),
+        ["index=none store=sqlite", "clients=1 index=own store=sqlite", "clients=2 index=own store=sqlite"]
+    );
+    // A condition on a swept key is a difference.
+    let plan = crate::expansion::plan(&format!(
+        "{HEAD}[[phase]]\ndo = \"drive\"\nmix = {{ read = 1 }}\nfor = \"1s\"\nclients = [1, 2]\n[[phase]]\ndo = \"check\"\nonly = {{ clients = 2 }}\n"
+    ));
+    assert_eq!(plan.trials.iter().map(|trial| trial.phases.len()).collect::<Vec<_>>(), [2, 3]);
+}
+
+#[test]
+fn a_rate_matters_in_the_open_loop_only() {
+    let plan = plan(&format!(
+        "{HEAD}[[phase]]\ndo = \"drive\"\nmix = {{ read = 1 }}\nfor = \"1s\"\nloop = [\"closed\", \"open\"]\nrate = [\"10/s\", \"60/min\"]\n"
+    ));
+    assert_eq!(
+        all_labels(&plan),
+        ["loop=closed store=sqlite", "loop=open rate=10/s store=sqlite", "loop=open rate=60/min store=sqlite"]
+    );
+    let paces: Vec<Pace> = plan
+        .trials
+        .iter()
+        .map(|trial| match &trial.phases[1].step {
+            Step::Drive(drive) => drive.pace,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(paces, [Pace::Closed, Pace::Open { rate_per_s: 10.0 }, Pace::Open { rate_per_s: 1.0 }]);
+}
+
+#[test]
+fn stores_take_parameters_and_may_sweep_them() {
+    let stores = "[{ store = \"postgres\", shared_buffers = [\"1MiB\", \"2MiB\"] }, \"sqlite\", \"postgres://a:1/\", \"postgres://a:2/\"]";
+    let plan = plan(&HEAD.replace("[\"sqlite\"]", stores));
+    assert_eq!(
+        all_labels(&plan),
+        [
+            "shared_buffers=1MiB store=postgres",
+            "shared_buffers=2MiB store=postgres",
+            "store=sqlite",
+            "store=a:1",
+            "store=a:2"
+        ]
+    );
+    assert_eq!(plan.trials[1].store.params.int("shared_buffers"), 2 << 20);
+    assert_eq!(plan.trials[3].store.params.int("shared_buffers"), 128 << 20);
+}
+
+#[test]
+fn phases_without_a_name_get_one() {
+    let plan = plan(&format!(
+        "{HEAD}[[phase]]\ndo = \"settle\"\n[[phase]]\ndo = \"cold\"\nname = \"settle_2\"\n[[phase]]\ndo = \"settle\"\n"
+    ));
+    let names: Vec<&str> = plan.trials[0].phases.iter().map(|phase| phase.name.as_str()).collect();
+    assert_eq!(names, ["load", "settle", "settle_2", "settle_3"]);
+}
+
+#[test]
+fn a_workload_without_data_needs_no_load() {
+    let plan = plan(
+        "stores = [\"sqlite\"]\nworkload = { name = \"nothing\" }\nsamplers = []\nphase = [{ do = \"drive\", mix = { nothing = 1 }, ops = 5, warmup = \"1s\" }]",
+    );
+    assert_eq!(plan.timed_s, 1.0);
+    assert_eq!(plan.samplers, [""; 0]);
+    assert_eq!(plan.title, "test");
+}

@@ -1,0 +1,7 @@
+//! Plans as people write them, right and wrong.
+
+mod catalogue;
+mod expansion;
+mod fuzz;
+mod mistakes;
+mod outline;

@@ -1,0 +1,451 @@
+//! Every mistake is shown where it is, with what was meant.
+//!
+//! A case is a plan with the mistake between `«` and `»`: that is what must be underlined.
+
+use miette::Diagnostic;
+use plimsoll_plan::{Overrides, parse};
+
+use crate::catalogue::catalogue;
+
+/// A right plan to make mistakes in.
+const RIGHT: &str = r#"stores = ["sqlite"]
+[workload]
+name = "coupons"
+[[phase]]
+do = "load"
+[[phase]]
+do = "drive"
+for = "10s"
+mix = { read = 1 }
+"#;
+
+/// Reads `marked` without its marks; its only mistake must be between them, as `what` and `help` say.
+#[track_caller]
+fn expect(marked: &str, what: &str, help: &str) {
+    let start = marked.find('«').expect("a mark");
+    let end = marked.find('»').expect("a second mark") - '«'.len_utf8();
+    let text = marked.replace(['«', '»'], "");
+    let error = parse("test", &text, &catalogue(), &Overrides::default()).expect_err(&text);
+    let found: Vec<_> =
+        error.problems().iter().map(|problem| (problem.what(), problem.position(), problem.span())).collect();
+    let before = &text[..start];
+    let position =
+        (before.matches('\n').count() + 1, before.rsplit('\n').next().unwrap_or_default().chars().count() + 1);
+    assert_eq!(found, [(what, position, start..end)], "{text}");
+    assert_eq!(error.problems()[0].help().unwrap_or_default(), help, "{text}");
+    assert_eq!(error.position(), position);
+    assert_eq!(error.to_string(), what);
+    // What miette is given is the same.
+    let label = error.labels().expect("labels").next().expect("a label");
+    assert_eq!((label.offset(), label.len()), (start, end - start));
+}
+
+/// As [`expect`], with the first `right` in the right plan replaced by `wrong`.
+#[track_caller]
+fn replaced(right: &str, wrong: &str, what: &str, help: &str) {
+    assert!(RIGHT.contains(right));
+    expect(&RIGHT.replacen(right, wrong, 1), what, help);
+}
+
+/// As [`expect`], with `more` at the end of the right plan, which is its drive.
+#[track_caller]
+fn added(more: &str, what: &str, help: &str) {
+    expect(&format!("{RIGHT}{more}"), what, help);
+}
+
+#[test]
+fn the_right_plan_is_right() {
+    parse("test", RIGHT, &catalogue(), &Overrides::default()).unwrap();
+}
+
+#[test]
+fn unknown_keys_are_told_from_near_ones() {
+    let keys = "keys here: do, name, only, clients, workers, mix, loop, rate, warmup, for, ops, durability, op_timeout";
+    added("«client» = 8", "unknown key `client` in a `drive` phase", &format!("did you mean `clients`? {keys}"));
+    added("«banana» = 8", "unknown key `banana` in a `drive` phase", keys);
+    replaced(
+        "do = \"load\"",
+        "do = \"load\"\n«op_timeout» = \"1s\"",
+        "unknown key `op_timeout` in a `load` phase",
+        "keys here: do, name, only, batch, clients, durability",
+    );
+    replaced(
+        "stores",
+        "«Seed» = 1\nstores",
+        "unknown key `Seed` in the plan",
+        "did you mean `seed`? keys here: title, question, source, stores, seed, slice, samplers, workload, phase, goals, figure",
+    );
+    replaced(
+        "name = \"coupons\"",
+        "name = \"coupons\"\n«record» = 3",
+        "unknown key `record` in the workload `coupons`",
+        "did you mean `records`? keys here: name, records, index, pause, strict",
+    );
+    replaced(
+        "[\"sqlite\"]",
+        "[{ store = \"sqlite\", «cash» = \"4MiB\" }]",
+        "unknown key `cash` in the store `sqlite`",
+        "did you mean `cache`? keys here: store, cache",
+    );
+    added(
+        "[goals]\n«p95» = \"20ms\"",
+        "unknown key `p95` in [goals]",
+        "did you mean `p90`? keys here: lost, wrong, errors, p50, p90, p99, p999, rate",
+    );
+}
+
+#[test]
+fn units_are_asked_for() {
+    let times = "units of time: ns, us, µs, ms, s, min, h";
+    replaced("\"10s\"", "«30»", "`for = 30` needs a unit: \"30s\"", times);
+    replaced("\"10s\"", "«\"30\"»", "`for = \"30\"` needs a unit: \"30s\"", times);
+    replaced("\"10s\"", "«\"30MiB\"»", "`for`: `MiB` is a unit of size, not of time", times);
+    replaced("\"10s\"", "«\"10sec\"»", "`for`: `sec` is not a unit of time", "write \"10s\"");
+    replaced("\"10s\"", "«\"long\"»", "`for`: `long` is not a time", "write a number and a unit: \"10s\"");
+    replaced("\"10s\"", "[\"1s\", «2»]", "`for = 2` needs a unit: \"2s\"", times);
+    added("loop = \"open\"\nrate = «1000»", "`rate = 1000` needs a unit: \"1000/s\"", "units of rate: /s, /min, /h");
+    added("[goals]\nerrors = «0.1»", "`errors = 0.1` needs a unit: \"0.1%\"", "units of share: %");
+    replaced(
+        "[\"sqlite\"]",
+        "[{ store = \"sqlite\", cache = «\"4KB\"» }]",
+        "`cache`: `KB` is not a unit of size",
+        "write \"4KiB\"",
+    );
+}
+
+#[test]
+fn types_and_ranges_are_checked() {
+    added("clients = «\"8\"»", "`clients` must be a whole number without unit or quotes, not the text \"8\"", "");
+    added("clients = «8.0»", "`clients` must be a whole number without unit or quotes, not the number 8", "");
+    added("clients = «0»", "`clients` must be 1 to 100000, not 0", "");
+    added("clients = [1, «-1»]", "`clients` must be 1 to 100000, not -1", "");
+    added("warmup = «true»", "`warmup` must be a number with a unit, in quotes, not true", "");
+    replaced("\"10s\"", "«\"1us\"»", "`for` must be 1ms to 720h, not 1us", "");
+    replaced(
+        "{ read = 1 }",
+        "«\"read\"»",
+        "`mix` must be a table of shares such as `mix = { read = 1 }`, not the text \"read\"",
+        "",
+    );
+    replaced("stores", "seed = «-1»\nstores", "`seed` must be at least 0, not -1", "");
+    replaced("stores", "slice = «\"1ms\"»\nstores", "`slice` must be 100ms to 60s, not 1ms", "");
+    replaced("stores", "title = «7»\nstores", "`title` must be a text in quotes, not the number 7", "");
+    replaced(
+        "[\"sqlite\"]",
+        "[«7»]",
+        "`stores` must be the name of a store, a URL, or a table such as { store = \"sqlite\" }, not the number 7",
+        "",
+    );
+    replaced("\"coupons\"", "\"coupons\"\nstrict = «1»", "`strict` must be true or false, not the number 1", "");
+    replaced("\"coupons\"", "\"coupons\"\nrecords = «0»", "`records` must be 1 to 1000000, not 0", "");
+    expect(
+        &format!("phase = «1»\n{}", RIGHT.split("[[phase]]").next().unwrap()),
+        "`phase` must be a list of tables, each begun with [[phase]], not the number 1",
+        "",
+    );
+    replaced(
+        "\"coupons\"",
+        "\"coupons\"\nindex = «\"mine\"»",
+        "unknown value for `index`: `mine`",
+        "there are: none, own, keyindex",
+    );
+    added("[goals]\nerrors = «\"101%\"»", "`errors` must be 0% to 100%", "");
+    added("clients = «[]»", "`clients` is an empty list: there is nothing to choose from", "");
+    added("clients = [1, 2, «1»]", "`1` stands in the list `clients` twice", "");
+}
+
+#[test]
+fn unknown_names_are_told_from_near_ones() {
+    replaced(
+        "\"sqlite\"",
+        "«\"sqlit\"»",
+        "unknown store `sqlit`",
+        "did you mean `sqlite`? stores: sqlite, fjall, postgres, ldap, slow",
+    );
+    replaced(
+        "\"sqlite\"",
+        "«\"postgre://h/\"»",
+        "no store is reached by `postgre://`",
+        "did you mean `postgres`? schemes: postgres, postgresql, ldap",
+    );
+    replaced(
+        "\"sqlite\"",
+        "«\"ldap\"»",
+        "`ldap` cannot be started here",
+        "give the URL of a running one: \"ldap://host/\"",
+    );
+    replaced(
+        "\"coupons\"",
+        "«\"coupon\"»",
+        "unknown workload `coupon`",
+        "did you mean `coupons`? there are: coupons, select, nothing",
+    );
+    replaced(
+        "{ read = 1 }",
+        "{ read = 1, «raed» = 2 }",
+        "the workload `coupons` has no kind of operation `raed`",
+        "did you mean `read`? kinds: read, update, query",
+    );
+    added(
+        "\n[[phase]]\ndo = \"ask\"\ncount = 1\nop = «\"delete\"»",
+        "the workload `coupons` has no kind of operation `delete`",
+        "kinds: read, update, query",
+    );
+    added(
+        "\n[[phase]]\ndo = «\"chek\"»",
+        "unknown step `chek`",
+        "did you mean `check`? there are: load, ask, drive, settle, cold, restart, check",
+    );
+    replaced(
+        "stores",
+        "samplers = [«\"dsk\"»]\nstores",
+        "unknown sampler `dsk`",
+        "did you mean `disk`? there are: cpu, disk",
+    );
+    added(
+        "durability = «\"durably\"»",
+        "unknown durability `durably`",
+        "did you mean `durable`? there are: durable, buffered, at-end",
+    );
+    added("loop = «\"half\"»", "unknown loop `half`", "there are: closed, open");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    expect(
+        "«»[workload]\nname = \"coupons\"\n[[phase]]\ndo = \"load\"",
+        "the plan needs `stores`",
+        "write `stores = [\"sqlite\"]`, or name them with `--on`",
+    );
+    expect(
+        "«»stores = [\"sqlite\"]\n[[phase]]\ndo = \"load\"",
+        "the plan needs `workload`",
+        "write [workload] and its `name`",
+    );
+    expect(
+        "«»stores = [\"sqlite\"]\n[workload]\nname = \"coupons\"\n",
+        "the plan needs `phase`",
+        "write [[phase]] and what it is to do",
+    );
+    expect(
+        "stores = [\"sqlite\"]\nphase = «[]»\n[workload]\nname = \"coupons\"\n",
+        "the plan has no phase",
+        "begin one with [[phase]]; `do` is one of load, ask, drive, settle, cold, restart, check",
+    );
+    replaced("[workload]\nname = \"coupons\"", "«[workload]»", "[workload] needs `name`", "write `name = \"coupons\"`");
+    added("\n«[[phase]]»\nname = \"x\"", "a phase needs `do`", "write `do = \"load\"`");
+    added("\n«[[phase]]»\ndo = \"ask\"\nop = \"query\"", "an `ask` phase needs `count`", "write `count = 5`");
+    added("\n«[[phase]]»\ndo = \"ask\"\ncount = 2", "an `ask` phase needs `op`", "write `op = \"read\"`");
+    expect(
+        &RIGHT.replace("for = \"10s\"\n", "").replace("[[phase]]\ndo = \"drive\"", "«[[phase]]»\ndo = \"drive\""),
+        "a drive needs an end",
+        "write `for = \"30s\"`, or `ops = 1000` for each client",
+    );
+    expect(
+        &RIGHT.replace("mix = { read = 1 }\n", "").replace("[[phase]]\ndo = \"drive\"", "«[[phase]]»\ndo = \"drive\""),
+        "a `drive` phase needs `mix`",
+        "write `mix = { read = 1 }`",
+    );
+    added("\n«[[figure]]»\nname = \"x\"", "a figure needs `formula`", "write `formula = \"load.seconds\"`");
+    added(
+        "\n[[figure]]\nname = \"x\"\nformula = \"load.seconds\"\npublished = [«{ value = 1 }»]",
+        "a published value needs `of`",
+        "write `of = \"what it was measured on\"`",
+    );
+}
+
+#[test]
+fn combinations_that_cannot_be_are_refused() {
+    added(
+        "loop = «\"open\"»",
+        "an open loop needs a rate",
+        "add `rate = \"1000/s\"`, the operations a second of all clients together",
+    );
+    added(
+        "«rate» = \"10/s\"",
+        "a closed loop has no rate: it goes as fast as the answers come",
+        "add `loop = \"open\"`, or leave the rate out",
+    );
+    added("loop = \"open\"\nrate = «\"0/s\"»", "`rate` must be above 0/s and at most 1000000000/s", "");
+    added("«ops» = 5", "`for` and `ops` are two ends of one phase: leave one out", "");
+    added(
+        "durability = «\"at-end\"»",
+        "`at-end` is for loads; a drive has no sync at its end",
+        "say what an acknowledged write survives: \"durable\" (power loss) or \"buffered\" (the process)",
+    );
+    replaced(
+        "{ read = 1 }",
+        "«{ read = 0, query = 0 }»",
+        "the mix has no kind with a share above zero",
+        "write `mix = { read = 1 }`",
+    );
+    replaced(
+        "\"coupons\"\n[[phase]]\ndo = \"load\"\n[[phase]]",
+        "\"coupons\"\n«[[phase]]»",
+        "`drive` comes before anything is loaded (store `sqlite`)",
+        "put a phase with `do = \"load\"` before it",
+    );
+    replaced(
+        "[[phase]]\ndo = \"load\"",
+        "«[[phase]]»\ndo = \"check\"\n[[phase]]\ndo = \"load\"",
+        "`check` comes before anything is loaded (store `sqlite`)",
+        "put a phase with `do = \"load\"` before it",
+    );
+    expect(
+        &RIGHT.replace("\"sqlite\"", "«\"fjall\"»").replace("coupons", "select").replace("read", "select"),
+        "the store `fjall` does not speak `sql`, which the workload `select` needs",
+        "these do: sqlite, postgres, ldap",
+    );
+    let slow =
+        RIGHT.replace("\"sqlite\"", "\"slow\"").replace("do = \"load\"", "do = \"load\"\ndurability = \"at-end\"");
+    expect(
+        &format!("{slow}durability = «\"durable\"»"),
+        "the store `slow` cannot do `durable`",
+        "it can do: buffered, at-end",
+    );
+    expect(
+        &format!("{slow}durability = \"buffered\"\nclients = [1, «8»]"),
+        "the store `slow` takes one client at a time, not 8",
+        "",
+    );
+    expect(
+        &RIGHT.replace("\"sqlite\"", "\"fjall\"").replace("\"coupons\"", "\"coupons\"\nindex = «\"own\"»"),
+        "nothing is left to run",
+        "fjall has no index of its own",
+    );
+}
+
+#[test]
+fn phases_have_names_of_their_own() {
+    added(
+        "name = «\"10 s\"»",
+        "`10 s` cannot name a phase",
+        "a name is letters, digits and `_`, at most 60, and does not begin with a digit",
+    );
+    added("name = \"x\"\n[[phase]]\ndo = \"check\"\nname = «\"x\"»", "another phase is named `x` already", "");
+}
+
+#[test]
+fn conditions_look_at_what_there_is() {
+    added(
+        "only = { «indx» = \"own\" }",
+        "`only` looks at `indx`, which trials do not differ in",
+        "did you mean `index`? it can look at: store, records, index, pause, strict",
+    );
+    added("only = { index = «\"mine\"» }", "unknown value for `index`: `mine`", "there are: none, own, keyindex");
+    added(
+        "only = { store = «\"sqlit\"» }",
+        "unknown store `sqlit`",
+        "did you mean `sqlite`? there are: sqlite, fjall, postgres, ldap, slow",
+    );
+    added(
+        "clients = [1, 8]\n[[phase]]\ndo = \"check\"\nonly = { clients = «2» }",
+        "`clients` is never 2",
+        "its values: 1, 8",
+    );
+}
+
+#[test]
+fn formulas_are_read_to_the_column() {
+    let figure = |formula: &str| format!("[[figure]]\nname = \"é\"\nformula = {formula}");
+    added(
+        &figure("\"load.seconds / «)»\""),
+        "in the formula: expected a number, a result such as `load.seconds` or `(`, found `)`",
+        "",
+    );
+    added(
+        &figure("\"load.seconds +«\"»"),
+        "in the formula: expected a number, a result such as `load.seconds` or `(`, found the end",
+        "",
+    );
+    added(
+        &figure("'1 / «laod».seconds'"),
+        "in the formula: no phase is named `laod`",
+        "did you mean `load`? phases: load, drive",
+    );
+    added(
+        &figure("\"«load».seconds[index=own]\""),
+        "in the formula: trials have no label `index`",
+        "labels are the swept keys: store",
+    );
+    added(
+        &figure("\"«load».seconds[store=x]\""),
+        "in the formula: `store` is never x",
+        "its values: sqlite, fjall, postgres, ldap, slow",
+    );
+    added(
+        &format!("{}\n{}", figure("\"1\""), figure("\"2\"").replace("\"é\"", "«\"é\"»")),
+        "another figure is named `é` already",
+        "",
+    );
+    added(
+        "clients = [1, 8]\n[[figure]]\nname = \"x\"\nformula = \"«load».seconds[clients=2]\"",
+        "in the formula: `clients` is never 2",
+        "its values: 1, 8",
+    );
+}
+
+#[test]
+fn sweeps_have_an_end() {
+    let list = |count: usize| (1..=count).map(|number| number.to_string()).collect::<Vec<_>>().join(", ");
+    added(
+        &format!("workers = [{}]\nclients = «[{}]»", list(100), list(101)),
+        "this sweep comes to 10100 trials; at most 10000",
+        "shorten the lists, or make several plans",
+    );
+    added(&format!("clients = «[{}]»", list(10_001)), "`clients` is a list of 10001 values; at most 10000", "");
+}
+
+#[test]
+fn passwords_are_refused_and_not_shown() {
+    let text = RIGHT.replace("\"sqlite\"", "\"postgres://me:hunter2@h/\"");
+    let error = parse("test", &text, &catalogue(), &Overrides::default()).unwrap_err();
+    assert_eq!(error.to_string(), "a plan must not hold a password");
+    assert_eq!(error.position(), (1, 26));
+    let help = "leave it out; say it with PGPASSWORD, PGPASSFILE, a service file or `--password-file`";
+    assert_eq!(error.problems()[0].help(), Some(help));
+    let debugged = format!("{error:?}");
+    let shown = format!("{debugged}{:?}", miette::Report::new(error));
+    assert!(shown.contains("postgres://me:*******@h/") && !shown.contains("hunter2"), "{shown}");
+
+    // Not in a comment, not in a list that is replaced, and not in what TOML itself complains about.
+    let overrides = Overrides { on: Some(vec!["sqlite".into()]), seed: None };
+    for text in [format!("# postgres://me:hunter2@h/\n{RIGHT}"), text, "a = \"x://u:hunter2@h\" b".to_owned()] {
+        let shown = format!("{:?}", miette::Report::new(parse("test", &text, &catalogue(), &overrides).unwrap_err()));
+        assert!(shown.contains("a plan must not hold a password") && !shown.contains("hunter2"), "{shown}");
+    }
+}
+
+#[test]
+fn what_is_no_toml_is_shown_too() {
+    let error = parse("test", "a = 1\nb = = 2\n", &catalogue(), &Overrides::default()).unwrap_err();
+    assert_eq!(error.position(), (2, 5));
+    assert!(error.to_string().starts_with("this is not TOML: "), "{error}");
+}
+
+#[test]
+fn all_mistakes_are_shown_at_once_in_the_order_of_the_text() {
+    let text =
+        RIGHT.replace("\"10s\"", "10").replace("\"sqlite\"", "\"sqlit\"") + "client = 8\n[goals]\np99 = \"2MiB\"\n";
+    let error = parse("test", &text, &catalogue(), &Overrides::default()).unwrap_err();
+    let positions: Vec<_> = error.problems().iter().map(|problem| problem.position()).collect();
+    assert_eq!(positions, [(1, 11), (8, 7), (10, 1), (12, 7)]);
+    assert_eq!(error.to_string(), "4 things are wrong with the plan `test`");
+    assert_eq!(error.related().unwrap().count(), 4);
+}
+
+#[test]
+fn the_command_line_is_shown_as_the_file_is() {
+    for (on, what, position) in [
+        (vec!["sqlite", "fjal"], "unknown store `fjal`", (1, 8)),
+        (vec!["sqlite", "sqlite"], "`sqlite` is named twice", (1, 8)),
+        (vec![], "`--on` names no store", (1, 1)),
+        (vec!["postgres://me:hunter2@h/", "x://y:hunter2@h"], "no store is reached by `x://`", (1, 18)),
+    ] {
+        let overrides = Overrides { on: Some(on.iter().map(|entry| (*entry).to_owned()).collect()), seed: None };
+        let error = parse("test", RIGHT, &catalogue(), &overrides).unwrap_err();
+        assert_eq!((error.to_string().as_str(), error.position()), (what, position));
+        assert_eq!(error.problems()[0].source_name(), "--on");
+        assert!(!format!("{error:?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,44 @@
+//! What `plimsoll check` says.
+
+use plimsoll_plan::{Overrides, parse};
+
+use crate::catalogue::catalogue;
+
+#[test]
+fn a_plan_is_told_in_plain_lines() {
+    let plan = parse("coupons", include_str!("../../../../studies/coupons.toml"), &catalogue(), &Overrides::default())
+        .unwrap();
+    let wanted = "\
+Coupons: what an index costs, and what it brings
+Which of the coupons were redeemed fewer than 50 times?
+
+5 trials with the workload coupons on sqlite, fjall
+30s of driven load; loading, questions and the stores' own work come on top
+
+trial 1: sqlite index=none
+trial 4: fjall index=none
+    load: 1000 records to an operation, 1 client, at-end
+    settle
+    warm (ask): `query`, 5 times
+    cold
+    cold_query (ask): `query`, once
+    check
+
+trial 2: sqlite index=own
+trial 3: sqlite index=keyindex
+trial 5: fjall index=keyindex
+    load: 1000 records to an operation, 1 client, at-end
+    settle
+    warm (ask): `query`, 5 times
+    cold
+    cold_query (ask): `query`, once
+    mixed (drive): 8 clients, closed loop, for 10s, durable; read 70 %, update 28 %, query 2 %
+    check
+
+left out: fjall has no index of its own
+
+goals: lost at most 0, wrong at most 0
+13 figures wanted of each store
+samplers: cpu, disk, once every 1s";
+    assert_eq!(plan.outline().join("\n"), wanted);
+}
