@@ -1,2 +1,56 @@
-//! Under construction.
-fn main(){}
+//! What is done to the repository rather than by Plimsoll: `cargo xtask test | tidy | bench | assets`.
+//!
+//! | module | task |
+//! |---|---|
+//! | `setup` | `test`: installs what tests need, then runs them all |
+//! | `tidy` | `tidy`: the crate graph, the list of stores, files, links |
+//! | `bench` | `bench`: figures that a change to a hot path has to show; built with feature `bench` only |
+//! | `assets` | `assets`: fetches the scripts that are kept in the repository |
+//! | `process` | runs other programs |
+
+#![allow(clippy::print_stdout, reason = "these are programs for a terminal")]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+mod assets;
+mod bench;
+mod process;
+mod setup;
+mod tidy;
+
+const USAGE: &str = "\
+cargo xtask test [ARGUMENTS]   install what tests need where that is allowed, then `cargo test --workspace ARGUMENTS`
+cargo xtask tidy               check the crate graph, the list of stores, file sizes and names, links
+cargo xtask bench [NAME]       measure what has a target; without NAME all of it
+cargo xtask assets             fetch the scripts in crates/report/assets again";
+
+/// What a task came to: nothing to say, or what is wrong and what to do.
+type Result<T = ()> = std::result::Result<T, String>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (task, rest) = arguments.split_first().map_or(("", &[][..]), |(task, rest)| (task, rest));
+    let done = match task {
+        "test" => setup::test(rest),
+        "tidy" => tidy::tidy(&root()),
+        "bench" => bench::bench(rest),
+        "assets" => assets::refresh(&root()),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            eprintln!("{what}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The repository's own directory.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_owned)
+}

@@ -1,0 +1,117 @@
+//! `cargo xtask test`: everything tests need, then all tests. Nothing is skipped: what cannot be installed stops it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Result;
+use crate::process::{cargo, run};
+
+/// A program that tests start, and the Debian package it comes in.
+struct Need {
+    /// Paths, one of which is enough. `*` stands for any name of one directory.
+    any_of: &'static [&'static str],
+    package: &'static str,
+    why: &'static str,
+}
+
+const NEEDS: [Need; 2] = [
+    Need {
+        any_of: &["/usr/lib/postgresql/*/bin/postgres", "/usr/pgsql-*/bin/postgres", "/usr/local/pgsql/bin/postgres"],
+        package: "postgresql",
+        why: "the PostgreSQL store runs against private servers",
+    },
+    Need {
+        any_of: &["/usr/bin/chromium"],
+        package: "chromium",
+        why: "the report's page is looked at in a real browser",
+    },
+];
+
+/// Installs what is missing where that is allowed, and runs all tests with `arguments` for `cargo test`.
+pub fn test(arguments: &[String]) -> Result {
+    let missing: Vec<&Need> = NEEDS.iter().filter(|need| !is_there(need)).collect();
+    if !missing.is_empty() {
+        install(&missing)?;
+        if let Some(need) = missing.iter().find(|need| !is_there(need)) {
+            return Err(format!("{} was installed, but there is no {}", need.package, need.any_of.join(" or ")));
+        }
+    }
+    run(cargo().args(["test", "--workspace"]).args(arguments))
+}
+
+fn is_there(need: &Need) -> bool {
+    need.any_of.iter().any(|pattern| exists(Path::new(pattern)))
+}
+
+/// Whether a path stands where `pattern` says.
+fn exists(pattern: &Path) -> bool {
+    let mut found = vec![PathBuf::new()];
+    for component in pattern.components() {
+        let name = component.as_os_str().to_string_lossy();
+        let Some((before, after)) = name.split_once('*') else {
+            found.iter_mut().for_each(|path| path.push(component));
+            continue;
+        };
+        let entries = found.iter().filter_map(|path| path.read_dir().ok()).flatten().flatten();
+        let fits =
+            |name: &str| name.len() >= before.len() + after.len() && name.starts_with(before) && name.ends_with(after);
+        found = entries.filter(|entry| fits(&entry.file_name().to_string_lossy())).map(|entry| entry.path()).collect();
+    }
+    found.iter().any(|path| path.exists())
+}
+
+/// Installs the packages of `missing` as root or by a sudo that asks nothing; otherwise names them.
+fn install(missing: &[&Need]) -> Result {
+    for need in missing {
+        eprintln!("{} is missing: {}", need.package, need.why);
+    }
+    let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
+    let by_hand = format!("then run this again:\n    apt-get install {}", packages.join(" "));
+    if !exists(Path::new("/usr/bin/apt-get")) {
+        return Err(format!("install these, by the names your system has for them, {by_hand}"));
+    }
+    let Some(prefix) = privileges() else {
+        return Err(format!("you are not root, and sudo wants a password; {by_hand}"));
+    };
+    let apt = |arguments: &[&str]| {
+        let words = prefix.iter().chain(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"].iter());
+        let mut words = words.copied();
+        let mut command = Command::new(words.next().unwrap_or("env"));
+        command.args(words).args(["-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::http::Timeout=60"]);
+        run(command.args(arguments).stdin(Stdio::null()))
+    };
+    let installed = apt(&["update"]).and_then(|()| {
+        let mut arguments = vec!["install", "-y", "--no-install-recommends"];
+        arguments.extend(&packages);
+        apt(&arguments)
+    });
+    installed.map_err(|what| format!("{what}\ninstall by hand, {by_hand}"))
+}
+
+/// What to put in front of a command to run it as root; `None` when that is not allowed.
+fn privileges() -> Option<&'static [&'static str]> {
+    let uid = Command::new("id").arg("-u").output().ok()?.stdout;
+    if uid.trim_ascii() == b"0" {
+        return Some(&[]);
+    }
+    let mut sudo = Command::new("sudo");
+    let may = sudo.args(["-n", "true"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    may.is_ok_and(|status| status.success()).then_some(&["sudo", "-n"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_one_name() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("pgsql-15/bin")).unwrap();
+        std::fs::write(root.path().join("pgsql-15/bin/postgres"), "").unwrap();
+        assert!(exists(&root.path().join("pgsql-*/bin/postgres")));
+        assert!(exists(&root.path().join("*/bin/postgres")));
+        assert!(!exists(&root.path().join("pgsql-*/postgres")));
+        assert!(!exists(&root.path().join("pgsql-15-*/bin/postgres")));
+        assert!(!exists(&root.path().join("mysql-*/bin/postgres")));
+    }
+}
