@@ -1,1 +1,84 @@
-//! Under construction.
+//! What a recording means: every number that any report shows is derived here, once.
+//!
+//! [`view`] takes a run as `record` read it back ([`plimsoll_record::data::Run`]) and returns a [`RunView`]:
+//! verdict, goals, figures beside the published ones, every trial with its phases, latencies, answers and
+//! ledger, the series and bins of the plots, and what makes one doubt the result. `report` formats it and
+//! calculates nothing.
+//!
+//! It is not a reader of recordings and knows no store: no I/O, no clock, no state. The same run gives the
+//! same view on any machine.
+//!
+//! | module | what it derives |
+//! |---|---|
+//! | [`mod@view`] | the types of the view: the contract with `report`, and the shape of its JSON |
+//! | [`number`] | numbers as text, the same in sentences and in tables |
+//! | `latency` | merged histograms, percentiles that have enough samples, percentile curves |
+//! | `phase` | what a phase came to, by the names that formulas use |
+//! | `trial` | trials and phases as reports show them |
+//! | `figure` | formulas evaluated per store and per rest of the sweep |
+//! | `goal` | what had to hold, and whether it did |
+//! | `verdict` | the one sentence, and what it rests on |
+//! | `timeline` | series, heat map and percentile curves on the run's time axis |
+//! | `host` | the samplers' series, grouped into panels |
+//! | `warning` | what makes one doubt the result, each with a next step |
+//!
+//! # Rules
+//! - Warm-up slices count for nothing except the time axis.
+//! - Response time where there is one (open loop), service time otherwise (closed loop, where they are equal).
+//! - *All kinds together* leaves rejected operations out: a refusal is fast and would flatter the store. Unknown
+//!   and unfinished operations stand in it with the time they waited.
+//! - A percentile is given only with at least ten samples above it: p99 needs 1,000.
+
+mod figure;
+mod goal;
+mod host;
+mod latency;
+pub mod number;
+mod phase;
+mod timeline;
+mod trial;
+mod verdict;
+pub mod view;
+mod warning;
+
+use plimsoll_record::data;
+
+use crate::phase::PhaseFacts;
+pub use crate::view::RunView;
+
+/// Everything that reports show of `run`.
+pub fn view(run: &data::Run) -> RunView {
+    let plan = trial::Planned::read(&run.header.plan_json);
+    let facts: Vec<Vec<PhaseFacts<'_>>> = run
+        .trials
+        .iter()
+        .map(|trial| trial.phases.iter().map(|phase| PhaseFacts::gather(trial, phase)).collect())
+        .collect();
+    let end_ns = timeline::last_ns(run);
+    let goals = goal::goals(run, &facts);
+    let figures = figure::figures(run, &facts);
+    let trials = trial::trials(run, &facts);
+    let warnings = warning::warnings(run, &facts, &plan);
+    let verdict = verdict::verdict(run, &plan, &goals, &trials);
+    RunView {
+        format: view::FORMAT,
+        run: trial::run_facts(run, end_ns),
+        verdict,
+        goals,
+        stores: trial::stores(run),
+        headlines: figure::headlines(&figures),
+        figures,
+        durability: trial::durability(run),
+        trials,
+        left_out: run.header.left_out.clone(),
+        warnings,
+        events: trial::events(run),
+        environment: run
+            .header
+            .environment
+            .iter()
+            .map(|(name, value)| view::Named { name: name.clone(), value: value.clone() })
+            .collect(),
+        plots: timeline::plots(run, &facts, end_ns),
+    }
+}

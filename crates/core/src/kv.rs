@@ -93,7 +93,7 @@ pub trait Kv {
     /// Replaces `value` by what stands under `key`; false, and `value` empty, when nothing does.
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, KvError>;
 
-    /// Gets several; calls `visit` with the position of each key that is there. Stores with a
+    /// Gets several; calls `visit` with the position of each key that is there, in order. Stores with a
     /// cheaper way than one call a key should use it.
     fn get_many(&mut self, keys: &[&[u8]], visit: &mut dyn FnMut(usize, &[u8])) -> Result<(), KvError> {
         let mut value = Vec::new();

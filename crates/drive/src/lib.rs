@@ -1,1 +1,34 @@
-//! Under construction.
+//! Drives a phase: many clients' operations sent to a store at their times, and every answer's time counted.
+//!
+//! It knows sessions, streams and observers by `core`'s traits only: no store, no protocol, no file. It does
+//! not judge what it measured; it hands out [`plimsoll_core::Slice`]s and a [`DriveResult`].
+//!
+//! | module | what is there |
+//! |---|---|
+//! | [`Drive`] (`control`) | the control thread: starts workers, collects slices, ends the phase |
+//! | [`DriveSpec`], [`DriveResult`] (`spec`) | what a phase is told and what it says |
+//! | [`Clock`] (`clock`) | the run's clock |
+//! | `worker` | the worker's core: what is next, when, and what it came to; no I/O, no thread, no clock |
+//! | `blocking` | executor: one thread to a session that blocks |
+//! | `wire`, `link` | executor: many sockets on one thread, protocols without I/O |
+//! | `board`, `histogram`, `errors` | what a worker counts, in memory taken beforehand |
+//! | `collect`, `schedule` | slices; arrival times and slices' bounds as pure functions |
+//!
+//! On a worker's thread nothing is allocated, locked or logged per operation; the tests count.
+
+mod blocking;
+mod board;
+mod clock;
+mod collect;
+mod control;
+mod errors;
+mod histogram;
+mod link;
+mod schedule;
+mod spec;
+mod wire;
+mod worker;
+
+pub use clock::Clock;
+pub use control::Drive;
+pub use spec::{DriveError, DriveResult, DriveSpec, ErrorCount, Hung, Lag, Limit, OpTime, Pace, StopReason};

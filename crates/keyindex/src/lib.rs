@@ -1,1 +1,44 @@
-//! Under construction.
+#![doc = include_str!("../README.md")]
+//!
+//! # Where things are
+//!
+//! | module | what |
+//! |---|---|
+//! | [`encode`] | values as bytes that order as the values do |
+//! | [`Indexes`] | the indexes of a collection: insert, put, update, delete, get |
+//! | [`Query`], [`Cursor`] | what is asked; answered by [`Indexes::find`], [`Indexes::find_keys`], [`Indexes::count`] |
+//! | [`check`] | build, verify and repair |
+//! | [`keyspace`] | where records and index keys stand |
+//! | [`records`] | typed records over any store: a session of the `records` interface |
+//!
+//! It is no database: it has no schema of its own, plans no queries, and joins nothing.
+
+pub mod check;
+pub mod encode;
+mod entries;
+mod find;
+mod indexes;
+pub mod keyspace;
+mod locks;
+mod query;
+pub mod records;
+
+pub use check::{Check, Fault};
+pub use entries::{Entries, Extract, IndexSpec};
+pub use find::Page;
+pub use indexes::{Indexes, Inserted};
+pub use locks::KeyLocks;
+pub use query::{Cursor, Query};
+
+use plimsoll_core::KvError;
+
+/// Why something could not be done with records and their indexes.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    /// The store did not do it, or may not have done it.
+    #[error(transparent)]
+    Store(#[from] KvError),
+    /// What the store holds is no record.
+    #[error("a stored record cannot be read: {0}")]
+    Corrupt(&'static str),
+}

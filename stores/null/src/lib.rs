@@ -1,1 +1,119 @@
-//! Under construction.
+//! The null store: takes every operation of every interface and keeps nothing.
+//!
+//! What driving it costs is the generator's own cost; a trial on a real store that needs as much is a trial
+//! of the generator. It is not a model of a store: it never fails, waits or answers with a value.
+
+use plimsoll_core::{
+    Answer, BlockingSession, Cold, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind, OpenOptions,
+    Outcome, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target, Values,
+};
+
+const SPEC: StoreSpec = StoreSpec {
+    name: "null",
+    summary: "takes everything and keeps nothing: measures the generator itself",
+    schemes: &[],
+    private: true,
+    interfaces: &[Interface::Kv, Interface::Records, Interface::Sql],
+    durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
+    index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
+    concurrent: true,
+    keeps_data: false,
+    params: &[],
+    packages: &[],
+};
+
+/// The kind of store that keeps nothing.
+pub fn kind() -> Box<dyn StoreKind> {
+    Box::new(NullKind)
+}
+
+struct NullKind;
+
+struct NullStore;
+
+/// One client's place to send operations into nothing.
+pub struct NullSession;
+
+impl StoreKind for NullKind {
+    fn spec(&self) -> &StoreSpec {
+        &SPEC
+    }
+
+    fn announce(&self, _: &OpenOptions) -> Vec<String> {
+        vec!["the null store makes nothing and writes nothing".to_owned()]
+    }
+
+    fn open(&self, options: OpenOptions, _: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        match options.target {
+            Target::Private { .. } => Ok(Box::new(NullStore)),
+            Target::Attach { url, .. } => {
+                Err(StoreError::new(StoreErrorKind::Usage, format!("there is no null store to attach to at {url}"))
+                    .next("name it without a URL: --on null"))
+            }
+        }
+    }
+}
+
+impl Store for NullStore {
+    fn describe(&mut self) -> Result<StoreDescription, StoreError> {
+        Ok(StoreDescription {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            place: "embedded".to_owned(),
+            settings: Vec::new(),
+        })
+    }
+
+    fn create(&mut self, _: &Layout) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn sessions(&mut self, count: u32, _: Durability) -> Result<Sessions, StoreError> {
+        Ok(Sessions::Blocking((0..count).map(|_| Box::new(NullSession) as Box<dyn BlockingSession>).collect()))
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn cold(&mut self) -> Result<Cold, StoreError> {
+        Ok(Cold::Done { file_bytes: 0, resident_bytes: 0 })
+    }
+
+    fn restart(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn footprint(&mut self) -> Result<Footprint, StoreError> {
+        Ok(Footprint { data_bytes: 0, index_bytes: Some(0), total_bytes: Some(0) })
+    }
+
+    fn explain(&mut self, _: &OpKind, _: Values<'_>) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+
+    fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    fn close(self: Box<Self>) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl BlockingSession for NullSession {
+    fn prepare(&mut self, _: &[OpKind]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn execute(&mut self, _: &Op<'_>, _: &mut Answer) -> Outcome {
+        Outcome::Ok
+    }
+}

@@ -34,6 +34,8 @@ pub struct Login {
     pub database: String,
     /// Its password, if one is known.
     pub password: Option<Password>,
+    /// Why none is known, where there is a reason: a password file that others may read, say.
+    pub no_password_because: Option<String>,
     /// Shown in the server's `pg_stat_activity` and logs.
     pub application_name: String,
     /// Command-line options for the server process (`-c name=value`), as in libpq's `options`.
@@ -114,11 +116,15 @@ impl Auth {
 
 fn password(login: &Login) -> Result<&str, StoreError> {
     login.password.as_ref().map(|password| password.0.as_str()).ok_or_else(|| {
-        StoreError::new(
+        let error = StoreError::new(
             StoreErrorKind::Authentication,
             format!("{} asks for a password for role `{}` and none is known", login.place, login.user),
         )
-        .next("Set PGPASSWORD, add a line to ~/.pgpass, or use --password-file.")
+        .next("Set PGPASSWORD, add a line to ~/.pgpass, or use --password-file.");
+        match &login.no_password_because {
+            Some(reason) => error.detail(reason.clone()),
+            None => error,
+        }
     })
 }
 

@@ -2,13 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::sync::Arc;
 
-use plimsoll_core::{Address, Layout, StoreError, StoreErrorKind};
-use plimsoll_store_postgres::Connection;
+use plimsoll_core::{Address, StoreError, StoreErrorKind};
 use plimsoll_store_postgres::wire::Login;
 
-use crate::server::{Server, TIMEOUT, login};
+use crate::fixture::{Server, login, open_login};
 
 const HBA: &str = "local all scram_user scram-sha-256
 local all md5_user md5
@@ -18,12 +16,8 @@ host all tls_user 127.0.0.1/32 reject
 hostssl all all 127.0.0.1/32 trust
 ";
 
-fn open(address: &Address, login: Login) -> Result<Connection, StoreError> {
-    Connection::open(address, Arc::new(login), Arc::new(Layout::default()), "", &[], TIMEOUT)
-}
-
 fn refused(address: &Address, login: Login) -> StoreError {
-    open(address, login).map(|_| ()).expect_err("it must not get in")
+    open_login(address, login).map(|_| ()).expect_err("it must not get in")
 }
 
 #[test]
@@ -38,7 +32,7 @@ fn every_way_to_log_in_takes_the_right_password_only() {
         )
         .expect("roles");
     for user in ["scram_user", "md5_user", "clear_user"] {
-        let mut connection = open(&server.socket(), login(user, Some("pä's"))).expect(user);
+        let mut connection = open_login(&server.socket(), login(user, Some("pä's"))).expect(user);
         assert_eq!(connection.value("SELECT current_user").unwrap(), user);
         assert_eq!(
             connection.value("SELECT application_name FROM pg_stat_activity WHERE pid = pg_backend_pid()").unwrap(),

@@ -10,8 +10,8 @@ use plimsoll_core::{
 };
 use plimsoll_store_postgres::wire::PgSession;
 
+use crate::fixture::{Server, TIMEOUT, create, layout, login, values};
 use crate::records::kinds;
-use crate::server::{Server, TIMEOUT, create, layout, login, values};
 
 /// What each ticket came to, as text.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use plimsoll_core::{Access, IndexMode, OpKind, Outcome, RecordsCall, Value, ValueType};
 
-use crate::server::{Server, ask, create, kind, layout};
+use crate::fixture::{Server, ask, create, kind, layout};
 
 const TYPES: [ValueType; 6] =
     [ValueType::Text, ValueType::Int, ValueType::Float, ValueType::Bool, ValueType::Bytes, ValueType::Timestamp];

@@ -2,7 +2,7 @@
 
 use plimsoll_core::{Layout, Outcome, StoreErrorKind, Value, ValueType};
 
-use crate::server::{Server, ask, sql};
+use crate::fixture::{Server, ask, sql};
 
 #[test]
 fn parameters_take_the_types_the_server_says() {

@@ -2,7 +2,7 @@
 
 use plimsoll_core::{Layout, Outcome, StoreErrorKind};
 
-use crate::server::{Server, ask, sql};
+use crate::fixture::{Server, ask, sql};
 
 #[test]
 fn an_operation_is_unknown_when_its_server_is_killed() {

@@ -1,0 +1,182 @@
+//! Formulas, evaluated per store and per rest of the sweep.
+//!
+//! A term `phase.quantity[label=value]` means that phase of the one trial that has these labels (or, where the
+//! plan does not sweep them, these parameters). What a formula leaves open of the sweep gives one row each.
+//! The label `op` names a kind of operation and not a trial: `mixed.p99[op=read]`.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_core::{Formula, Term};
+use plimsoll_record::data::{FigureSpec, Run, Trial};
+
+use crate::number;
+use crate::phase::PhaseFacts;
+use crate::trial;
+use crate::view::{FigureCell, FigureRow, FigureView, Headline, Named, PublishedView};
+
+/// Every figure the plan wants.
+pub fn figures(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FigureView> {
+    run.header.figures.iter().map(|figure| one(run, facts, figure)).collect()
+}
+
+fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], figure: &FigureSpec) -> FigureView {
+    let formula = Formula::parse(&figure.formula);
+    let named: BTreeSet<&str> = match &formula {
+        Ok(formula) => {
+            formula.terms().flat_map(|(term, _)| term.labels.iter().map(|(name, _)| name.as_str())).collect()
+        }
+        Err(_) => BTreeSet::new(),
+    };
+    let mut points: Vec<BTreeMap<String, String>> = Vec::new();
+    for trial in &run.trials {
+        let point = open_labels(trial, &named);
+        if !points.contains(&point) {
+            points.push(point);
+        }
+    }
+    let stores = trial::stores(run);
+    let rows = points
+        .into_iter()
+        .map(|labels| FigureRow {
+            cells: stores
+                .iter()
+                .map(|store| {
+                    let outcome = match &formula {
+                        Ok(formula) => evaluate(run, facts, formula, store, &labels, &named),
+                        Err(error) => Err(format!("the formula is wrong: {error}")),
+                    };
+                    cell(store, &figure.unit, outcome)
+                })
+                .collect(),
+            labels,
+        })
+        .collect();
+    FigureView {
+        name: figure.name.clone(),
+        unit: figure.unit.clone(),
+        formula: figure.formula.clone(),
+        published: figure
+            .published
+            .iter()
+            .map(|(value, of)| PublishedView {
+                value: *value,
+                text: number::with_unit(*value, &figure.unit),
+                of: of.clone(),
+            })
+            .collect(),
+        rows,
+    }
+}
+
+/// The labels of `trial` that are neither its store nor named by the formula.
+fn open_labels(trial: &Trial, named: &BTreeSet<&str>) -> BTreeMap<String, String> {
+    trial
+        .header
+        .labels
+        .iter()
+        .filter(|(name, _)| name.as_str() != "store" && !named.contains(name.as_str()))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+fn evaluate(
+    run: &Run,
+    facts: &[Vec<PhaseFacts<'_>>],
+    formula: &Formula,
+    store: &str,
+    point: &BTreeMap<String, String>,
+    named: &BTreeSet<&str>,
+) -> Result<(f64, u64), String> {
+    let fewest = RefCell::new(u64::MAX);
+    let why = RefCell::new(None);
+    let value = formula.eval(&|term| match term_value(run, facts, term, store, point, named) {
+        Ok((value, n)) => {
+            let mut fewest = fewest.borrow_mut();
+            *fewest = n.min(*fewest);
+            Some(value)
+        }
+        Err(missing) => {
+            why.borrow_mut().get_or_insert(missing);
+            None
+        }
+    });
+    match (value, why.into_inner()) {
+        (Some(value), _) => Ok((value, if fewest.borrow().eq(&u64::MAX) { 0 } else { *fewest.borrow() })),
+        (None, Some(why)) => Err(why),
+        (None, None) => Err("comes to no finite number".to_string()),
+    }
+}
+
+fn term_value(
+    run: &Run,
+    facts: &[Vec<PhaseFacts<'_>>],
+    term: &Term,
+    store: &str,
+    point: &BTreeMap<String, String>,
+    named: &BTreeSet<&str>,
+) -> Result<(f64, u64), String> {
+    let op = term.labels.iter().find(|(name, _)| name == "op").map(|(_, value)| value.as_str());
+    let wanted = || term.labels.iter().filter(|(name, _)| name != "op");
+    let fits = |trial: &Trial| {
+        trial.header.store_label == store
+            && open_labels(trial, named) == *point
+            && wanted().all(|(name, value)| {
+                trial.header.labels.get(name).or_else(|| trial.header.params.get(name)) == Some(value)
+            })
+    };
+    let matching: Vec<&Vec<PhaseFacts<'_>>> =
+        run.trials.iter().zip(facts).filter(|(trial, _)| fits(trial)).map(|(_, facts)| facts).collect();
+    let labels = || wanted().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
+    match matching.as_slice() {
+        [] if wanted().count() == 0 => Err("there is no such trial".to_string()),
+        [] => Err(format!("there is no trial with {}", number::list(&labels()))),
+        [phases] => {
+            let phase = phases
+                .iter()
+                .find(|facts| facts.phase.header.name == term.phase)
+                .ok_or_else(|| format!("the trial has no phase {}", term.phase))?;
+            phase.quantity(&term.quantity, op).map(|quantity| (quantity.value, quantity.n))
+        }
+        many => Err(format!("{} trials fit {term}: name a label more", many.len())),
+    }
+}
+
+fn cell(store: &str, unit: &str, outcome: Result<(f64, u64), String>) -> FigureCell {
+    match outcome {
+        Ok((value, n)) => FigureCell {
+            store: store.to_string(),
+            value: Some(value),
+            text: number::with_unit(value, unit),
+            n,
+            missing: None,
+        },
+        Err(missing) => {
+            FigureCell { store: store.to_string(), value: None, text: "–".to_string(), n: 0, missing: Some(missing) }
+        }
+    }
+}
+
+/// Figures that compare like with like (unit `×`), have a published value and at least one of ours: at most four.
+pub fn headlines(figures: &[FigureView]) -> Vec<Headline> {
+    figures
+        .iter()
+        .filter(|figure| figure.unit == "×" && !figure.published.is_empty())
+        .filter_map(|figure| {
+            let [row] = figure.rows.as_slice() else { return None };
+            let values: Vec<Named> = row
+                .cells
+                .iter()
+                .filter(|cell| cell.value.is_some())
+                .map(|cell| Named { name: cell.store.clone(), value: cell.text.clone() })
+                .collect();
+            let published = figure
+                .published
+                .iter()
+                .map(|published| Named { name: published.of.clone(), value: published.text.clone() })
+                .collect();
+            (!values.is_empty()).then(|| Headline { name: figure.name.clone(), values, published })
+        })
+        .take(4)
+        .collect()
+}

@@ -1,0 +1,131 @@
+//! What had to hold, and whether it did.
+
+use plimsoll_record::data::{GoalSpec, PhaseState, Run};
+
+use crate::number;
+use crate::phase::{PhaseFacts, Quantity, state_words};
+use crate::trial;
+use crate::view::{GoalState, GoalTrial, GoalView};
+
+/// Every goal of the plan.
+pub fn goals(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<GoalView> {
+    run.header.goals.iter().map(|goal| one(run, facts, goal)).collect()
+}
+
+fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &GoalSpec) -> GoalView {
+    let mut trials = Vec::new();
+    for (trial, phases) in run.trials.iter().zip(facts) {
+        let name = trial::name(&trial.header);
+        match goal.what.as_str() {
+            "lost" => trials.push(judge(goal, name, lost(phases))),
+            "wrong" => trials.push(judge(goal, name, wrong(phases))),
+            _ => {
+                for phase in phases.iter().filter(|facts| facts.phase.header.kind == "drive") {
+                    let place = format!("{name}, {}", phase.phase.header.name);
+                    trials.push(judge(goal, place, driven(goal, phase)));
+                }
+            }
+        }
+    }
+    let state = trials.iter().map(|trial| trial.state).max().unwrap_or(GoalState::NotMeasured);
+    let at_least = goal.what == "rate";
+    let worst = trials.iter().filter_map(|trial| trial.got).reduce(|a, b| if at_least { a.min(b) } else { a.max(b) });
+    GoalView {
+        what: goal.what.clone(),
+        text: words(&goal.what).to_string(),
+        wanted: wanted(goal),
+        limit: goal.limit,
+        unit: goal.unit.clone(),
+        got: worst,
+        got_text: worst.map_or("not measured".to_string(), |got| number::with_unit(got, &goal.unit)),
+        n: trials.iter().map(|trial| trial.n).sum(),
+        state,
+        trials,
+    }
+}
+
+fn wanted(goal: &GoalSpec) -> String {
+    let limit = number::with_unit(goal.limit, &goal.unit);
+    match goal.what.as_str() {
+        "rate" => format!("≥ {limit}"),
+        _ if goal.limit == 0.0 => limit,
+        _ => format!("≤ {limit}"),
+    }
+}
+
+fn words(what: &str) -> &str {
+    match what {
+        "lost" => "acknowledged writes lost",
+        "wrong" => "wrong or missing records in answers and index",
+        "errors" => "operations rejected, unknown or never sent",
+        "p50" => "median response time",
+        "p90" => "90th percentile of response time",
+        "p99" => "99th percentile of response time",
+        "p999" => "99.9th percentile of response time",
+        "rate" => "operations a second",
+        other => other,
+    }
+}
+
+/// The value, or why there is none. A broken promise is a value also where not everything was seen.
+type Measured = Result<Quantity, String>;
+
+fn lost(phases: &[PhaseFacts<'_>]) -> Measured {
+    let Some(trial) = phases.first().map(|facts| facts.trial) else { return Err("no phase was begun".to_string()) };
+    // Ledgers of one trial are about the same writes: the worst of them counts, not the sum.
+    let worst = trial.ledgers.iter().max_by_key(|ledger| ledger.lost);
+    let Some(worst) = worst else { return Err(unchecked(phases)) };
+    if worst.lost == 0 && trial.ledgers.iter().any(|ledger| !ledger.complete) {
+        return Err("the ledger could not keep up".to_string());
+    }
+    Ok(Quantity { value: worst.lost as f64, n: worst.acknowledged })
+}
+
+fn wrong(phases: &[PhaseFacts<'_>]) -> Measured {
+    let Some(trial) = phases.first().map(|facts| facts.trial) else { return Err("no phase was begun".to_string()) };
+    let answers: u64 = trial.answers.iter().map(|answer| answer.wrong + answer.missing).sum();
+    let ledger = trial.ledgers.iter().map(|ledger| ledger.wrong.values().sum::<u64>()).max();
+    let n = trial.answers.iter().map(|answer| answer.answers).sum::<u64>()
+        + trial.ledgers.iter().map(|ledger| ledger.read_back).max().unwrap_or(0);
+    let value = answers + ledger.unwrap_or(0);
+    if value > 0 {
+        return Ok(Quantity { value: value as f64, n });
+    }
+    match ledger {
+        None if trial.answers.is_empty() => Err(unchecked(phases)),
+        _ if trial.ledgers.iter().any(|ledger| !ledger.complete) => Err("the ledger could not keep up".to_string()),
+        _ => Ok(Quantity { value: 0.0, n }),
+    }
+}
+
+/// Why a trial has no ledger.
+fn unchecked(phases: &[PhaseFacts<'_>]) -> String {
+    phases
+        .iter()
+        .find(|facts| facts.phase.end.state != PhaseState::Complete)
+        .map_or("nothing was checked".to_string(), |facts| {
+            format!("phase {} {}", facts.phase.header.name, state_words(&facts.phase.end.state))
+        })
+}
+
+fn driven(goal: &GoalSpec, facts: &PhaseFacts<'_>) -> Measured {
+    let quantity = facts.quantity(&goal.what, None)?;
+    // Quantities give times in seconds; goals are in nanoseconds.
+    Ok(if goal.unit == "ns" { Quantity { value: quantity.value * 1e9, ..quantity } } else { quantity })
+}
+
+fn judge(goal: &GoalSpec, place: String, measured: Measured) -> GoalTrial {
+    match measured {
+        Ok(quantity) => {
+            let holds = if goal.what == "rate" { quantity.value >= goal.limit } else { quantity.value <= goal.limit };
+            GoalTrial {
+                place,
+                got: Some(quantity.value),
+                got_text: number::with_unit(quantity.value, &goal.unit),
+                n: quantity.n,
+                state: if holds { GoalState::Held } else { GoalState::Missed },
+            }
+        }
+        Err(why) => GoalTrial { place, got: None, got_text: why, n: 0, state: GoalState::NotMeasured },
+    }
+}

@@ -1,0 +1,175 @@
+//! Numbers as text: the same in sentences, tables and labels.
+//!
+//! Three significant digits for what was measured, all digits for what was counted, thousands separated by
+//! commas, and always the unit.
+
+/// A count, all digits: `1,234,567`.
+pub fn count(n: u64) -> String {
+    group(&n.to_string())
+}
+
+/// Three significant digits, never an exponent: `0.00123`, `1.38`, `12.3`, `1,230`.
+pub fn significant(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_string();
+    }
+    if value == 0.0 {
+        return "0".to_string();
+    }
+    let sign = if value < 0.0 { "−" } else { "" };
+    let size = value.abs();
+    let mut exponent = size.log10().floor() as i32;
+    // 9.996 is 10.0 in three digits.
+    if size / 10f64.powi(exponent) >= 9.995 {
+        exponent += 1;
+    }
+    if exponent < -9 {
+        return format!("{sign}<0.000000001");
+    }
+    let decimals = usize::try_from(2 - exponent).unwrap_or(0);
+    let text = if exponent > 2 {
+        let step = 10f64.powi(exponent - 2);
+        format!("{:.0}", (size / step).round() * step)
+    } else {
+        format!("{size:.decimals$}")
+    };
+    match text.split_once('.') {
+        Some((whole, rest)) => format!("{sign}{}.{rest}", group(whole)),
+        None => format!("{sign}{}", group(&text)),
+    }
+}
+
+/// A time in the unit that suits it: `870 ns`, `12.3 ms`, `1.35 s`, `495 s`.
+pub fn seconds(value: f64) -> String {
+    let size = value.abs();
+    if size == 0.0 {
+        "0 s".to_string()
+    } else if size < 0.999_5e-6 {
+        format!("{} ns", significant(value * 1e9))
+    } else if size < 0.999_5e-3 {
+        format!("{} µs", significant(value * 1e6))
+    } else if size < 0.999_5 {
+        format!("{} ms", significant(value * 1e3))
+    } else {
+        format!("{} s", significant(value))
+    }
+}
+
+/// Nanoseconds in the unit that suits them.
+pub fn nanoseconds(value: u64) -> String {
+    seconds(value as f64 / 1e9)
+}
+
+/// Bytes in the unit that suits them: `870 B`, `24.1 MiB`.
+pub fn bytes(value: f64) -> String {
+    let mut size = value;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if size.abs() < 1023.5 {
+            return format!("{} {unit}", significant(size));
+        }
+        size /= 1024.0;
+    }
+    format!("{} TiB", significant(size))
+}
+
+/// A value in its unit, as the recording writes units.
+pub fn with_unit(value: f64, unit: &str) -> String {
+    match unit {
+        "s" => seconds(value),
+        "ms" => seconds(value / 1e3),
+        "µs" | "us" => seconds(value / 1e6),
+        "ns" => seconds(value / 1e9),
+        "B" => bytes(value),
+        "B/s" => format!("{}/s", bytes(value)),
+        "1/s" => format!("{}/s", significant(value)),
+        "" if value.fract() == 0.0 && value.abs() < 9e15 => {
+            let sign = if value < 0.0 { "−" } else { "" };
+            format!("{sign}{}", count(value.abs() as u64))
+        }
+        "" => significant(value),
+        unit => format!("{} {unit}", significant(value)),
+    }
+}
+
+/// Wall time as text: `2026-11-21 20:41:07 UTC`. `wall_ns` is nanoseconds since 1970.
+pub fn wall_time(wall_ns: i64) -> String {
+    let seconds = wall_ns.div_euclid(1_000_000_000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Days to civil date, after Howard Hinnant, "chrono-compatible low-level date algorithms": eras of 400 years
+    // that begin on 1 March, so that the leap day is the last of its year.
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", second / 3600, second / 60 % 60, second % 60)
+}
+
+/// `one`, or `many` with the count before it: `1 trial`, `5 trials`.
+pub fn plural(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { many })
+}
+
+/// Names as a sentence lists them: `a`, `a and b`, `a, b and c`.
+pub fn list(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+fn group(digits: &str) -> String {
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits_and_their_unit() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.001_234, "0.00123"),
+            (1.0, "1.00"),
+            (9.996, "10.0"),
+            (99.96, "100"),
+            (999.6, "1,000"),
+            (1_234.0, "1,230"),
+            (1_234_567.0, "1,230,000"),
+            (-2.5, "−2.50"),
+        ] {
+            assert_eq!(significant(value), text, "{value}");
+        }
+        assert_eq!(seconds(0.000_000_87), "870 ns");
+        assert_eq!(seconds(0.000_999_6), "1.00 ms");
+        assert_eq!(seconds(495.0), "495 s");
+        assert_eq!(bytes(1024.0), "1.00 KiB");
+        assert_eq!(bytes(1023.9), "1.00 KiB");
+        assert_eq!(with_unit(3.0, ""), "3");
+        assert_eq!(with_unit(1.912, "×"), "1.91 ×");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
+    }
+
+    #[test]
+    fn wall_times_are_civil_dates() {
+        assert_eq!(wall_time(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(wall_time(951_782_399 * 1_000_000_000), "2000-02-28 23:59:59 UTC");
+        assert_eq!(wall_time(951_782_400 * 1_000_000_000), "2000-02-29 00:00:00 UTC");
+        assert_eq!(wall_time(1_795_293_667 * 1_000_000_000), "2026-11-21 20:41:07 UTC");
+        assert_eq!(wall_time(-1), "1969-12-31 23:59:59 UTC");
+    }
+}

@@ -1,0 +1,251 @@
+//! What a phase came to, by the names that formulas use.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use plimsoll_core::{KindId, Measure, Outcome, Slice};
+use plimsoll_record::Distribution;
+use plimsoll_record::data::{Asked, Phase, PhaseState, Trial};
+
+use crate::latency;
+
+/// A value and the observations behind it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quantity {
+    /// In the quantity's own unit; times in seconds.
+    pub value: f64,
+    /// Observations.
+    pub n: u64,
+}
+
+/// A phase with its histograms merged.
+pub struct PhaseFacts<'a> {
+    /// The trial it belongs to.
+    pub trial: &'a Trial,
+    /// The phase.
+    pub phase: &'a Phase,
+    /// Length of the slices that count, in seconds.
+    pub counted_s: f64,
+    /// Merged over the slices that count.
+    pub histograms: BTreeMap<(KindId, Outcome, Measure), Histogram<u64>>,
+    /// What was due and never sent.
+    pub unfinished: Option<Histogram<u64>>,
+    /// Scheduled times were kept.
+    pub open_loop: bool,
+}
+
+impl<'a> PhaseFacts<'a> {
+    /// Merges the slices that count.
+    pub fn gather(trial: &'a Trial, phase: &'a Phase) -> Self {
+        let mut histograms: BTreeMap<_, Histogram<u64>> = BTreeMap::new();
+        let mut unfinished: Option<Histogram<u64>> = None;
+        let mut counted_ns = 0;
+        let open_loop = phase.slices.iter().any(has_response);
+        for slice in &phase.slices {
+            if !slice.warmup {
+                counted_ns += slice.end_ns.saturating_sub(slice.start_ns);
+                for one in &slice.histograms {
+                    let into = histograms.entry((one.kind, one.outcome, one.measure)).or_insert_with(latency::empty);
+                    latency::merge(into, &one.histogram);
+                }
+            }
+            if let Some(waited) = &slice.unfinished {
+                latency::merge(unfinished.get_or_insert_with(latency::empty), waited);
+            }
+        }
+        PhaseFacts { trial, phase, counted_s: counted_ns as f64 / 1e9, histograms, unfinished, open_loop }
+    }
+
+    /// The measure that stands for how long a client waited.
+    pub fn measure(&self) -> Measure {
+        measure_of(self.open_loop)
+    }
+
+    /// Name of the kind of operation at `kind`.
+    pub fn op_name(&self, kind: KindId) -> &'a str {
+        self.trial.header.kinds.get(usize::from(kind)).map_or("?", |kind| kind.name.as_str())
+    }
+
+    /// Operations that ended in counted time, of kind `op` (all when `None`), whose outcome `wanted` accepts.
+    pub fn count(&self, op: Option<&str>, wanted: impl Fn(Outcome) -> bool) -> u64 {
+        let measure = self.measure();
+        self.histograms
+            .iter()
+            .filter(|((kind, outcome, of), _)| {
+                *of == measure && wanted(*outcome) && op.is_none_or(|op| self.op_name(*kind) == op)
+            })
+            .map(|(_, histogram)| histogram.len())
+            .sum()
+    }
+
+    /// Number of operations that were due and never sent.
+    pub fn unfinished_count(&self) -> u64 {
+        self.unfinished.as_ref().map_or(0, Histogram::len)
+    }
+
+    /// How long clients waited for kind `op`, or for all kinds together: every outcome but rejected, and with all
+    /// kinds also what was never sent.
+    pub fn waited(&self, op: Option<&str>) -> Histogram<u64> {
+        let mut all = latency::empty();
+        let measure = self.measure();
+        for ((kind, outcome, of), histogram) in &self.histograms {
+            if *of == measure && *outcome != Outcome::Rejected && op.is_none_or(|op| self.op_name(*kind) == op) {
+                latency::merge_dense(&mut all, histogram);
+            }
+        }
+        if let (None, Some(unfinished)) = (op, &self.unfinished) {
+            latency::merge_dense(&mut all, unfinished);
+        }
+        all
+    }
+
+    /// Share of operations that were rejected, unknown or never sent, in per cent; `None` when there were none.
+    pub fn error_percent(&self) -> Option<Quantity> {
+        let unfinished = self.unfinished_count();
+        let n = self.count(None, |_| true) + unfinished;
+        let errors = self.count(None, Outcome::is_error) + unfinished;
+        (n > 0).then(|| Quantity { value: errors as f64 * 100.0 / n as f64, n })
+    }
+
+    /// Operations that did not fail, a second; `None` when no time was counted.
+    pub fn rate(&self, op: Option<&str>) -> Option<Quantity> {
+        let n = self.count(op, |outcome| !outcome.is_error());
+        (self.counted_s > 0.0).then(|| Quantity { value: n as f64 / self.counted_s, n })
+    }
+
+    /// Seconds of the operations that were asked one by one and answered, of kind `op` or of all.
+    pub fn asked_seconds(&self, op: Option<&str>) -> Vec<f64> {
+        self.phase
+            .end
+            .asked
+            .iter()
+            .filter(|asked| !asked.outcome.is_error() && op.is_none_or(|op| self.op_name(asked.kind) == op))
+            .map(asked_s)
+            .collect()
+    }
+
+    /// Records of the answers and of the ledger that are wrong or missing; `None` when nothing was checked.
+    pub fn wrong(&self) -> Option<Quantity> {
+        let ordinal = self.phase.header.ordinal;
+        let answers = self.trial.answers.iter().filter(|answer| answer.phase == ordinal);
+        let ledgers = self.trial.ledgers.iter().filter(|ledger| ledger.phase == ordinal);
+        let mut seen = None;
+        for (wrong, n) in answers
+            .map(|answer| (answer.wrong + answer.missing, answer.answers))
+            .chain(ledgers.map(|ledger| (ledger.wrong.values().sum::<u64>(), ledger.read_back)))
+        {
+            let sum: &mut Quantity = seen.get_or_insert(Quantity { value: 0.0, n: 0 });
+            sum.value += wrong as f64;
+            sum.n += n;
+        }
+        seen
+    }
+
+    /// Acknowledged writes that were not found again; `None` when nothing was checked.
+    pub fn lost(&self) -> Option<Quantity> {
+        let ordinal = self.phase.header.ordinal;
+        self.trial
+            .ledgers
+            .iter()
+            .find(|ledger| ledger.phase == ordinal)
+            .map(|ledger| Quantity { value: ledger.lost as f64, n: ledger.acknowledged })
+    }
+
+    /// A result as it was recorded.
+    pub fn result(&self, name: &str) -> Option<Quantity> {
+        self.phase
+            .end
+            .results
+            .iter()
+            .find(|result| result.name == name)
+            .map(|result| Quantity { value: result.value, n: result.n })
+    }
+
+    /// The quantity `name`, of kind `op` where one is given, or why there is none.
+    pub fn quantity(&self, name: &str, op: Option<&str>) -> Result<Quantity, String> {
+        let header = &self.phase.header;
+        match &self.phase.end.state {
+            PhaseState::Complete => {}
+            state => return Err(format!("phase {} {}", header.name, state_words(state))),
+        }
+        let none = |what: &str| format!("phase {} {what}", header.name);
+        match name {
+            "median_seconds" => {
+                let mut seconds = self.asked_seconds(op);
+                let n = seconds.len() as u64;
+                latency::median(&mut seconds)
+                    .map(|value| Quantity { value, n })
+                    .ok_or_else(|| none("has no answer that was timed by itself"))
+            }
+            "rate" => self.rate(op).ok_or_else(|| none("has no operations in slices")),
+            "errors" => self.error_percent().ok_or_else(|| none("has no operations in slices")),
+            "wrong" => self.wrong().ok_or_else(|| none("was not checked")),
+            "lost" => self.lost().ok_or_else(|| none("has no ledger")),
+            "data_bytes" | "index_bytes" | "total_bytes" => {
+                let footprint = self.phase.end.footprint.ok_or_else(|| none("took no footprint"))?;
+                let bytes = match name {
+                    "data_bytes" => Some(footprint.data_bytes),
+                    "index_bytes" => footprint.index_bytes,
+                    _ => footprint.total_bytes,
+                };
+                bytes
+                    .map(|bytes| Quantity { value: bytes as f64, n: 1 })
+                    .ok_or_else(|| format!("the store cannot tell its {}", name.replace('_', " ")))
+            }
+            "device_bytes_per_record" => {
+                let bytes = self.result("device_bytes").ok_or_else(|| none("did not count device bytes"))?;
+                let records = self.trial.header.record_count;
+                (records > 0)
+                    .then(|| Quantity { value: bytes.value / records as f64, n: records })
+                    .ok_or_else(|| "the workload has no records".to_string())
+            }
+            "ops" if op.is_some() => {
+                let n = self.count(op, |_| true);
+                Ok(Quantity { value: n as f64, n })
+            }
+            name if latency::PERCENTILES.iter().any(|(known, _)| *known == name) => {
+                let waited = if header.kind == "ask" { self.asked_histogram(op) } else { self.waited(op) };
+                match latency::percentile(&waited, name) {
+                    Some(Ok(ns)) => Ok(Quantity { value: ns as f64 / 1e9, n: waited.len() }),
+                    Some(Err(why)) => Err(why),
+                    None => Err(none(&format!("has no {name}"))),
+                }
+            }
+            recorded => self.result(recorded).ok_or_else(|| none(&format!("has no result {recorded}"))),
+        }
+    }
+
+    fn asked_histogram(&self, op: Option<&str>) -> Histogram<u64> {
+        let mut histogram = latency::empty();
+        for seconds in self.asked_seconds(op) {
+            histogram.saturating_record((seconds * 1e9) as u64);
+        }
+        histogram
+    }
+}
+
+/// Response time where scheduled times were kept.
+pub fn measure_of(open_loop: bool) -> Measure {
+    if open_loop { Measure::Response } else { Measure::Service }
+}
+
+/// True when the slice kept scheduled times.
+pub fn has_response(slice: &Slice<Distribution>) -> bool {
+    slice.unfinished.is_some() || slice.histograms.iter().any(|one| one.measure == Measure::Response)
+}
+
+/// Seconds that one asked operation took.
+pub fn asked_s(asked: &Asked) -> f64 {
+    asked.end_ns.saturating_sub(asked.start_ns) as f64 / 1e9
+}
+
+/// A phase's state as the end of a sentence that begins with the phase's name.
+pub fn state_words(state: &PhaseState) -> String {
+    match state {
+        PhaseState::Complete => "is complete".to_string(),
+        PhaseState::Unfinished => "did not end: the program died in it".to_string(),
+        PhaseState::Interrupted => "was interrupted".to_string(),
+        PhaseState::Failed(why) => format!("failed: {why}"),
+        PhaseState::Void(why) => format!("is void: {why}"),
+    }
+}

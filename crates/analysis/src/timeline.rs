@@ -1,0 +1,295 @@
+//! Series, heat maps and percentile curves on the run's time axis.
+
+use hdrhistogram::Histogram;
+use plimsoll_core::{Outcome, Slice};
+use plimsoll_record::Distribution;
+use plimsoll_record::data::Run;
+
+use crate::host;
+use crate::latency;
+use crate::phase::{PhaseFacts, has_response, measure_of};
+use crate::trial;
+use crate::view::{Band, Curve, HeatMap, Line, Panel, Plots};
+
+/// Rows of the heat map to a decade of latency.
+const ROWS_PER_DECADE: f64 = 8.0;
+
+/// A slice shorter than this share of the plan's slice has no throughput of its own: a phase's last slice may be
+/// a few milliseconds long, and its rate would be an accident.
+const SHORT_SLICE: f64 = 0.1;
+
+/// The last thing recorded, on the run's clock.
+pub fn last_ns(run: &Run) -> u64 {
+    let phases = run.trials.iter().flat_map(|trial| &trial.phases);
+    run.end_ns
+        .into_iter()
+        .chain(run.trials.iter().filter_map(|trial| trial.end_ns))
+        .chain(phases.clone().map(|phase| phase.end.end_ns.max(phase.header.start_ns)))
+        .chain(phases.filter_map(|phase| Some(phase.slices.last()?.end_ns)))
+        .chain(run.samples.last().map(|sample| sample.at_ns))
+        .max()
+        .unwrap_or(0)
+}
+
+/// Everything on the time axis.
+pub fn plots(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Plots {
+    let ops = ops(facts);
+    let (host, host_zero) = host::panels(run);
+    Plots {
+        end_s: end_ns as f64 / 1e9,
+        bands: bands(run, end_ns),
+        throughput: throughput(run, facts, &ops),
+        latency: (0..ops.len()).map(|op| latency_panel(facts, &ops, op)).collect(),
+        heat: (0..ops.len()).map(|op| heat(facts, &ops, op)).collect(),
+        curves: curves(facts, &ops),
+        ops,
+        host,
+        host_zero,
+    }
+}
+
+/// `all`, then every kind of operation that has ended at least once, in the order of first appearance.
+fn ops(facts: &[Vec<PhaseFacts<'_>>]) -> Vec<String> {
+    let mut ops = vec!["all".to_string()];
+    let mut add = |name: &str| {
+        if !ops.iter().any(|op| op == name) {
+            ops.push(name.to_string());
+        }
+    };
+    for facts in facts.iter().flatten() {
+        for slice in &facts.phase.slices {
+            slice
+                .histograms
+                .iter()
+                .filter(|one| !one.histogram.is_empty())
+                .for_each(|one| add(facts.op_name(one.kind)));
+        }
+        facts.phase.end.asked.iter().for_each(|asked| add(facts.op_name(asked.kind)));
+    }
+    ops
+}
+
+fn bands(run: &Run, end_ns: u64) -> Vec<Band> {
+    let mut bands = Vec::new();
+    for (position, trial) in run.trials.iter().enumerate() {
+        for (at, phase) in trial.phases.iter().enumerate() {
+            let start_ns = phase.header.start_ns;
+            let end_ns = match phase.end.end_ns {
+                0 => trial.phases.get(at + 1).map_or(trial.end_ns.unwrap_or(end_ns), |next| next.header.start_ns),
+                end_ns => end_ns,
+            };
+            bands.push(Band {
+                start_s: start_ns as f64 / 1e9,
+                end_s: end_ns.max(start_ns) as f64 / 1e9,
+                trial: position,
+                trial_name: trial::short_name(&trial.header),
+                phase: phase.header.name.clone(),
+                kind: phase.header.kind.clone(),
+                warmup_end_s: phase.slices.iter().rfind(|slice| slice.warmup).map(|slice| slice.end_ns as f64 / 1e9),
+            });
+        }
+    }
+    bands
+}
+
+/// Lines in which a slice's value holds from its start to its end, with a gap after every phase.
+struct Steps {
+    t_s: Vec<f64>,
+    lines: Vec<Line>,
+}
+
+impl Steps {
+    fn new(names: impl Iterator<Item = String>) -> Steps {
+        Steps { t_s: Vec::new(), lines: names.map(|name| Line { name, values: Vec::new() }).collect() }
+    }
+
+    fn push(&mut self, at_s: f64, values: &[Option<f64>]) {
+        self.t_s.push(at_s);
+        for (line, value) in self.lines.iter_mut().zip(values) {
+            line.values.push(*value);
+        }
+    }
+
+    /// Holds the last values until `end_s`, then leaves a gap.
+    fn end(&mut self, end_s: f64) {
+        let last: Vec<Option<f64>> = self.lines.iter().map(|line| line.values.last().copied().flatten()).collect();
+        self.push(end_s, &last);
+        self.push(end_s + 1e-6, &vec![None; last.len()]);
+    }
+
+    fn panel(self, name: &str, unit: &str) -> Panel {
+        // A line without any value would only be a name in the legend.
+        let lines = self.lines.into_iter().filter(|line| line.values.iter().any(Option::is_some)).collect();
+        Panel {
+            name: name.to_string(),
+            unit: unit.to_string(),
+            source: "drive".to_string(),
+            steps: true,
+            primary: true,
+            t_s: self.t_s,
+            lines,
+        }
+    }
+}
+
+/// The phases whose operations are kept in slices and are many.
+fn loaded<'f, 'a>(facts: &'f [Vec<PhaseFacts<'a>>]) -> impl Iterator<Item = &'f PhaseFacts<'a>> {
+    facts.iter().flatten().filter(|facts| facts.phase.header.kind != "ask" && !facts.phase.slices.is_empty())
+}
+
+fn throughput(run: &Run, facts: &[Vec<PhaseFacts<'_>>], ops: &[String]) -> Panel {
+    let kinds = ops.get(1..).unwrap_or_default();
+    let names = kinds.iter().cloned().chain(["errors".to_string()]);
+    let mut steps = Steps::new(names);
+    let short_s = run.header.slice_ns as f64 / 1e9 * SHORT_SLICE;
+    for facts in loaded(facts) {
+        let per_op = records_per_op(facts);
+        let whole = |slice: &&Slice<Distribution>| slice_s(slice) >= short_s;
+        let any_whole = facts.phase.slices.iter().any(|slice| whole(&slice));
+        let mut end_s = 0.0;
+        let mut slices = facts.phase.slices.iter().filter(|slice| !any_whole || whole(slice)).peekable();
+        if slices.peek().is_none() {
+            continue;
+        }
+        for slice in slices {
+            let measure = measure_of(has_response(slice));
+            let count = |op: Option<&str>, wanted: fn(Outcome) -> bool| {
+                slice
+                    .histograms
+                    .iter()
+                    .filter(|one| one.measure == measure && wanted(one.outcome))
+                    .filter(|one| op.is_none_or(|op| facts.op_name(one.kind) == op))
+                    .map(|one| one.histogram.len())
+                    .sum::<u64>() as f64
+            };
+            let length_s = slice_s(slice).max(1e-9);
+            let in_phase = |op: &String| facts.histograms.keys().any(|(kind, _, _)| facts.op_name(*kind) == op);
+            let mut values: Vec<Option<f64>> = kinds
+                .iter()
+                .map(|op| in_phase(op).then(|| count(Some(op), |outcome| !outcome.is_error()) * per_op / length_s))
+                .collect();
+            let errors = count(None, Outcome::is_error);
+            values.push((errors > 0.0 || facts.count(None, Outcome::is_error) > 0).then(|| errors / length_s));
+            steps.push(slice.start_ns as f64 / 1e9, &values);
+            end_s = slice.end_ns as f64 / 1e9;
+        }
+        steps.end(end_s);
+    }
+    steps.panel("Throughput", "1/s")
+}
+
+/// Records to an operation of a load, so that loads of different batches are drawn alike; 1 elsewhere.
+fn records_per_op(facts: &PhaseFacts<'_>) -> f64 {
+    let ops = facts.count(None, |outcome| !outcome.is_error());
+    let complete = facts.phase.end.state == plimsoll_record::data::PhaseState::Complete;
+    if facts.phase.header.kind == "load" && complete && ops > 0 {
+        facts.trial.header.record_count as f64 / ops as f64
+    } else {
+        1.0
+    }
+}
+
+fn slice_s(slice: &Slice<Distribution>) -> f64 {
+    slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9
+}
+
+/// How long clients waited in one slice, for kind `op` or for all together (without what was rejected); `None`
+/// when nothing ended.
+fn waited(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) -> Option<Histogram<u64>> {
+    let measure = facts.measure();
+    let fits = slice.histograms.iter().filter(|one| {
+        one.measure == measure && one.outcome != Outcome::Rejected && op.is_none_or(|op| facts.op_name(one.kind) == op)
+    });
+    let mut all = None;
+    for histogram in fits.map(|one| &one.histogram).chain(slice.unfinished.as_ref().filter(|_| op.is_none())) {
+        latency::merge(all.get_or_insert_with(latency::empty), histogram);
+    }
+    all.filter(|all| !all.is_empty())
+}
+
+/// The kind at position `op` of the plots' list; `None` for all together.
+fn op_filter(ops: &[String], op: usize) -> Option<&str> {
+    if op == 0 { None } else { ops.get(op).map(String::as_str) }
+}
+
+fn latency_panel(facts: &[Vec<PhaseFacts<'_>>], ops: &[String], op: usize) -> Panel {
+    let op = op_filter(ops, op);
+    let mut steps = Steps::new(["p50", "p90", "p99", "max"].into_iter().map(str::to_string));
+    for facts in loaded(facts) {
+        for slice in &facts.phase.slices {
+            let waited = waited(facts, slice, op);
+            let p = |name| latency::percentile(waited.as_ref()?, name)?.ok().map(|ns| ns as f64 / 1e9);
+            let max = waited.as_ref().map(|waited| waited.max() as f64 / 1e9);
+            steps.push(slice.start_ns as f64 / 1e9, &[p("p50"), p("p90"), p("p99"), max]);
+        }
+        steps.end(facts.phase.slices.last().map_or(0.0, |slice| slice.end_ns as f64 / 1e9));
+    }
+    steps.panel("Latency", "s")
+}
+
+fn heat(facts: &[Vec<PhaseFacts<'_>>], ops: &[String], op: usize) -> HeatMap {
+    let op = op_filter(ops, op);
+    let mut columns_s = Vec::new();
+    // Column, row as the logarithm's step, count.
+    let mut cells: Vec<(u32, i32, u64)> = Vec::new();
+    let mut add = |span_s: (f64, f64), histogram: &Histogram<u64>| {
+        let column = columns_s.len() as u32;
+        columns_s.push(span_s);
+        for value in histogram.iter_recorded() {
+            let ns = value.value_iterated_to().max(1) as f64;
+            let row = (ns.log10() * ROWS_PER_DECADE).floor() as i32;
+            let count = value.count_at_value();
+            match cells.last_mut() {
+                Some(last) if last.0 == column && last.1 == row => last.2 += count,
+                _ => cells.push((column, row, count)),
+            }
+        }
+    };
+    for facts in facts.iter().flatten() {
+        let phase = facts.phase;
+        for slice in &phase.slices {
+            let span_s = (slice.start_ns as f64 / 1e9, slice.end_ns as f64 / 1e9);
+            if let Some(waited) = waited(facts, slice, op) {
+                add(span_s, &waited);
+            }
+        }
+        if phase.slices.is_empty() {
+            for asked in &phase.end.asked {
+                if !asked.outcome.is_error() && op.is_none_or(|op| facts.op_name(asked.kind) == op) {
+                    let mut one = latency::empty();
+                    one.saturating_record(asked.end_ns.saturating_sub(asked.start_ns));
+                    add((asked.start_ns as f64 / 1e9, asked.end_ns as f64 / 1e9), &one);
+                }
+            }
+        }
+    }
+    let low = cells.iter().map(|cell| cell.1).min().unwrap_or(0);
+    let high = cells.iter().map(|cell| cell.1).max().unwrap_or(-1);
+    HeatMap {
+        edges_s: (low..=high + 1).map(|row| 10f64.powf(f64::from(row) / ROWS_PER_DECADE) / 1e9).collect(),
+        columns_s,
+        count_max: cells.iter().map(|cell| cell.2).max().unwrap_or(0),
+        cells: cells.into_iter().map(|(column, row, count)| (column, (row - low) as u32, count)).collect(),
+    }
+}
+
+fn curves(facts: &[Vec<PhaseFacts<'_>>], ops: &[String]) -> Vec<Curve> {
+    let mut curves = Vec::new();
+    for facts in facts.iter().flatten().filter(|facts| facts.phase.header.kind == "drive") {
+        for op in 0..ops.len() {
+            let waited = facts.waited(op_filter(ops, op));
+            let (nines, seconds) = latency::curve(&waited);
+            if !nines.is_empty() {
+                curves.push(Curve {
+                    trial_name: trial::short_name(&facts.trial.header),
+                    phase: facts.phase.header.name.clone(),
+                    op,
+                    n: waited.len(),
+                    nines,
+                    seconds,
+                });
+            }
+        }
+    }
+    curves
+}

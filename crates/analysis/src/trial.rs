@@ -1,0 +1,419 @@
+//! Trials and phases as reports show them.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::{KindId, Outcome};
+use plimsoll_record::data::{Phase, PhaseState, Run, RunState, Trial, TrialHeader};
+
+use crate::latency;
+use crate::number;
+use crate::phase::PhaseFacts;
+use crate::view::{
+    AnswerView, AskedView, EventView, FootprintView, LagView, LatencyView, LedgerView, Named, OpsView, PhaseView,
+    RemarkView, ResultView, RunFacts, SettingView, TrialView,
+};
+
+/// What the expanded plan says would run. Empty where a recording has no plan that can be read.
+pub struct Planned {
+    /// One entry for each trial.
+    pub trials: Vec<Vec<PlannedPhase>>,
+}
+
+/// A phase of the expanded plan.
+pub struct PlannedPhase {
+    /// Name.
+    pub name: String,
+    /// Worker threads of a drive; 1 elsewhere.
+    pub workers: u64,
+}
+
+impl Planned {
+    /// Reads what is needed of the plan's JSON.
+    pub fn read(plan_json: &str) -> Planned {
+        let plan: serde_json::Value = serde_json::from_str(plan_json).unwrap_or_default();
+        let list = |value: &serde_json::Value, key: &str| {
+            value.get(key).and_then(|list| list.as_array().cloned()).unwrap_or_default()
+        };
+        let phase = |phase: &serde_json::Value| PlannedPhase {
+            name: phase.get("name").and_then(|name| name.as_str()).unwrap_or_default().to_string(),
+            workers: phase.get("step").and_then(|step| step.get("workers")?.as_u64()).unwrap_or(1),
+        };
+        let trials = list(&plan, "trials");
+        Planned { trials: trials.iter().map(|trial| list(trial, "phases").iter().map(phase).collect()).collect() }
+    }
+
+    /// The phase `name` of the trial at `ordinal`.
+    pub fn phase(&self, ordinal: u32, name: &str) -> Option<&PlannedPhase> {
+        self.trials.get(ordinal as usize)?.iter().find(|phase| phase.name == name)
+    }
+}
+
+/// The run's own facts; `end_ns` is the last thing recorded.
+pub fn run_facts(run: &Run, end_ns: u64) -> RunFacts {
+    let header = &run.header;
+    let (state, error) = match &run.state {
+        RunState::Complete => ("complete", None),
+        RunState::Interrupted => ("interrupted", None),
+        RunState::Failed(why) => ("failed", Some(why.clone())),
+        RunState::Unfinished => ("killed", None),
+    };
+    RunFacts {
+        id: header.id.clone(),
+        plan_name: header.plan_name.clone(),
+        title: header.title.clone(),
+        question: header.question.clone(),
+        source: header.source.clone(),
+        plimsoll_version: header.plimsoll_version.clone(),
+        started_wall_ns: header.started_wall_ns,
+        started: number::wall_time(header.started_wall_ns),
+        seconds: end_ns as f64 / 1e9,
+        state: state.to_string(),
+        error,
+        command_line: header.command_line.clone(),
+        seed: header.seed,
+        slice_seconds: header.slice_ns as f64 / 1e9,
+        plan_text: header.plan_text.clone(),
+        recorder_bytes: run.recorder_bytes,
+    }
+}
+
+/// Labels of the stores, in the order of their first trial.
+pub fn stores(run: &Run) -> Vec<String> {
+    let mut stores: Vec<String> = Vec::new();
+    for trial in &run.trials {
+        if !stores.contains(&trial.header.store_label) {
+            stores.push(trial.header.store_label.clone());
+        }
+    }
+    stores
+}
+
+/// A trial's name in tables and sentences: `sqlite · index=keyindex`.
+pub fn name(header: &TrialHeader) -> String {
+    let labels: Vec<String> = other_labels(header).map(|(name, value)| format!("{name}={value}")).collect();
+    if labels.is_empty() {
+        header.store_label.clone()
+    } else {
+        format!("{} · {}", header.store_label, labels.join(", "))
+    }
+}
+
+/// A trial's name in plots: `sqlite keyindex`.
+pub fn short_name(header: &TrialHeader) -> String {
+    let mut name = header.store_label.clone();
+    for (_, value) in other_labels(header) {
+        name.push(' ');
+        name.push_str(value);
+    }
+    name
+}
+
+fn other_labels(header: &TrialHeader) -> impl Iterator<Item = (&String, &String)> {
+    header.labels.iter().filter(|(name, _)| name.as_str() != "store")
+}
+
+/// Durability of the phases that write, once for each name and durability.
+pub fn durability(run: &Run) -> Vec<Named> {
+    let mut seen: Vec<Named> = Vec::new();
+    for phase in run.trials.iter().flat_map(|trial| &trial.phases) {
+        if let Some(durability) = &phase.header.durability {
+            let one = Named { name: phase.header.name.clone(), value: durability.clone() };
+            if !seen.contains(&one) {
+                seen.push(one);
+            }
+        }
+    }
+    seen
+}
+
+/// What happened.
+pub fn events(run: &Run) -> Vec<EventView> {
+    let trial_name =
+        |ordinal: u32| run.trials.iter().find(|trial| trial.header.ordinal == ordinal).map(|trial| name(&trial.header));
+    run.events
+        .iter()
+        .map(|event| EventView {
+            at_s: event.at_ns as f64 / 1e9,
+            trial: event.trial.and_then(trial_name),
+            level: event.level.clone(),
+            kind: event.kind.clone(),
+            text: event.text.clone(),
+        })
+        .collect()
+}
+
+/// The trials that were begun.
+pub fn trials(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<TrialView> {
+    run.trials.iter().zip(facts).map(|(trial, facts)| one(run, trial, facts)).collect()
+}
+
+/// How a trial ended: the worst of its phases, or that it did not.
+pub fn state(run: &Run, trial: &Trial) -> &'static str {
+    let has = |wanted: fn(&PhaseState) -> bool| trial.phases.iter().any(|phase| wanted(&phase.end.state));
+    if has(|state| matches!(state, PhaseState::Failed(_))) {
+        "failed"
+    } else if has(|state| matches!(state, PhaseState::Void(_))) {
+        "void"
+    } else if has(|state| matches!(state, PhaseState::Interrupted)) {
+        "interrupted"
+    } else if trial.end_ns.is_none() || has(|state| matches!(state, PhaseState::Unfinished)) {
+        if run.state == RunState::Interrupted { "interrupted" } else { "killed" }
+    } else {
+        "complete"
+    }
+}
+
+fn one(run: &Run, trial: &Trial, facts: &[PhaseFacts<'_>]) -> TrialView {
+    let header = &trial.header;
+    let device_bytes_per_record = device_bytes_per_record(trial);
+    let phase_name = |ordinal: u32| {
+        trial
+            .phases
+            .iter()
+            .find(|phase| phase.header.ordinal == ordinal)
+            .map_or_else(|| format!("phase {ordinal}"), |phase| phase.header.name.clone())
+    };
+    TrialView {
+        ordinal: header.ordinal,
+        name: name(header),
+        short_name: short_name(header),
+        store: header.store_label.clone(),
+        store_kind: header.store.clone(),
+        version: header.version.clone(),
+        place: header.place.clone(),
+        settings: header
+            .settings
+            .iter()
+            .map(|setting| SettingView {
+                name: setting.name.clone(),
+                value: setting.value.clone(),
+                default: setting.default.clone(),
+                source: setting.source.clone(),
+            })
+            .collect(),
+        workload: header.workload.clone(),
+        params: header.params.clone(),
+        labels: header.labels.clone(),
+        state: state(run, trial).to_string(),
+        start_s: header.start_ns as f64 / 1e9,
+        end_s: trial.end_ns.map(|end| end as f64 / 1e9),
+        record_count: header.record_count,
+        record_bytes: header.record_bytes,
+        footprint: footprint(trial),
+        device_bytes_per_record,
+        write_amplification: device_bytes_per_record
+            .filter(|_| header.record_bytes > 0)
+            .map(|bytes| bytes / header.record_bytes as f64),
+        remarks: remarks(trial),
+        answers: trial
+            .answers
+            .iter()
+            .map(|answer| AnswerView {
+                phase: phase_name(answer.phase),
+                op: answer.op.clone(),
+                answers: answer.answers,
+                expected: answer.expected,
+                got: answer.got,
+                missing: answer.missing,
+                wrong: answer.wrong,
+                examples: answer.examples.clone(),
+            })
+            .collect(),
+        ledgers: trial
+            .ledgers
+            .iter()
+            .map(|ledger| LedgerView {
+                phase: phase_name(ledger.phase),
+                acknowledged: ledger.acknowledged,
+                rejected: ledger.rejected,
+                unknown: ledger.unknown,
+                read_back: ledger.read_back,
+                lost: ledger.lost,
+                lost_window_s: ledger.lost_window_ns.map(|(from, to)| (from as f64 / 1e9, to as f64 / 1e9)),
+                wrong: ledger.wrong.clone(),
+                wrong_total: ledger.wrong.values().sum(),
+                loss_upper_bound: ledger.loss_upper_bound,
+                complete: ledger.complete,
+                examples: ledger.examples.clone(),
+                sentence: ledger.sentence.clone(),
+            })
+            .collect(),
+        phases: facts.iter().map(phase).collect(),
+    }
+}
+
+/// What the store said, each thing once: a phase that says the same as the one before adds nothing.
+fn remarks(trial: &Trial) -> Vec<RemarkView> {
+    let mut said: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut remarks = Vec::new();
+    for phase in &trial.phases {
+        for (name, text) in &phase.end.remarks {
+            if said.insert(name, text) != Some(text.as_str()) {
+                remarks.push(RemarkView { phase: phase.header.name.clone(), name: name.clone(), text: text.clone() });
+            }
+        }
+    }
+    remarks
+}
+
+/// The phases before the first one that drives.
+fn before_driving(trial: &Trial) -> impl Iterator<Item = &Phase> {
+    trial.phases.iter().take_while(|phase| phase.header.kind != "drive")
+}
+
+fn footprint(trial: &Trial) -> Option<FootprintView> {
+    let (phase, footprint) = before_driving(trial)
+        .filter_map(|phase| Some((phase, phase.end.footprint?)))
+        .last()
+        .or_else(|| trial.phases.iter().filter_map(|phase| Some((phase, phase.end.footprint?))).next())?;
+    Some(FootprintView {
+        phase: phase.header.name.clone(),
+        data_bytes: footprint.data_bytes,
+        index_bytes: footprint.index_bytes,
+        total_bytes: footprint.total_bytes,
+    })
+}
+
+/// What load and settle wrote, per record: until a store has settled, it still owes the device some of the load.
+fn device_bytes_per_record(trial: &Trial) -> Option<f64> {
+    let mut bytes = None;
+    for phase in before_driving(trial).filter(|phase| matches!(phase.header.kind.as_str(), "load" | "settle")) {
+        if phase.end.state != PhaseState::Complete {
+            return None;
+        }
+        if let Some(result) = phase.end.results.iter().find(|result| result.name == "device_bytes") {
+            *bytes.get_or_insert(0.0) += result.value;
+        }
+    }
+    bytes.filter(|_| trial.header.record_count > 0).map(|bytes: f64| bytes / trial.header.record_count as f64)
+}
+
+fn phase(facts: &PhaseFacts<'_>) -> PhaseView {
+    let header = &facts.phase.header;
+    let end = &facts.phase.end;
+    let (state, reason) = match &end.state {
+        PhaseState::Complete => ("complete", None),
+        PhaseState::Interrupted => ("interrupted", None),
+        PhaseState::Failed(why) => ("failed", Some(why.clone())),
+        PhaseState::Void(why) => ("void", Some(why.clone())),
+        PhaseState::Unfinished => ("killed", None),
+    };
+    PhaseView {
+        ordinal: header.ordinal,
+        name: header.name.clone(),
+        kind: header.kind.clone(),
+        durability: header.durability.clone(),
+        clients: header.clients,
+        scheduled_rate_per_s: header.rate_per_s,
+        start_s: header.start_ns as f64 / 1e9,
+        seconds: (end.end_ns > 0).then(|| end.end_ns.saturating_sub(header.start_ns) as f64 / 1e9),
+        state: state.to_string(),
+        reason,
+        results: end
+            .results
+            .iter()
+            .map(|result| ResultView {
+                name: result.name.clone(),
+                unit: result.unit.clone(),
+                value: result.value,
+                text: number::with_unit(result.value, &result.unit),
+                n: result.n,
+            })
+            .collect(),
+        ops: ops(facts),
+        asked: asked(facts),
+        latencies: if header.kind == "ask" { Vec::new() } else { latencies(facts) },
+        lag: lag(facts),
+        worker_cores: worker_cores(facts),
+    }
+}
+
+fn ops(facts: &PhaseFacts<'_>) -> Option<OpsView> {
+    let count = facts.count(None, |_| true);
+    let unfinished = facts.unfinished_count();
+    if facts.phase.slices.is_empty() || facts.counted_s == 0.0 || count + unfinished == 0 {
+        return None;
+    }
+    Some(OpsView {
+        seconds: facts.counted_s,
+        count,
+        rejected: facts.count(None, |outcome| outcome == Outcome::Rejected),
+        unknown: facts.count(None, |outcome| outcome == Outcome::Unknown),
+        unfinished,
+        rate_per_s: facts.rate(None).map_or(0.0, |rate| rate.value),
+        error_percent: facts.error_percent().map_or(0.0, |errors| errors.value),
+    })
+}
+
+fn asked(facts: &PhaseFacts<'_>) -> Vec<AskedView> {
+    let mut kinds: Vec<KindId> = facts.phase.end.asked.iter().map(|asked| asked.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
+        .into_iter()
+        .map(|kind| {
+            let op = facts.op_name(kind);
+            let mut seconds = facts.asked_seconds(Some(op));
+            let all = facts.phase.end.asked.iter().filter(|asked| asked.kind == kind);
+            let errors = all.clone().filter(|asked| asked.outcome.is_error()).count() as u64;
+            let mut rows: Vec<f64> =
+                all.filter(|asked| !asked.outcome.is_error()).map(|asked| asked.rows as f64).collect();
+            AskedView {
+                op: op.to_string(),
+                n: seconds.len() as u64 + errors,
+                errors,
+                median_s: latency::median(&mut seconds),
+                min_s: seconds.first().copied(),
+                max_s: seconds.last().copied(),
+                rows: latency::median(&mut rows).unwrap_or(0.0) as u64,
+            }
+        })
+        .collect()
+}
+
+fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
+    let row = |op: &str, outcome: &str, measure: &str, histogram: &hdrhistogram::Histogram<u64>| LatencyView {
+        op: op.to_string(),
+        outcome: outcome.to_string(),
+        measure: measure.to_string(),
+        count: histogram.len(),
+        rate_per_s: if facts.counted_s > 0.0 { histogram.len() as f64 / facts.counted_s } else { 0.0 },
+        mean_ns: histogram.mean(),
+        percentiles: latency::percentiles(histogram),
+        max_ns: histogram.max(),
+    };
+    let mut rows = Vec::new();
+    let mut kinds: Vec<_> = facts.histograms.keys().map(|(kind, _, _)| *kind).collect();
+    kinds.dedup();
+    if kinds.len() > 1 || facts.unfinished.is_some() {
+        let all = facts.waited(None);
+        rows.push(row("all", "all", facts.measure().name(), &all));
+    }
+    for ((kind, outcome, measure), histogram) in &facts.histograms {
+        if !histogram.is_empty() {
+            rows.push(row(facts.op_name(*kind), outcome.name(), measure.name(), histogram));
+        }
+    }
+    if let Some(unfinished) = facts.unfinished.as_ref().filter(|unfinished| !unfinished.is_empty()) {
+        rows.push(row("all", "unfinished", "response", unfinished));
+    }
+    rows
+}
+
+fn lag(facts: &PhaseFacts<'_>) -> Option<LagView> {
+    if !facts.open_loop {
+        return None;
+    }
+    let counted = || facts.phase.slices.iter().filter(|slice| !slice.warmup);
+    let mut medians: Vec<f64> = counted().map(|slice| slice.lag_p50_ns as f64).collect();
+    Some(LagView {
+        p50_ns: latency::median(&mut medians)? as u64,
+        p99_ns: counted().map(|slice| slice.lag_p99_ns).max()?,
+        max_ns: counted().map(|slice| slice.lag_max_ns).max()?,
+    })
+}
+
+fn worker_cores(facts: &PhaseFacts<'_>) -> Option<f64> {
+    let cpu_ns: u64 = facts.phase.slices.iter().filter(|slice| !slice.warmup).map(|slice| slice.worker_cpu_ns).sum();
+    (cpu_ns > 0 && facts.counted_s > 0.0).then(|| cpu_ns as f64 / 1e9 / facts.counted_s)
+}

@@ -1,0 +1,166 @@
+//! The one sentence, and what it rests on.
+
+use plimsoll_record::data::{PhaseState, Run, RunState};
+
+use crate::number;
+use crate::phase::state_words;
+use crate::trial::{self, Planned};
+use crate::view::{GoalState, GoalView, TrialView, Verdict, VerdictState};
+
+/// Judges the run.
+pub fn verdict(run: &Run, plan: &Planned, goals: &[GoalView], trials: &[TrialView]) -> Verdict {
+    let broken = broken(goals, trials);
+    let unseen = unseen(run, plan, goals);
+    if let Some(first) = broken.first() {
+        let sentence = match (broken.len() - 1, unseen.is_empty()) {
+            (0, true) => format!("{first}."),
+            (0, false) => format!("{first}; and not everything was seen."),
+            (more, _) => {
+                format!("{first}; {} broken.", number::plural(more as u64, "more promise was", "more promises were"))
+            }
+        };
+        return Verdict { state: VerdictState::Fail, sentence, reasons: sentences(&broken, &unseen) };
+    }
+    if let Some(first) = unseen.first() {
+        let sentence = format!("Nothing was seen to break, but {first}.");
+        return Verdict { state: VerdictState::Incomplete, sentence, reasons: sentences(&[], &unseen) };
+    }
+    Verdict { state: VerdictState::Pass, sentence: kept(run, goals, trials), reasons: Vec::new() }
+}
+
+/// As sentences. Those about a broken promise begin with the name of a store, which keeps its small letter.
+fn sentences(broken: &[String], unseen: &[String]) -> Vec<String> {
+    let capital = |sentence: &String| {
+        let mut letters = sentence.chars();
+        letters.next().map_or(String::new(), |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
+    };
+    broken.iter().map(|sentence| format!("{sentence}.")).chain(unseen.iter().map(capital)).collect()
+}
+
+/// Promises that were seen to break: losses first, then wrong answers, then goals.
+fn broken(goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
+    let mut broken = Vec::new();
+    for trial in trials {
+        if let Some(ledger) = trial.ledgers.iter().max_by_key(|ledger| ledger.lost).filter(|ledger| ledger.lost > 0) {
+            broken.push(format!(
+                "{} lost {} of {} acknowledged writes",
+                trial.name,
+                number::count(ledger.lost),
+                number::count(ledger.acknowledged)
+            ));
+        }
+    }
+    for trial in trials {
+        let missing: u64 = trial.answers.iter().map(|answer| answer.missing).sum();
+        let wrong: u64 = trial.answers.iter().map(|answer| answer.wrong).sum();
+        if missing + wrong > 0 {
+            let what: Vec<String> = [(missing, "missing"), (wrong, "wrong")]
+                .iter()
+                .filter(|(n, _)| *n > 0)
+                .map(|(n, word)| number::plural(*n, &format!("{word} record"), &format!("{word} records")))
+                .collect();
+            broken.push(format!("{} gave answers with {}", trial.name, number::list(&what)));
+        }
+        if let Some(ledger) = trial.ledgers.iter().max_by_key(|ledger| ledger.wrong_total)
+            && ledger.wrong_total > 0
+        {
+            let what: Vec<String> = ledger
+                .wrong
+                .iter()
+                .filter(|(_, n)| **n > 0)
+                .map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")))
+                .collect();
+            broken.push(format!("{} held {} when it was read back", trial.name, number::list(&what)));
+        }
+    }
+    for goal in goals.iter().filter(|goal| !matches!(goal.what.as_str(), "lost" | "wrong")) {
+        for place in goal.trials.iter().filter(|place| place.state == GoalState::Missed) {
+            broken.push(format!("{} was {} in {}, wanted {}", goal.text, place.got_text, place.place, goal.wanted));
+        }
+    }
+    broken
+}
+
+/// What was not seen: the run's own end, trials that failed, goals without a measurement.
+fn unseen(run: &Run, plan: &Planned, goals: &[GoalView]) -> Vec<String> {
+    let mut unseen = Vec::new();
+    let planned = plan.trials.len().max(run.trials.len());
+    let how = match &run.state {
+        RunState::Complete => None,
+        RunState::Unfinished => Some("killed".to_string()),
+        RunState::Interrupted => Some("interrupted".to_string()),
+        RunState::Failed(why) => Some(why.clone()),
+    };
+    if let Some(how) = how {
+        let place = match run.trials.last() {
+            None => "before the first trial".to_string(),
+            Some(trial) => {
+                let position = format!("trial {} of {planned} ({})", run.trials.len(), trial::name(&trial.header));
+                match trial.phases.last() {
+                    Some(phase) if trial.end_ns.is_none() => format!("in phase {} of {position}", phase.header.name),
+                    _ => format!("after {position}"),
+                }
+            }
+        };
+        unseen.push(format!("the run ended {place}: {how}"));
+    }
+    for trial in &run.trials {
+        for phase in &trial.phases {
+            match &phase.end.state {
+                state @ (PhaseState::Failed(_) | PhaseState::Void(_)) => unseen.push(format!(
+                    "phase {} of {} {}",
+                    phase.header.name,
+                    trial::name(&trial.header),
+                    state_words(state)
+                )),
+                // Said with the run's end.
+                PhaseState::Complete | PhaseState::Unfinished | PhaseState::Interrupted => {}
+            }
+        }
+    }
+    if unseen.is_empty() && run.trials.len() < planned {
+        unseen.push(format!("{} of {planned} trials were run", run.trials.len()));
+    }
+    if unseen.is_empty() {
+        for goal in goals.iter().filter(|goal| goal.state == GoalState::NotMeasured) {
+            let why = goal.trials.iter().find(|place| place.state == GoalState::NotMeasured);
+            unseen.push(match why {
+                Some(place) => format!("{} could not be told in {}: {}", goal.text, place.place, place.got_text),
+                None => format!("no trial measures {}", goal.text),
+            });
+        }
+        // A ledger that could not keep up vouches for nothing, goal or not.
+        if unseen.is_empty() {
+            for trial in &run.trials {
+                if trial.ledgers.iter().any(|ledger| !ledger.complete) {
+                    unseen.push(format!("the ledger of {} could not keep up", trial::name(&trial.header)));
+                }
+            }
+        }
+    }
+    unseen
+}
+
+/// The sentence when everything held.
+fn kept(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> String {
+    let stores = number::list(&trial::stores(run));
+    let answers: u64 = trials.iter().flat_map(|trial| &trial.answers).map(|answer| answer.answers).sum();
+    let acknowledged: u64 =
+        trials.iter().filter_map(|trial| trial.ledgers.iter().map(|ledger| ledger.acknowledged).max()).sum();
+    let mut kept = Vec::new();
+    if answers > 0 {
+        kept.push(format!("all {} checked answers were right", number::count(answers)));
+    }
+    if acknowledged > 0 {
+        kept.push(format!("none of {} acknowledged writes was lost", number::count(acknowledged)));
+    }
+    let others = goals.iter().filter(|goal| !matches!(goal.what.as_str(), "lost" | "wrong")).count() as u64;
+    if others > 0 {
+        kept.push(format!("{} held", number::plural(others, "other goal", "other goals")));
+    }
+    if kept.is_empty() {
+        format!("{stores} ran as planned; nothing was checked and no goal was set.")
+    } else {
+        format!("{stores} kept every promise: {}.", number::list(&kept))
+    }
+}

@@ -1,0 +1,139 @@
+//! What makes one doubt the result, each with a next step.
+
+use plimsoll_record::data::Run;
+
+use crate::latency;
+use crate::number;
+use crate::phase::PhaseFacts;
+use crate::trial::{self, Planned};
+use crate::view::Warning;
+
+/// Share of its workers' cores above which the generator may be what was measured.
+const GENERATOR_BUSY: f64 = 0.85;
+
+/// Lag (99th percentile of a slice) that is worth a word, in nanoseconds.
+const LAG_NS: u64 = 1_000_000;
+
+/// Spread of repeated questions, longest over shortest, above which a single figure says little.
+const ASKED_SPREAD: f64 = 1.5;
+
+/// Coefficient of variation of the slices' throughput above which a mean hides something.
+const THROUGHPUT_SPREAD: f64 = 0.25;
+
+/// Everything that makes one doubt.
+pub fn warnings(run: &Run, facts: &[Vec<PhaseFacts<'_>>], plan: &Planned) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for facts in facts.iter().flatten() {
+        let header = &facts.phase.header;
+        let place = format!("{}, phase {}", trial::name(&facts.trial.header), header.name);
+        generator(facts, plan, &place, &mut warnings);
+        lag(facts, &place, &mut warnings);
+        asked(facts, &place, &mut warnings);
+        uneven(facts, &place, &mut warnings);
+    }
+    ledger(run, &mut warnings);
+    warnings
+}
+
+fn generator(facts: &PhaseFacts<'_>, plan: &Planned, place: &str, warnings: &mut Vec<Warning>) {
+    let header = &facts.phase.header;
+    let workers = plan.phase(header.trial, &header.name).map_or(1, |phase| phase.workers.max(1)) as f64;
+    let busiest = facts
+        .phase
+        .slices
+        .iter()
+        .filter(|slice| !slice.warmup && slice.end_ns > slice.start_ns)
+        .map(|slice| slice.worker_cpu_ns as f64 / (slice.end_ns - slice.start_ns) as f64 / workers)
+        .fold(0.0, f64::max);
+    if busiest > GENERATOR_BUSY {
+        warnings.push(Warning {
+            text: format!(
+                "{place}: the generator's workers were busy {} % of a slice; it may be what was measured.",
+                number::significant(busiest * 100.0)
+            ),
+            next: "Give the phase more workers, or drive it from another machine.".to_string(),
+        });
+    }
+}
+
+fn lag(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Warning>) {
+    if !facts.open_loop {
+        return;
+    }
+    let worst = facts.phase.slices.iter().filter(|slice| !slice.warmup).map(|slice| slice.lag_p99_ns).max();
+    if let Some(worst) = worst.filter(|worst| *worst > LAG_NS) {
+        warnings.push(Warning {
+            text: format!("{place}: the generator was late by up to {} (p99 of a slice).", number::nanoseconds(worst)),
+            next: "Look at the host's CPU panel: leave a core to the generator, or lower the rate.".to_string(),
+        });
+    }
+}
+
+fn asked(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Warning>) {
+    let mut seconds = facts.asked_seconds(None);
+    let median = latency::median(&mut seconds);
+    if let (Some(min), Some(max), Some(median), 3..) = (seconds.first(), seconds.last(), median, seconds.len())
+        && *min > 0.0
+        && max / min > ASKED_SPREAD
+    {
+        warnings.push(Warning {
+            text: format!(
+                "{place}: the same question took from {} to {} (median {}, n = {}).",
+                number::seconds(*min),
+                number::seconds(*max),
+                number::seconds(median),
+                seconds.len()
+            ),
+            next: "Ask more often (`count`), and do not read differences smaller than this spread.".to_string(),
+        });
+    }
+}
+
+fn uneven(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Warning>) {
+    if facts.phase.header.kind != "drive" || facts.phase.header.rate_per_s.is_some() {
+        return;
+    }
+    let measure = facts.measure();
+    let longest = facts.phase.slices.iter().map(|slice| slice.end_ns.saturating_sub(slice.start_ns)).max().unwrap_or(0);
+    // The last slice may be a few milliseconds long; its rate is an accident.
+    let rates: Vec<f64> = facts
+        .phase
+        .slices
+        .iter()
+        .filter(|slice| !slice.warmup && slice.end_ns.saturating_sub(slice.start_ns) * 2 > longest)
+        .map(|slice| {
+            let ops = slice.histograms.iter().filter(|one| one.measure == measure && !one.outcome.is_error());
+            ops.map(|one| one.histogram.len()).sum::<u64>() as f64 * 1e9 / (slice.end_ns - slice.start_ns) as f64
+        })
+        .collect();
+    if rates.len() < 5 {
+        return;
+    }
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    let deviation = (rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (rates.len() - 1) as f64).sqrt();
+    if mean > 0.0 && deviation / mean > THROUGHPUT_SPREAD {
+        let low = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = rates.iter().copied().fold(0.0, f64::max);
+        warnings.push(Warning {
+            text: format!(
+                "{place}: throughput went from {} to {} a second between slices (standard deviation {} % of the mean, n = {}).",
+                number::significant(low),
+                number::significant(high),
+                number::significant(deviation / mean * 100.0),
+                rates.len()
+            ),
+            next: "The mean hides something: look at throughput over time beside the host's panels.".to_string(),
+        });
+    }
+}
+
+fn ledger(run: &Run, warnings: &mut Vec<Warning>) {
+    for trial in &run.trials {
+        if trial.ledgers.iter().any(|ledger| !ledger.complete) {
+            warnings.push(Warning {
+                text: format!("{}: the ledger could not keep up and vouches for nothing.", trial::name(&trial.header)),
+                next: "Drive with fewer clients or a shorter phase; the ledger's limits stand in the book.".to_string(),
+            });
+        }
+    }
+}

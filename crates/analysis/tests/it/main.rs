@@ -1,0 +1,7 @@
+//! What a recording means, on runs like those the coupon study records.
+
+// A failed unwrap is a failed test.
+#![allow(clippy::unwrap_used)]
+
+mod study;
+mod view;

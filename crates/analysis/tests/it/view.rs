@@ -1,0 +1,303 @@
+use plimsoll_analysis::view;
+use plimsoll_analysis::view::{GoalState, VerdictState};
+use plimsoll_core::Measure;
+use plimsoll_record::data::{FigureSpec, GoalSpec, PhaseState, Run, RunState};
+
+use crate::study;
+
+fn figure<'a>(view: &'a plimsoll_analysis::RunView, name: &str) -> &'a plimsoll_analysis::view::FigureView {
+    view.figures.iter().find(|figure| figure.name == name).unwrap()
+}
+
+#[test]
+fn a_complete_run_that_kept_every_promise_passes() {
+    let run = study::complete();
+    let view = view(&run);
+    assert_eq!(view.verdict.state, VerdictState::Pass);
+    let acknowledged: u64 = run.trials.iter().map(|trial| trial.ledgers[0].acknowledged).sum();
+    assert!(
+        view.verdict.sentence.starts_with("sqlite and fjall kept every promise: all ")
+            && view.verdict.sentence.ends_with(&format!(
+                "none of {} acknowledged writes was lost.",
+                plimsoll_analysis::number::count(acknowledged)
+            )),
+        "{}",
+        view.verdict.sentence
+    );
+    assert!(view.verdict.reasons.is_empty());
+    assert!(view.goals.iter().all(|goal| goal.state == GoalState::Held && goal.trials.len() == 5));
+    assert_eq!(view.goals[0].n, acknowledged);
+    assert_eq!(view.trials.len(), 5);
+    assert_eq!(view.trials[2].name, "sqlite · index=keyindex");
+    assert_eq!(view.trials[2].short_name, "sqlite keyindex");
+}
+
+#[test]
+fn figures_are_formulas_over_the_trials_of_one_store() {
+    let view = view(&study::complete());
+    let ratio = figure(&view, "indexed / plain insert, index keys");
+    assert_eq!(ratio.rows.len(), 1);
+    let [sqlite, fjall] = ratio.rows[0].cells.as_slice() else { panic!("one cell for each store") };
+    assert_eq!((sqlite.value, sqlite.n), (Some(0.718 / 0.412), 1));
+    assert_eq!((fjall.value, fjall.text.as_str()), (Some(0.347 / 0.221), "1.57 ×"));
+    assert_eq!((ratio.published[0].value, ratio.published[0].text.as_str()), (1.91, "1.91 ×"));
+    // The median of five, with its n; and what a store does not have is said.
+    let warm = figure(&view, "query by own index, warm");
+    assert_eq!(warm.rows[0].cells[0].n, 5);
+    assert_eq!(warm.rows[0].cells[1].value, None);
+    assert_eq!(warm.rows[0].cells[1].missing.as_deref(), Some("there is no trial with index=own"));
+    assert_eq!(view.headlines.len(), 2);
+}
+
+#[test]
+fn what_a_formula_leaves_open_of_the_sweep_gives_a_row_each() {
+    let mut run = study::complete();
+    run.header.figures = vec![
+        FigureSpec { name: "load".into(), unit: "s".into(), formula: "load.seconds".into(), published: Vec::new() },
+        FigureSpec {
+            name: "slow reads".into(),
+            unit: "s".into(),
+            formula: "mixed.p99[op=read,index=keyindex]".into(),
+            published: Vec::new(),
+        },
+        FigureSpec {
+            name: "by parameter".into(),
+            unit: "".into(),
+            formula: "check.lost[below=50,index=none]".into(),
+            published: Vec::new(),
+        },
+    ];
+    let view = view(&run);
+    let rows: Vec<_> = view.figures[0]
+        .rows
+        .iter()
+        .map(|row| (row.labels["index"].as_str(), row.cells.iter().map(|cell| cell.value).collect::<Vec<_>>()))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("none", vec![Some(0.412), Some(0.221)]),
+            ("own", vec![Some(0.534), None]),
+            ("keyindex", vec![Some(0.718), Some(0.347)])
+        ]
+    );
+    let reads: u64 = run.trials[4].phases[5]
+        .slices
+        .iter()
+        .filter(|slice| !slice.warmup)
+        .flat_map(|slice| &slice.histograms)
+        .filter(|one| one.kind == 1)
+        .map(|one| one.histogram.len())
+        .sum();
+    assert_eq!(view.figures[1].rows[0].cells[1].n, reads, "warm-up slices do not count");
+    assert_eq!(view.figures[2].rows[0].cells[0].value, Some(0.0));
+}
+
+#[test]
+fn a_percentile_without_enough_samples_is_said_to_be_missing() {
+    let mut run = study::complete();
+    run.header.figures = vec![FigureSpec {
+        name: "p999 of queries".into(),
+        unit: "s".into(),
+        formula: "mixed.p999[index=own,op=query]".into(),
+        published: Vec::new(),
+    }];
+    let queries: u64 = run.trials[1].phases[5]
+        .slices
+        .iter()
+        .filter(|slice| !slice.warmup)
+        .flat_map(|slice| &slice.histograms)
+        .filter(|one| one.kind == 3)
+        .map(|one| one.histogram.len())
+        .sum();
+    let view = view(&run);
+    let why = format!("needs 10,000 samples, has {queries}");
+    assert_eq!(view.figures[0].rows[0].cells[0].missing.as_ref(), Some(&why));
+    let row = view.trials[1].phases[5].latencies.iter().find(|row| row.op == "query").unwrap();
+    assert_eq!((row.percentiles[3].ns, row.percentiles[3].missing.as_ref()), (None, Some(&why)));
+    assert!(row.percentiles[0].ns.is_some());
+}
+
+#[test]
+fn a_killed_run_says_where_it_ended_and_judges_what_there_is() {
+    let view = view(&study::killed());
+    assert_eq!(view.verdict.state, VerdictState::Incomplete);
+    assert_eq!(
+        view.verdict.sentence,
+        "Nothing was seen to break, but the run ended in phase mixed of trial 3 of 5 (sqlite · index=keyindex): killed."
+    );
+    assert_eq!(view.run.state, "killed");
+    assert_eq!(view.trials[2].state, "killed");
+    assert_eq!(view.trials[1].state, "complete");
+    assert!(view.goals.iter().all(|goal| goal.state == GoalState::NotMeasured));
+    let mixed = &view.trials[2].phases[5];
+    assert_eq!((mixed.state.as_str(), mixed.seconds), ("killed", None));
+    assert_eq!(mixed.ops.as_ref().unwrap().seconds, 5.0, "six slices, the first of them warm-up");
+    assert_eq!(view.plots.bands.last().unwrap().end_s, view.run.seconds);
+}
+
+#[test]
+fn what_broke_comes_first() {
+    let view = view(&study::broken());
+    assert_eq!(view.verdict.state, VerdictState::Fail);
+    assert!(
+        view.verdict.sentence.starts_with("fjall · index=keyindex lost 312 of ")
+            && view.verdict.sentence.ends_with("; 2 more promises were broken."),
+        "{}",
+        view.verdict.sentence
+    );
+    assert!(
+        view.verdict
+            .reasons
+            .iter()
+            .any(|reason| reason == "sqlite · index=own gave answers with 3 missing records and 1 wrong record.")
+    );
+    assert!(view.verdict.reasons.iter().any(|reason| reason.contains("Phase warm of fjall · index=none failed")));
+    let states: Vec<_> = view.goals.iter().map(|goal| (goal.state, goal.got)).collect();
+    assert_eq!(states, [(GoalState::Missed, Some(312.0)), (GoalState::Missed, Some(7.0))]);
+    let scan = figure(&view, "query by scan, warm");
+    assert!(scan.rows[0].cells[1].missing.as_ref().unwrap().starts_with("phase warm failed: disk I/O error"));
+}
+
+#[test]
+fn goals_about_latency_rate_and_errors_are_about_driven_phases() {
+    let mut run = study::broken();
+    let goal = |what: &str, limit: f64, unit: &str| GoalSpec { what: what.into(), limit, unit: unit.into() };
+    run.header.goals = vec![
+        goal("p99", 20e6, "ns"),
+        goal("p50", 1.0, "ns"),
+        goal("rate", 1_000.0, "1/s"),
+        goal("rate", 1e9, "1/s"),
+        goal("errors", 0.1, "%"),
+    ];
+    let view = view(&run);
+    let states: Vec<_> = view.goals.iter().map(|goal| goal.state).collect();
+    use GoalState::{Held, Missed};
+    assert_eq!(states, [Held, Missed, Held, Missed, Missed]);
+    assert_eq!(view.goals[0].trials.len(), 3, "three trials have a mixed phase");
+    assert_eq!(view.goals[0].wanted, "≤ 20.0 ms");
+    let errors = &view.goals[4];
+    assert_eq!(errors.trials[0].state, Held);
+    let ops = view.trials[2].phases[5].ops.as_ref().unwrap();
+    assert_eq!(ops.rejected, 250);
+    assert_eq!(errors.trials[1].got, Some(250.0 * 100.0 / ops.count as f64));
+}
+
+#[test]
+fn a_ledger_that_could_not_keep_up_vouches_for_nothing() {
+    let mut run = study::complete();
+    run.header.goals.clear();
+    run.trials[2].ledgers[0].complete = false;
+    let view = view(&run);
+    assert_eq!(view.verdict.state, VerdictState::Incomplete);
+    assert!(view.warnings.iter().any(|warning| warning.text.contains("ledger could not keep up")));
+}
+
+#[test]
+fn a_void_phase_and_a_missing_trial_make_the_run_incomplete() {
+    let mut run = study::complete();
+    run.trials[1].phases[5].end.state = PhaseState::Void("the generator was the limit".into());
+    assert_eq!(view(&run).verdict.state, VerdictState::Incomplete);
+    let mut run = study::complete();
+    run.trials.pop();
+    assert_eq!(view(&run).verdict.sentence, "Nothing was seen to break, but 4 of 5 trials were run.");
+    run.state = RunState::Failed("no space left on the recording's device".into());
+    assert!(view(&run).verdict.sentence.contains("after trial 4 of 5 (fjall · index=none): no space left"));
+}
+
+/// Makes the mixed phase of trial 1 an open loop in which the store stood still for the last two slices.
+fn open_loop() -> Run {
+    let mut run = study::complete();
+    let phase = &mut run.trials[1].phases[5];
+    phase.header.rate_per_s = Some(20_000.0);
+    for slice in &mut phase.slices {
+        let mut service = slice.histograms.clone();
+        for one in &mut slice.histograms {
+            one.measure = Measure::Response;
+        }
+        slice.histograms.append(&mut service);
+        slice.lag_p99_ns = 5_000_000;
+    }
+    let last = phase.slices.last_mut().unwrap();
+    let mut waited = hdrhistogram::Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
+    waited.record_n(1_900_000_000, 40_000).unwrap();
+    last.unfinished = Some(plimsoll_record::Distribution::from(&waited));
+    run
+}
+
+#[test]
+fn what_was_never_sent_stands_in_the_distribution() {
+    let run = open_loop();
+    let view = view(&run);
+    let mixed = &view.trials[1].phases[5];
+    let ops = mixed.ops.as_ref().unwrap();
+    assert_eq!(ops.unfinished, 40_000);
+    let all = &mixed.latencies[0];
+    assert_eq!((all.op.as_str(), all.measure.as_str()), ("all", "response"));
+    assert_eq!(all.count, ops.count + 40_000);
+    assert!(all.percentiles[2].ns.unwrap() > 1_890_000_000, "p99 is what the unfinished waited");
+    assert!(mixed.latencies.iter().any(|row| row.measure == "service"));
+    assert!(mixed.lag.is_some());
+    assert!(view.warnings.iter().any(|warning| warning.text.contains("late by up to 5.00 ms")));
+    assert!(ops.error_percent > 10.0);
+}
+
+#[test]
+fn series_share_one_axis_and_hold_every_operation() {
+    let run = study::complete();
+    let view = view(&run);
+    let plots = &view.plots;
+    assert_eq!(plots.ops, ["all", "insert", "query", "read", "update"].map(String::from).as_slice());
+    for panel in plots.latency.iter().chain([&plots.throughput]).chain(&plots.host) {
+        assert!(panel.t_s.windows(2).all(|pair| pair[0] <= pair[1]), "{} goes forward", panel.name);
+        assert!(panel.t_s.iter().all(|at| *at <= plots.end_s + 1e-3));
+        for line in &panel.lines {
+            assert_eq!(line.values.len(), panel.t_s.len());
+        }
+    }
+    // Every operation of every slice and every question is in the heat map of all kinds, once.
+    let ops: u64 = run
+        .trials
+        .iter()
+        .flat_map(|trial| &trial.phases)
+        .map(|phase| {
+            let slices = phase.slices.iter().flat_map(|slice| &slice.histograms);
+            slices.map(|one| one.histogram.len()).sum::<u64>() + phase.end.asked.len() as u64
+        })
+        .sum();
+    assert_eq!(plots.heat[0].cells.iter().map(|cell| cell.2).sum::<u64>(), ops);
+    let rows = plots.heat[0].edges_s.len() as u32 - 1;
+    assert!(plots.heat[0].cells.iter().all(|cell| cell.1 < rows));
+    assert_eq!(plots.heat.len(), plots.ops.len());
+    // A load's throughput is in records, whatever its batches: 100,000 records in 0.412 s.
+    let insert = plots.throughput.lines.iter().find(|line| line.name == "insert").unwrap();
+    assert!((insert.values[0].unwrap() - 100_000.0 / 0.412).abs() < 1.0);
+    assert_eq!(plots.curves.iter().filter(|curve| curve.op == 0).count(), 3);
+    assert!(plots.host_zero.contains(&"cpu: steal".to_string()));
+    let disk: Vec<_> = plots.host.iter().filter(|panel| panel.source == "disk").map(|panel| &panel.unit).collect();
+    assert_eq!(disk, ["B/s", "1/s", "ms"]);
+}
+
+#[test]
+fn device_bytes_are_those_of_load_and_settle() {
+    let view = view(&study::complete());
+    let trial = &view.trials[0];
+    let bytes = 48_300_000.0 * 0.412f64.sqrt() + 1_900_000.0;
+    assert!((trial.device_bytes_per_record.unwrap() - bytes / 100_000.0).abs() < 1e-6);
+    assert!((trial.write_amplification.unwrap() - bytes / 100_000.0 / 203.0).abs() < 1e-6);
+    assert_eq!(trial.footprint.as_ref().unwrap().phase, "settle");
+    assert_eq!(trial.remarks.iter().filter(|remark| remark.name == "plan of query").count(), 1, "said once");
+}
+
+#[test]
+fn a_run_without_anything_is_no_panic() {
+    let mut run = study::complete();
+    run.trials.clear();
+    run.samples.clear();
+    run.events.clear();
+    run.end_ns = None;
+    run.state = RunState::Unfinished;
+    let view = view(&run);
+    assert_eq!(view.verdict.sentence, "Nothing was seen to break, but the run ended before the first trial: killed.");
+    assert!(view.stores.is_empty());
+}

@@ -1,0 +1,198 @@
+//! What one worker and the control thread share: counts, and what the worker is doing.
+//!
+//! A worker owns two sets of histograms and writes slice `k` into set `k mod 2`; moving on to the next
+//! slice is the swap. It moves when its own clock says so, and only into a set that the control thread has
+//! emptied; if the control thread is behind, the slice stays open longer instead of the worker waiting.
+//!
+//! The control thread takes slice `k` from a worker once the worker has moved on, or while it is *away*:
+//! inside a store's call or asleep. Whatever an away worker finishes ends after the slice did, so it will
+//! move on before it counts it. Away is looked at only [`GRACE_NS`] after the slice's end, which is far
+//! longer than a processor takes to make a store visible, so a worker that read its clock before the end
+//! is seen to be working. All fields are atomics with one writer at a time and plain moves as code.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use plimsoll_core::{KindId, Measure, Outcome};
+
+use crate::histogram::{Digits, WorkerHistogram};
+
+/// Sets of histograms to a worker.
+pub(crate) const RING: u32 = 2;
+/// How long after a slice's end the control thread begins to collect it.
+pub(crate) const GRACE_NS: u64 = 1_000_000;
+
+const WORKING: u64 = 0;
+const ASLEEP: u64 = u64::MAX;
+
+/// The counts of one slice.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    /// By kind, outcome and measure; see [`Tally::index`].
+    histograms: Box<[WorkerHistogram]>,
+    measures: usize,
+    pub lag: WorkerHistogram,
+    pub unfinished: WorkerHistogram,
+}
+
+impl Tally {
+    fn new(kinds: usize, open: bool) -> Self {
+        let measures = if open { 2 } else { 1 };
+        let histograms = (0..kinds * Outcome::ALL.len() * measures)
+            .map(|index| {
+                let ok = index / measures % Outcome::ALL.len() == Outcome::Ok as usize;
+                WorkerHistogram::new(if ok { Digits::Three } else { Digits::Two })
+            })
+            .collect();
+        Self {
+            histograms,
+            measures,
+            lag: WorkerHistogram::new(Digits::Two),
+            unfinished: WorkerHistogram::new(Digits::Three),
+        }
+    }
+
+    #[inline]
+    fn index(&self, kind: KindId, outcome: Outcome) -> usize {
+        (usize::from(kind) * Outcome::ALL.len() + outcome as usize) * self.measures
+    }
+
+    /// Counts one operation. The response time is kept in an open loop only: in a closed one they are equal.
+    #[inline]
+    pub fn record(&self, kind: KindId, outcome: Outcome, service_ns: u64, response_ns: u64) {
+        let index = self.index(kind, outcome);
+        self.histograms[index].record(service_ns);
+        if self.measures == 2 {
+            self.histograms[index + 1].record(response_ns);
+        }
+    }
+
+    /// All histograms with what they are of, in the order that [`Measure`]s of the same operation share a position.
+    pub fn each(&self) -> impl Iterator<Item = (KindId, Outcome, Measure, &WorkerHistogram)> {
+        self.histograms.iter().enumerate().map(|(index, histogram)| {
+            let place = index / self.measures;
+            let outcome = Outcome::ALL[place % Outcome::ALL.len()];
+            let measure = if index % self.measures == 0 { Measure::Service } else { Measure::Response };
+            ((place / Outcome::ALL.len()) as KindId, outcome, measure, histogram)
+        })
+    }
+}
+
+/// See the module. Aligned so that no two workers share a cache line.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Board {
+    tallies: [Tally; RING as usize],
+    /// The slice that the worker counts into.
+    slice: AtomicU32,
+    /// `WORKING`, `ASLEEP`, or inside the store since this scheduled time plus one.
+    doing: AtomicU64,
+    /// The operation a blocking session is doing; valid while `doing` says it is inside the store.
+    pub sent_ns: AtomicU64,
+    pub cycle: AtomicU64,
+    pub kind: AtomicU32,
+    /// Operations begun and ended.
+    pub started: AtomicU64,
+    pub finished: AtomicU64,
+    /// Wire workers, at their last slice's end: scheduled time of the oldest operation in flight.
+    pub oldest_ns: AtomicU64,
+    /// Wire workers, at their last slice's end: CPU time since the thread began.
+    pub cpu_ns: AtomicU64,
+    /// The control thread has given this worker up; it must count and report nothing any more.
+    abandoned: AtomicBool,
+}
+
+/// What a worker is doing, as the control thread sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doing {
+    Working,
+    Asleep,
+    InStore { scheduled_ns: u64 },
+}
+
+impl Board {
+    pub fn new(kinds: usize, open: bool) -> Arc<Self> {
+        Arc::new(Self {
+            tallies: std::array::from_fn(|_| Tally::new(kinds, open)),
+            slice: AtomicU32::new(0),
+            doing: AtomicU64::new(WORKING),
+            sent_ns: AtomicU64::new(0),
+            cycle: AtomicU64::new(0),
+            kind: AtomicU32::new(0),
+            started: AtomicU64::new(0),
+            finished: AtomicU64::new(0),
+            oldest_ns: AtomicU64::new(u64::MAX),
+            cpu_ns: AtomicU64::new(0),
+            abandoned: AtomicBool::new(false),
+        })
+    }
+
+    /// The counts of slice `ordinal`.
+    #[inline]
+    pub fn tally(&self, ordinal: u32) -> &Tally {
+        &self.tallies[(ordinal % RING) as usize]
+    }
+
+    /// The worker moves on to slice `ordinal`: everything it counted before is there to be taken.
+    pub fn move_to(&self, ordinal: u32) {
+        self.slice.store(ordinal, Release);
+    }
+
+    /// The slice that the worker counts into.
+    pub fn slice(&self) -> u32 {
+        self.slice.load(Acquire)
+    }
+
+    /// The worker goes into the store with an operation.
+    #[inline]
+    pub fn enter_store(&self, kind: KindId, cycle: u64, scheduled_ns: u64, sent_ns: u64) {
+        self.sent_ns.store(sent_ns, Relaxed);
+        self.cycle.store(cycle, Relaxed);
+        self.kind.store(u32::from(kind), Relaxed);
+        self.doing.store(scheduled_ns.saturating_add(1).min(ASLEEP - 1), Release);
+    }
+
+    /// The worker goes to sleep.
+    pub fn fall_asleep(&self) {
+        self.doing.store(ASLEEP, Release);
+    }
+
+    /// The worker is back. Comes before it reads its clock. False when it has been given up meanwhile.
+    #[inline]
+    pub fn back(&self) -> bool {
+        self.doing.store(WORKING, Release);
+        !self.abandoned.load(Acquire)
+    }
+
+    /// The control thread gives the worker up.
+    pub fn abandon(&self) {
+        self.abandoned.store(true, Release);
+    }
+
+    pub fn doing(&self) -> Doing {
+        match self.doing.load(Acquire) {
+            WORKING => Doing::Working,
+            ASLEEP => Doing::Asleep,
+            since => Doing::InStore { scheduled_ns: since - 1 },
+        }
+    }
+}
+
+/// What all workers of a phase share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Slices that the control thread has taken and emptied.
+    pub taken: AtomicU32,
+    /// Nothing new is to be started: a worker met something that ends the phase, or the control thread did.
+    pub halt: AtomicBool,
+    /// The caller's wish to end the phase.
+    pub stop: Arc<AtomicBool>,
+    /// Next operation of the schedule that blocking workers share.
+    pub next_arrival: AtomicU64,
+}
+
+impl Shared {
+    pub fn must_end(&self) -> bool {
+        self.halt.load(Relaxed) || self.stop.load(Relaxed)
+    }
+}

@@ -1,0 +1,215 @@
+//! The run's clock: nanoseconds since the run's start on CLOCK_MONOTONIC.
+//!
+//! [`Clock`] is for everybody and asks the kernel's vDSO. A worker reads a [`Ticker`] of its own, which
+//! reads the processor's time-stamp counter where the kernel itself keeps time by it, and is compared
+//! with CLOCK_MONOTONIC again once a slice.
+
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// Shortest base over which a rate of the counter is worth believing: 30 ns in 5 ms are 6 parts in a million.
+const RATE_BASE_NS: u64 = 5_000_000;
+
+/// Time since the run's start. Copies share the start.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    origin_ns: u64,
+    /// The counter at a moment near the origin; `None` where the kernel does not trust it.
+    counter: Option<Pair>,
+}
+
+/// One moment on both clocks; `mono_ns` counts from the run's start.
+#[derive(Debug, Clone, Copy)]
+struct Pair {
+    mono_ns: u64,
+    ticks: u64,
+}
+
+impl Clock {
+    /// Starts the run's clock. Takes about 5 ms where it has a counter to calibrate.
+    pub fn start() -> Clock {
+        let origin_ns = monotonic_ns();
+        let mut clock = Clock { origin_ns, counter: None };
+        if kernel_trusts_counter() {
+            clock.counter = clock.pair();
+            clock.sleep_until(RATE_BASE_NS);
+        }
+        clock
+    }
+
+    /// Nanoseconds since the run's start.
+    pub fn now_ns(&self) -> u64 {
+        monotonic_ns() - self.origin_ns
+    }
+
+    /// Sleeps until `at_ns`, without rounding. Woken early by a signal.
+    pub fn sleep_until(&self, at_ns: u64) {
+        // Interrupted by a signal is the only error possible here, and the caller looks at the time anyway.
+        let _ = clock_nanosleep_absolute(ClockId::Monotonic, &self.timespec(at_ns));
+    }
+
+    /// True where workers read the processor's counter.
+    pub fn uses_counter(&self) -> bool {
+        self.counter.is_some()
+    }
+
+    /// `at_ns` as the kernel says it, on CLOCK_MONOTONIC.
+    pub(crate) fn timespec(&self, at_ns: u64) -> Timespec {
+        let ns = self.origin_ns.saturating_add(at_ns);
+        Timespec { tv_sec: (ns / SECOND_NS) as i64, tv_nsec: (ns % SECOND_NS) as _ }
+    }
+
+    /// A reader for one worker.
+    pub(crate) fn ticker(&self) -> Ticker {
+        let mut ticker = Ticker { clock: *self, anchor: self.counter, ns_per_tick_32: 0, last_ns: 0 };
+        ticker.anchor_again();
+        ticker
+    }
+
+    /// Both clocks at one moment: the tightest of a few tries.
+    fn pair(&self) -> Option<Pair> {
+        (0..5)
+            .map(|_| {
+                let before = counter();
+                let mono_ns = self.now_ns();
+                let after = counter();
+                (after.wrapping_sub(before), Pair { mono_ns, ticks: before + after.wrapping_sub(before) / 2 })
+            })
+            .min_by_key(|(width, _)| *width)
+            .map(|(_, pair)| pair)
+    }
+}
+
+/// One worker's reader of the clock: never goes back.
+#[derive(Debug)]
+pub(crate) struct Ticker {
+    clock: Clock,
+    anchor: Option<Pair>,
+    /// Nanoseconds a tick, times 2^32.
+    ns_per_tick_32: u64,
+    last_ns: u64,
+}
+
+impl Ticker {
+    /// Nanoseconds since the run's start.
+    #[inline]
+    pub fn now_ns(&mut self) -> u64 {
+        let now_ns = match self.anchor {
+            Some(anchor) => {
+                let ticks = counter().wrapping_sub(anchor.ticks);
+                anchor.mono_ns + ((u128::from(ticks) * u128::from(self.ns_per_tick_32)) >> 32) as u64
+            }
+            None => self.clock.now_ns(),
+        };
+        self.last_ns = self.last_ns.max(now_ns);
+        self.last_ns
+    }
+
+    /// Compares with CLOCK_MONOTONIC again: the counter's rate is taken anew over the time since the last
+    /// comparison, so what is left is how much the kernel changed it within one slice.
+    pub fn anchor_again(&mut self) {
+        let (Some(first), Some(anchor), Some(now)) = (self.clock.counter, self.anchor, self.clock.pair()) else {
+            return;
+        };
+        let base = if now.mono_ns.saturating_sub(anchor.mono_ns) >= 100_000_000 { anchor } else { first };
+        let ns = now.mono_ns.saturating_sub(base.mono_ns);
+        let ticks = now.ticks.saturating_sub(base.ticks);
+        if ns >= RATE_BASE_NS && ticks > 0 {
+            self.ns_per_tick_32 = ((u128::from(ns) << 32) / u128::from(ticks)) as u64;
+            self.anchor = Some(now);
+        } else if self.ns_per_tick_32 == 0 {
+            // Woken early while calibrating: better no counter than a wrong one.
+            self.anchor = None;
+        }
+    }
+
+    /// Sleeps until `at_ns`; see [`Clock::sleep_until`].
+    pub fn sleep_until(&self, at_ns: u64) {
+        self.clock.sleep_until(at_ns);
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * SECOND_NS + now.tv_nsec as u64
+}
+
+/// CPU time of the calling thread, user and system.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    used.tv_sec as u64 * SECOND_NS + used.tv_nsec as u64
+}
+
+/// Wall time in nanoseconds since 1970.
+pub(crate) fn wall_ns() -> i64 {
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec * SECOND_NS as i64 + now.tv_nsec
+}
+
+/// The kernel keeps time by the counter only where it found it constant and the same on all processors.
+#[cfg(target_arch = "x86_64")]
+fn kernel_trusts_counter() -> bool {
+    std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+        .is_ok_and(|name| name.trim() == "tsc")
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn counter() -> u64 {
+    // SAFETY: every x86_64 processor has the instruction, and it touches no memory.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn kernel_trusts_counter() -> bool {
+    false
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn counter() -> u64 {
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticker_agrees_with_the_kernel_and_never_goes_back() {
+        let clock = Clock::start();
+        let mut ticker = clock.ticker();
+        let mut last_ns = 0;
+        for round in 0..30 {
+            for _ in 0..2_000 {
+                let now_ns = ticker.now_ns();
+                assert!(now_ns >= last_ns, "went back from {last_ns} to {now_ns}");
+                last_ns = now_ns;
+            }
+            // The kernel is asked on both sides, so that being interrupted in between is no failure.
+            let before_ns = clock.now_ns();
+            let ticked_ns = ticker.now_ns();
+            let after_ns = clock.now_ns();
+            assert!(
+                ticked_ns + 20_000 >= before_ns && ticked_ns <= after_ns + 20_000,
+                "round {round}: {ticked_ns} is not within 20 µs of {before_ns} … {after_ns}"
+            );
+            if round % 3 == 0 {
+                ticker.anchor_again();
+            }
+            clock.sleep_until(clock.now_ns() + 5_000_000);
+        }
+    }
+
+    #[test]
+    fn sleeping_until_a_moment_does_not_end_before_it() {
+        let clock = Clock::start();
+        let at_ns = clock.now_ns() + 2_000_000;
+        clock.sleep_until(at_ns);
+        assert!(clock.now_ns() >= at_ns);
+    }
+}

@@ -1,0 +1,225 @@
+//! Slices as the control thread makes them: the workers' counts merged, with what they were doing.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use hdrhistogram::Histogram;
+use plimsoll_core::{Measure, Outcome, Slice, SliceHistogram};
+
+use crate::board::{Board, Doing, GRACE_NS, Shared};
+use crate::clock::wall_ns;
+use crate::histogram::{Digits, TOP_NS};
+use crate::schedule::{Arrivals, Grid};
+use crate::spec::{Hung, Lag};
+
+/// Takes slice after slice from the workers' boards.
+pub(crate) struct Collector {
+    grid: Grid,
+    arrivals: Option<Arrivals>,
+    boards: Vec<Arc<Board>>,
+    /// The slice that is taken next.
+    ordinal: u32,
+    not_before_ns: u64,
+    cpu_ns: u64,
+    lag: Option<Histogram<u64>>,
+    /// Operations due and never sent that no worker knows of, for the last slice.
+    unfinished: Option<Histogram<u64>>,
+    totals: Totals,
+}
+
+/// What all slices came to. Counts are without the warm-up's.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Totals {
+    pub kinds: Vec<[u64; 4]>,
+    pub warmup_ops: u64,
+    pub unfinished: u64,
+    pub lag: Lag,
+    pub late_slices: u32,
+    pub clamped: u64,
+}
+
+impl Collector {
+    pub fn new(grid: Grid, arrivals: Option<Arrivals>, boards: Vec<Arc<Board>>, kinds: usize) -> Self {
+        Self {
+            grid,
+            arrivals,
+            boards,
+            ordinal: 0,
+            not_before_ns: 0,
+            cpu_ns: 0,
+            lag: None,
+            unfinished: None,
+            totals: Totals { kinds: vec![[0; 4]; kinds], ..Totals::default() },
+        }
+    }
+
+    /// When the next slice can be taken.
+    pub fn due_ns(&self) -> u64 {
+        (self.grid.end(self.ordinal) + GRACE_NS).max(self.not_before_ns)
+    }
+
+    /// The next slice, unless a worker is still counting into it. `done` says which workers are gone.
+    pub fn take(&mut self, now_ns: u64, shared: &Shared, done: &dyn Fn(usize) -> bool) -> Option<Slice> {
+        let mid_count = |(worker, board): (usize, &Arc<Board>)| {
+            board.slice() <= self.ordinal && board.doing() == Doing::Working && !done(worker)
+        };
+        if self.boards.iter().enumerate().any(mid_count) {
+            return None;
+        }
+        if now_ns >= self.grid.end(self.ordinal + 1) {
+            self.totals.late_slices += 1;
+        }
+        let mut slice = self.merge();
+        self.describe_waiting(&mut slice, now_ns);
+        self.count(&slice);
+        self.ordinal += 1;
+        shared.taken.store(self.ordinal, Release);
+        // A worker that waited for this moves on now; give it as long as after a slice's end.
+        self.not_before_ns = now_ns + GRACE_NS;
+        Some(slice)
+    }
+
+    /// Everything that is left, when all workers are done or given up. The last slice ends at `end_ns`.
+    pub fn finish(mut self, end_ns: u64, hung: &[Hung], shared: &Shared, on_slice: &mut dyn FnMut(Slice)) -> Totals {
+        let last = self.boards.iter().map(|board| board.slice()).max().unwrap_or(0);
+        let last = last.max(self.grid.at(end_ns, self.ordinal)).max(self.ordinal);
+        while self.ordinal <= last {
+            let is_last = self.ordinal == last;
+            let mut slice = self.merge();
+            if is_last {
+                slice.end_ns = end_ns.clamp(slice.start_ns, self.grid.end(self.ordinal));
+                for hung in hung {
+                    add_hung(&mut slice, hung, end_ns, self.arrivals.is_some());
+                }
+                if let Some(unfinished) = self.unfinished.take() {
+                    let all = slice.unfinished.get_or_insert_with(|| Digits::Three.empty());
+                    all.add(unfinished).expect("histograms of the same layout");
+                }
+            }
+            slice.due_unsent = slice.unfinished.as_ref().map_or(0, Histogram::len);
+            self.count(&slice);
+            self.ordinal += 1;
+            shared.taken.store(self.ordinal, Release);
+            // A phase that ended exactly with a slice has nothing more to say.
+            if !is_last || slice.end_ns > slice.start_ns || !slice.histograms.is_empty() || self.ordinal == 1 {
+                on_slice(slice);
+            }
+        }
+        if let Some(lag) = &self.lag {
+            self.totals.lag = summary(lag);
+        }
+        self.totals
+    }
+
+    /// Puts arrivals from `next` on that were due before `end_ns` and that nobody took into the last slice.
+    pub fn leave_unfinished(&mut self, next: u64, end_ns: u64) {
+        let Some(arrivals) = self.arrivals else { return };
+        for index in next..arrivals.due_before(end_ns).max(next) {
+            let waited_ns = end_ns.saturating_sub(arrivals.at(index)).min(TOP_NS);
+            let unfinished = self.unfinished.get_or_insert_with(|| Digits::Three.empty());
+            unfinished.record(waited_ns).expect("a value of the same layout");
+        }
+    }
+
+    /// Merges and empties the workers' counts of the current slice.
+    fn merge(&mut self) -> Slice {
+        let mut slice = Slice {
+            ordinal: self.ordinal,
+            warmup: self.grid.is_warmup(self.ordinal),
+            start_ns: self.grid.start(self.ordinal),
+            end_ns: self.grid.end(self.ordinal),
+            wall_ns: wall_ns(),
+            ..Slice::default()
+        };
+        let tallies: Vec<_> = self.boards.iter().map(|board| board.tally(self.ordinal)).collect();
+        let mut rows: Vec<_> = tallies.iter().map(|tally| tally.each()).collect();
+        let mut clamped = 0;
+        loop {
+            let mut of = None;
+            let mut merged = None;
+            for row in &mut rows {
+                let Some((kind, outcome, measure, histogram)) = row.next() else { continue };
+                of = Some((kind, outcome, measure));
+                clamped += histogram.drain_into(&mut merged);
+            }
+            let Some((kind, outcome, measure)) = of else { break };
+            if let Some(histogram) = merged {
+                slice.histograms.push(SliceHistogram { kind, outcome, measure, histogram });
+            }
+        }
+        let mut lag = None;
+        for tally in &tallies {
+            tally.lag.drain_into(&mut lag);
+            tally.unfinished.drain_into(&mut slice.unfinished);
+        }
+        if let Some(lag) = lag {
+            let Lag { p50_ns, p99_ns, max_ns, .. } = summary(&lag);
+            (slice.lag_p50_ns, slice.lag_p99_ns, slice.lag_max_ns) = (p50_ns, p99_ns, max_ns);
+            if !slice.warmup {
+                let all = self.lag.get_or_insert_with(|| Digits::Two.empty());
+                all.add(lag).expect("histograms of the same layout");
+            }
+        }
+        let cpu_ns: u64 = self.boards.iter().map(|board| board.cpu_ns.load(Relaxed)).sum();
+        slice.worker_cpu_ns = cpu_ns.saturating_sub(self.cpu_ns);
+        self.cpu_ns = cpu_ns;
+        self.totals.clamped += clamped;
+        slice
+    }
+
+    /// What was due and in flight when the slice was taken, a millisecond or two after its end.
+    fn describe_waiting(&self, slice: &mut Slice, now_ns: u64) {
+        let (mut started, mut finished) = (0, 0);
+        let mut oldest_ns = u64::MAX;
+        for board in &self.boards {
+            // What has finished is read first, so that nothing seems to have ended before it began.
+            finished += board.finished.load(Relaxed);
+            started += board.started.load(Relaxed);
+            oldest_ns = oldest_ns.min(match board.doing() {
+                Doing::InStore { scheduled_ns } => scheduled_ns,
+                _ => board.oldest_ns.load(Relaxed),
+            });
+        }
+        slice.in_flight = started.saturating_sub(finished);
+        if let Some(arrivals) = self.arrivals {
+            slice.due_unsent = arrivals.due_before(now_ns).saturating_sub(started);
+            if slice.due_unsent > 0 {
+                oldest_ns = oldest_ns.min(arrivals.at(started));
+            }
+        }
+        slice.oldest_age_ns = slice.end_ns.saturating_sub(oldest_ns);
+    }
+
+    fn count(&mut self, slice: &Slice) {
+        for histogram in slice.histograms.iter().filter(|histogram| histogram.measure == Measure::Service) {
+            let n = histogram.histogram.len();
+            if slice.warmup {
+                self.totals.warmup_ops += n;
+            } else {
+                self.totals.kinds[usize::from(histogram.kind)][histogram.outcome as usize] += n;
+            }
+        }
+        self.totals.unfinished += slice.unfinished.as_ref().map_or(0, Histogram::len);
+    }
+}
+
+/// An operation that did not return is unknown, after the time that was waited for it.
+fn add_hung(slice: &mut Slice, hung: &Hung, end_ns: u64, open: bool) {
+    let service = (Measure::Service, end_ns.saturating_sub(hung.sent_ns));
+    let response = (Measure::Response, end_ns.saturating_sub(hung.scheduled_ns));
+    for (measure, time_ns) in [service, response].into_iter().take(if open { 2 } else { 1 }) {
+        let same = |h: &&mut SliceHistogram| (h.kind, h.outcome, h.measure) == (hung.kind, Outcome::Unknown, measure);
+        let time_ns = time_ns.min(TOP_NS);
+        if let Some(found) = slice.histograms.iter_mut().find(same) {
+            found.histogram.record(time_ns).expect("a value of the same layout");
+        } else {
+            let mut histogram = Digits::Two.empty();
+            histogram.record(time_ns).expect("a value of the same layout");
+            slice.histograms.push(SliceHistogram { kind: hung.kind, outcome: Outcome::Unknown, measure, histogram });
+        }
+    }
+}
+
+fn summary(lag: &Histogram<u64>) -> Lag {
+    Lag { n: lag.len(), p50_ns: lag.value_at_quantile(0.5), p99_ns: lag.value_at_quantile(0.99), max_ns: lag.max() }
+}

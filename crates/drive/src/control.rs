@@ -1,0 +1,423 @@
+//! The control thread's part of a phase: it starts the workers, collects their slices, and ends it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use plimsoll_core::{Observer, OpKind, Sessions, Slice, StoreError, Stream};
+
+use crate::blocking;
+use crate::board::{Board, Shared};
+use crate::clock::{Clock, thread_cpu_ns};
+use crate::collect::Collector;
+use crate::link::{Link, Place};
+use crate::schedule::{Arrivals, Grid};
+use crate::spec::{DriveError, DriveResult, DriveSpec, Hung, Limit, Pace, StopReason};
+use crate::wire::{OPEN_NS, WireWorker};
+use crate::worker::{CoreReport, Setup, Start, Turns, WorkerCore};
+
+/// Time between deciding the start and the start, for every worker to be there.
+const RUN_UP_NS: u64 = 1_000_000;
+/// How long the end of a phase waits for its threads to be gone when they have nothing left to do.
+const LEAVE_NS: u64 = 2_000_000_000;
+/// Operations whose times are kept where their number is not known beforehand, over all workers.
+const EACH_MAX: usize = 1 << 20;
+
+/// What a worker tells the control thread.
+pub(crate) enum Message {
+    /// Its sessions are open and prepared, or why not.
+    Opened(Result<(), StoreError>),
+    /// It is done.
+    Done { worker: usize, report: Box<WorkerReport> },
+    /// It panicked.
+    Panicked { worker: usize, message: String },
+}
+
+/// What a worker leaves behind.
+pub(crate) struct WorkerReport {
+    pub core: CoreReport,
+    pub lost_connections: u64,
+    pub down_ns: u64,
+}
+
+/// One phase to be driven.
+pub struct Drive<'a> {
+    /// The run's clock.
+    pub clock: &'a Clock,
+    /// How.
+    pub spec: &'a DriveSpec,
+    /// One to a client. They are opened and prepared before the phase begins, and dropped when it is over.
+    pub sessions: Sessions,
+    /// All kinds of operation, by position.
+    pub kinds: &'a [OpKind],
+    /// What the clients ask. Client `c`'s cycles count from 0.
+    pub stream: Arc<dyn Stream>,
+    /// One to a worker ([`DriveSpec::worker_count`]), or none at all.
+    pub observers: Vec<Box<dyn Observer>>,
+    /// Set by whoever wants the phase to end early: nothing new is started, and the result is what there is.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Drive<'_> {
+    /// Drives the phase to its end. `on_slice` is called on this thread, for each slice in order, soon after
+    /// its end; it may take its time as long as it is well under a slice's length.
+    pub fn run(self, on_slice: &mut dyn FnMut(Slice)) -> Result<DriveResult, DriveError> {
+        self.spec.check()?;
+        let workers = self.spec.worker_count(&self.sessions);
+        if workers == 0 {
+            return Err(DriveError::Spec("there is no session to drive".to_owned()));
+        }
+        if !self.observers.is_empty() && self.observers.len() != workers {
+            let given = self.observers.len();
+            return Err(DriveError::Spec(format!("{workers} workers need as many observers, not {given}")));
+        }
+        let mut phase = Phase::launch(self, workers)?;
+        phase.wait_until_open()?;
+        phase.start();
+        phase.follow(on_slice)
+    }
+}
+
+/// A phase with its threads running.
+struct Phase<'a> {
+    clock: &'a Clock,
+    spec: &'a DriveSpec,
+    kinds: usize,
+    blocking: bool,
+    sessions: usize,
+    boards: Vec<Arc<Board>>,
+    shared: Arc<Shared>,
+    go: Vec<SyncSender<Start>>,
+    threads: Vec<JoinHandle<()>>,
+    inbox: Receiver<Message>,
+    reports: Vec<Option<Box<WorkerReport>>>,
+    hung: Vec<Hung>,
+    grid: Grid,
+    arrivals: Option<Arrivals>,
+    /// When the phase was told to end before its time, and why.
+    halted: Option<(u64, StopReason)>,
+}
+
+/// A thread's work, with what it needs.
+type Work = Box<dyn FnOnce(&Receiver<Start>, &Sender<Message>) + Send>;
+
+impl<'a> Phase<'a> {
+    fn launch(drive: Drive<'a>, workers: usize) -> Result<Self, DriveError> {
+        let Drive { clock, spec, sessions, kinds, stream, observers, stop } = drive;
+        let (to_control, inbox) = channel();
+        let mut phase = Phase {
+            clock,
+            spec,
+            kinds: kinds.len(),
+            blocking: matches!(sessions, Sessions::Blocking(_)),
+            sessions: sessions.len(),
+            boards: (0..workers).map(|_| Board::new(kinds.len(), spec.pace != Pace::Closed)).collect(),
+            shared: Arc::new(Shared {
+                taken: AtomicU32::new(0),
+                halt: AtomicBool::new(false),
+                stop,
+                next_arrival: AtomicU64::new(0),
+            }),
+            go: Vec::new(),
+            threads: Vec::new(),
+            inbox,
+            reports: (0..workers).map(|_| None).collect(),
+            hung: Vec::new(),
+            grid: Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1, end_ns: None },
+            arrivals: None,
+            halted: None,
+        };
+        let kinds: Arc<[OpKind]> = kinds.into();
+        let mut observers: Vec<_> = observers.into_iter().map(Some).collect();
+        observers.resize_with(workers, || None);
+        let mut cores = Vec::with_capacity(workers);
+        for (worker, observer) in observers.into_iter().enumerate() {
+            let clients: Vec<u32> = (worker..phase.sessions).step_by(workers).map(|client| client as u32).collect();
+            cores.push(WorkerCore::new(Setup {
+                stream: stream.clone(),
+                observer,
+                board: phase.boards[worker].clone(),
+                shared: phase.shared.clone(),
+                each_max: each_max(spec, clients.len(), workers),
+                ops_per_client: if let Limit::Ops(ops) = spec.limit { ops } else { u64::MAX },
+                clients,
+                cpu_ns: if phase.blocking { || 0 } else { thread_cpu_ns },
+            }));
+        }
+        for (worker, work) in works(clock, spec, sessions, &kinds, cores)?.into_iter().enumerate() {
+            phase.spawn(worker, work, to_control.clone())?;
+        }
+        Ok(phase)
+    }
+
+    fn spawn(&mut self, worker: usize, work: Work, to_control: Sender<Message>) -> Result<(), DriveError> {
+        let (go, gone) = sync_channel(1);
+        self.go.push(go);
+        let thread = std::thread::Builder::new()
+            .name(format!("drive-{worker}"))
+            .spawn(move || {
+                let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&gone, &to_control)));
+                if let Err(panic) = caught {
+                    let text = panic.downcast_ref::<String>().map(String::as_str);
+                    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+                    let _ = to_control.send(Message::Panicked { worker, message: text.to_owned() });
+                }
+            })
+            .map_err(|error| DriveError::System { what: "starting a worker's thread", error })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    fn wait_until_open(&mut self) -> Result<(), DriveError> {
+        // A worker gives up a little earlier and knows better why.
+        let waited = Duration::from_nanos(2 * OPEN_NS);
+        let deadline_ns = self.clock.now_ns() + 2 * OPEN_NS;
+        let mut open = 0;
+        while open < self.boards.len() {
+            let left = Duration::from_nanos(deadline_ns.saturating_sub(self.clock.now_ns()));
+            match self.inbox.recv_timeout(left) {
+                Ok(Message::Opened(Ok(()))) => open += 1,
+                Ok(Message::Opened(Err(error))) => return Err(DriveError::Store(error)),
+                Ok(message) => self.take(message)?,
+                Err(_) => return Err(DriveError::Stuck { what: "opening the sessions", waited }),
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self) {
+        let start_ns = self.clock.now_ns() + RUN_UP_NS;
+        let warmup_end_ns = start_ns + nanos(self.spec.warmup);
+        let end_ns = match self.spec.limit {
+            Limit::Duration(length) => Some(warmup_end_ns + nanos(length)),
+            _ => None,
+        };
+        self.grid = Grid { start_ns, warmup_end_ns, slice_ns: nanos(self.spec.slice), end_ns };
+        if let Pace::Open { rate_per_s } = self.spec.pace {
+            self.arrivals = Some(Arrivals::even(rate_per_s, start_ns));
+        }
+        let stride = self.go.len() as u64;
+        for (worker, go) in self.go.iter().enumerate() {
+            let turns = match self.arrivals {
+                None => Turns::Closed,
+                Some(arrivals) if self.blocking => Turns::Shared { arrivals },
+                Some(arrivals) => Turns::Own { arrivals, next: worker as u64, stride },
+            };
+            // A worker that is gone has said so, and is found out about in `follow`.
+            let _ = go.send(Start { grid: self.grid, turns });
+        }
+    }
+
+    /// Hands out slices until all workers are done.
+    fn follow(&mut self, on_slice: &mut dyn FnMut(Slice)) -> Result<DriveResult, DriveError> {
+        let mut collector = Collector::new(self.grid, self.arrivals, self.boards.clone(), self.kinds);
+        while !self.all_done() {
+            self.wait_until(collector.due_ns())?;
+            if self.all_done() {
+                break;
+            }
+            let now_ns = self.clock.now_ns();
+            self.look_for_ends(now_ns);
+            if now_ns >= collector.due_ns() {
+                let done = |worker: usize| self.reports[worker].is_some();
+                if let Some(slice) = collector.take(now_ns, &self.shared, &done) {
+                    on_slice(slice);
+                } else if now_ns > collector.due_ns() + OPEN_NS {
+                    let waited = Duration::from_nanos(OPEN_NS);
+                    return Err(DriveError::Stuck { what: "collecting a slice from its workers", waited });
+                }
+            }
+        }
+        self.finish(collector, on_slice)
+    }
+
+    fn all_done(&self) -> bool {
+        let hung = |worker: usize| self.hung.iter().any(|hung| hung.client as usize == worker);
+        self.reports.iter().enumerate().all(|(worker, report)| report.is_some() || (self.blocking && hung(worker)))
+    }
+
+    /// Waits for messages, not longer than until `at_ns`, and takes one.
+    fn wait_until(&mut self, at_ns: u64) -> Result<(), DriveError> {
+        // Short enough to see a stop flag and a hung operation in time, and to come back to a late worker.
+        let wait_ns = at_ns.saturating_sub(self.clock.now_ns()).clamp(200_000, 20_000_000);
+        match self.inbox.recv_timeout(Duration::from_nanos(wait_ns)) {
+            Ok(message) => self.take(message),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(()),
+        }
+    }
+
+    fn take(&mut self, message: Message) -> Result<(), DriveError> {
+        match message {
+            Message::Done { worker, report } => self.reports[worker] = Some(report),
+            Message::Panicked { worker, message } => {
+                self.shared.halt.store(true, Ordering::Relaxed);
+                return Err(DriveError::Panicked { worker, message });
+            }
+            Message::Opened(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Sees whether the phase has to end, and leaves blocking workers behind that do not return then.
+    fn look_for_ends(&mut self, now_ns: u64) {
+        if self.halted.is_none() && self.shared.must_end() {
+            self.halted = Some((now_ns, StopReason::Cancelled));
+        }
+        if !self.blocking {
+            return;
+        }
+        let timeout_ns = nanos(self.spec.op_timeout);
+        let planned_end = self.grid.end_ns.is_some_and(|end_ns| now_ns >= end_ns);
+        for (worker, board) in self.boards.iter().enumerate() {
+            let crate::board::Doing::InStore { scheduled_ns } = board.doing() else { continue };
+            let sent_ns = board.sent_ns.load(Ordering::Relaxed);
+            let over = now_ns.saturating_sub(sent_ns) > timeout_ns && self.reports[worker].is_none();
+            if !over || self.hung.iter().any(|hung| hung.client as usize == worker) {
+                continue;
+            }
+            if planned_end || self.halted.is_some() {
+                board.abandon();
+                self.hung.push(Hung {
+                    client: worker as u32,
+                    cycle: board.cycle.load(Ordering::Relaxed),
+                    kind: board.kind.load(Ordering::Relaxed) as u16,
+                    sent_ns,
+                    scheduled_ns,
+                });
+            } else if self.grid.end_ns.is_none() {
+                // No clock would ever end this phase.
+                self.shared.halt.store(true, Ordering::Relaxed);
+                self.halted = Some((now_ns, StopReason::Hung));
+            }
+        }
+    }
+
+    fn finish(&mut self, mut collector: Collector, on_slice: &mut dyn FnMut(Slice)) -> Result<DriveResult, DriveError> {
+        let now_ns = self.clock.now_ns();
+        let mut stop = self.halted.take().map_or(StopReason::Exhausted, |(_, reason)| reason);
+        let mut end_ns = self.grid.start_ns;
+        let (mut each, mut each_left_out, mut errors) = (Vec::new(), 0, Vec::new());
+        let (mut lost_connections, mut down_ns) = (0, 0);
+        for report in self.reports.iter_mut().filter_map(Option::take) {
+            end_ns = end_ns.max(report.core.last_end_ns);
+            if report.core.stop.rank() > stop.rank() {
+                stop = report.core.stop;
+            }
+            each.extend(report.core.each);
+            each_left_out += report.core.each_left_out;
+            report.core.errors.add_to(&mut errors);
+            lost_connections += report.lost_connections;
+            down_ns += report.down_ns;
+        }
+        if !self.hung.is_empty() {
+            end_ns = now_ns;
+            if stop.rank() < StopReason::Hung.rank() && self.grid.end_ns.is_none() {
+                stop = StopReason::Hung;
+            }
+        }
+        errors.sort_by_key(|error| std::cmp::Reverse(error.count));
+        if self.blocking && stop != StopReason::Exhausted {
+            let planned_end_ns = self.grid.end_ns.unwrap_or(u64::MAX);
+            let shared_end_ns = planned_end_ns.min(end_ns);
+            collector.leave_unfinished(self.shared.next_arrival.load(Ordering::Relaxed), shared_end_ns);
+        }
+        let totals = collector.finish(end_ns, &self.hung, &self.shared, on_slice);
+        Ok(DriveResult {
+            start_ns: self.grid.start_ns,
+            measured_from_ns: self.grid.warmup_end_ns,
+            end_ns,
+            ops: totals.kinds.iter().flatten().sum(),
+            warmup_ops: totals.warmup_ops,
+            kinds: totals.kinds,
+            unfinished: totals.unfinished,
+            stop,
+            each,
+            each_left_out,
+            errors,
+            lost_connections,
+            down_ns,
+            hung: self.hung.clone(),
+            lag: totals.lag,
+            late_slices: totals.late_slices,
+            clamped: totals.clamped,
+        })
+    }
+}
+
+impl Drop for Phase<'_> {
+    /// Whatever ends the phase: its threads start nothing new, and are gone with their sessions before the
+    /// caller goes on, except for those that hang in their store.
+    fn drop(&mut self) {
+        self.shared.halt.store(true, Ordering::Relaxed);
+        self.go.clear();
+        let deadline_ns = self.clock.now_ns() + LEAVE_NS;
+        for (worker, thread) in self.threads.drain(..).enumerate() {
+            let hung = self.blocking && self.hung.iter().any(|hung| hung.client as usize == worker);
+            while !hung && !thread.is_finished() && self.clock.now_ns() < deadline_ns {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+    }
+}
+
+/// The work of each worker's thread.
+fn works(
+    clock: &Clock,
+    spec: &DriveSpec,
+    sessions: Sessions,
+    kinds: &Arc<[OpKind]>,
+    cores: Vec<WorkerCore>,
+) -> Result<Vec<Work>, DriveError> {
+    let workers = cores.len();
+    match sessions {
+        Sessions::Blocking(sessions) => Ok(sessions
+            .into_iter()
+            .zip(cores)
+            .enumerate()
+            .map(|(worker, (session, core))| {
+                let (kinds, ticker) = (kinds.clone(), clock.ticker());
+                let work: Work = Box::new(move |go, to_control| {
+                    blocking::run(worker, core, session, &kinds, ticker, go, to_control);
+                });
+                work
+            })
+            .collect()),
+        Sessions::Wire(clients) => {
+            let mut links: Vec<Vec<Link>> = (0..workers).map(|_| Vec::new()).collect();
+            let mut places = Vec::new();
+            for (client, wire) in clients.into_iter().enumerate() {
+                let known = places.iter().find(|(address, _): &&(_, Place)| *address == wire.address);
+                let place = match known {
+                    Some((_, place)) => place.clone(),
+                    None => {
+                        let place = Place::resolve(&wire.address).map_err(DriveError::Store)?;
+                        places.push((wire.address.clone(), place.clone()));
+                        place
+                    }
+                };
+                links[client % workers].push(Link::new(wire, place));
+            }
+            let mut works: Vec<Work> = Vec::with_capacity(workers);
+            for (worker, (core, links)) in cores.into_iter().zip(links).enumerate() {
+                let wire = WireWorker::new(core, links, kinds.clone(), clock.ticker(), nanos(spec.op_timeout))
+                    .map_err(|error| DriveError::System { what: "making an epoll instance and a timer", error })?;
+                works.push(Box::new(move |go, to_control| wire.run(worker, go, to_control)));
+            }
+            Ok(works)
+        }
+    }
+}
+
+fn each_max(spec: &DriveSpec, clients: usize, workers: usize) -> usize {
+    match (spec.keep_each, spec.limit) {
+        (false, _) => 0,
+        (true, Limit::Ops(ops)) => usize::try_from(ops).unwrap_or(usize::MAX).saturating_mul(clients).min(EACH_MAX),
+        (true, _) => EACH_MAX / workers,
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4)
+}

@@ -1,0 +1,188 @@
+//! A worker's histogram: HDR's own bucket layout over counts that the control thread may read meanwhile.
+//!
+//! One worker writes, by plain loads and stores; the control thread reads and clears only while that
+//! worker is known to be writing elsewhere (see [`crate::board`]). The layout is that of `hdrhistogram`,
+//! so that what a recording keeps is exactly what was counted.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use hdrhistogram::Histogram;
+
+/// Longest time that is told apart: one hour. Longer ones are counted as this.
+pub(crate) const TOP_NS: u64 = 3_600_000_000_000;
+
+/// Significant digits of a histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Digits {
+    Two,
+    Three,
+}
+
+impl Digits {
+    /// Power of two that holds half the buckets of one size: HDR takes the smallest that tells
+    /// `2 × 10^digits` values apart.
+    const fn half_magnitude(self) -> u32 {
+        match self {
+            Digits::Two => 7,
+            Digits::Three => 10,
+        }
+    }
+
+    const fn index(self, value: u64) -> usize {
+        let half_magnitude = self.half_magnitude();
+        let mask = (2 << half_magnitude) - 1;
+        let bucket = u64::BITS - (value | mask).leading_zeros() - (half_magnitude + 1);
+        ((bucket as usize) << half_magnitude) + (value >> bucket) as usize
+    }
+
+    /// The lowest value that counts at `index`.
+    const fn value(self, index: usize) -> u64 {
+        let half_magnitude = self.half_magnitude();
+        let half = 1usize << half_magnitude;
+        if index < 2 * half {
+            return index as u64;
+        }
+        let bucket = (index >> half_magnitude) - 1;
+        ((index & (half - 1)) + half) as u64 * (1u64 << bucket)
+    }
+
+    /// An empty `hdrhistogram` of the same layout.
+    pub fn empty(self) -> Histogram<u64> {
+        let digits = if self == Digits::Two { 2 } else { 3 };
+        Histogram::new_with_bounds(1, TOP_NS, digits).expect("bounds that hdrhistogram accepts")
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct WorkerHistogram {
+    digits: Digits,
+    counts: Box<[AtomicU32]>,
+    /// Touched range, both included; `low > high` when nothing was recorded.
+    low: AtomicU32,
+    high: AtomicU32,
+    clamped: AtomicU64,
+}
+
+impl WorkerHistogram {
+    /// An empty one. Its memory is taken from the system only where it is touched.
+    pub fn new(digits: Digits) -> Self {
+        let counts = vec![0u32; digits.index(TOP_NS) + 1].into_boxed_slice();
+        // SAFETY: AtomicU32 has the size, alignment and bit validity of u32, and the box is handed over
+        // whole. A zeroed vector comes from the system without being written to; atomics could not.
+        let counts = unsafe { Box::from_raw(Box::into_raw(counts) as *mut [AtomicU32]) };
+        Self { digits, counts, low: AtomicU32::new(u32::MAX), high: AtomicU32::new(0), clamped: AtomicU64::new(0) }
+    }
+
+    /// Counts one value. Only its worker may call this.
+    #[inline]
+    pub fn record(&self, mut value_ns: u64) {
+        if value_ns > TOP_NS {
+            value_ns = TOP_NS;
+            self.clamped.store(self.clamped.load(Relaxed) + 1, Relaxed);
+        }
+        let index = self.digits.index(value_ns);
+        let count = &self.counts[index];
+        count.store(count.load(Relaxed).saturating_add(1), Relaxed);
+        let index = index as u32;
+        if index < self.low.load(Relaxed) {
+            self.low.store(index, Relaxed);
+        }
+        if index > self.high.load(Relaxed) {
+            self.high.store(index, Relaxed);
+        }
+    }
+
+    /// Moves everything counted into `into`, which is made when there is something, and returns how many
+    /// values were beyond the top. Leaves this one empty.
+    pub fn drain_into(&self, into: &mut Option<Histogram<u64>>) -> u64 {
+        let (low, high) = (self.low.load(Relaxed), self.high.load(Relaxed));
+        if low > high {
+            return 0;
+        }
+        let target = into.get_or_insert_with(|| self.digits.empty());
+        for (offset, count) in self.counts[low as usize..=high as usize].iter().enumerate() {
+            let n = count.load(Relaxed);
+            if n > 0 {
+                let value = self.digits.value(low as usize + offset);
+                target.record_n(value, u64::from(n)).expect("a value of the same layout");
+                count.store(0, Relaxed);
+            }
+        }
+        self.low.store(u32::MAX, Relaxed);
+        self.high.store(0, Relaxed);
+        self.clamped.swap(0, Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edges() -> Vec<u64> {
+        let mut values = vec![0, 1, 2, 2047, 2048, 2049, TOP_NS - 1, TOP_NS];
+        for power in 1..42 {
+            values.extend([(1u64 << power) - 1, 1 << power, (1 << power) + 1].map(|v| v.min(TOP_NS)));
+        }
+        values
+    }
+
+    #[test]
+    fn counts_stand_where_hdrhistogram_puts_them() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let random = std::iter::repeat_with(move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> (state % 50)) % (TOP_NS + 1)
+        });
+        let values: Vec<u64> = edges().into_iter().chain(random.take(50_000)).collect();
+        for digits in [Digits::Two, Digits::Three] {
+            let ours = WorkerHistogram::new(digits);
+            let mut theirs = digits.empty();
+            assert_eq!(ours.counts.len(), digits.index(TOP_NS) + 1);
+            for &value in &values {
+                ours.record(value);
+                theirs.record(value).unwrap();
+                let lowest = digits.value(digits.index(value));
+                assert_eq!(lowest, theirs.lowest_equivalent(value), "{value} with {digits:?}");
+            }
+            let mut drained = None;
+            assert_eq!(ours.drain_into(&mut drained), 0);
+            let drained = drained.unwrap();
+            assert_eq!(drained, theirs);
+            assert_eq!(drained.len(), values.len() as u64);
+            assert_eq!(drained.max(), theirs.max());
+            assert_eq!(drained.min(), theirs.min());
+        }
+    }
+
+    #[test]
+    fn a_value_beyond_the_top_counts_as_the_top_and_is_told() {
+        let ours = WorkerHistogram::new(Digits::Three);
+        ours.record(TOP_NS + 1);
+        ours.record(u64::MAX);
+        ours.record(5);
+        let mut drained = None;
+        assert_eq!(ours.drain_into(&mut drained), 2);
+        let drained = drained.unwrap();
+        assert_eq!(drained.len(), 3);
+        assert_eq!(drained.count_at(TOP_NS), 2);
+    }
+
+    #[test]
+    fn what_was_drained_is_gone_and_later_values_are_not() {
+        let ours = WorkerHistogram::new(Digits::Two);
+        let mut drained = None;
+        assert_eq!(ours.drain_into(&mut drained), 0);
+        assert!(drained.is_none(), "nothing recorded makes no histogram");
+        ours.record(1_000_000);
+        ours.drain_into(&mut drained);
+        ours.record(7);
+        ours.drain_into(&mut drained);
+        let mut again = None;
+        ours.drain_into(&mut again);
+        assert!(again.is_none());
+        assert_eq!(drained.unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,266 @@
+//! One connection of the wire executor: a socket that never blocks, and the bytes on their way.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+
+use plimsoll_core::{Address, OpKind, StoreError, StoreErrorKind, WireClient, WireSession};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
+    sockopt,
+};
+
+/// First and longest wait before a lost connection is tried again.
+const BACKOFF_NS: std::ops::Range<u64> = 10_000_000..1_000_000_000;
+
+/// How far a connection has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// None; the next try is at this time.
+    Down { retry_ns: u64 },
+    /// The socket is being connected.
+    Connecting,
+    /// The session greets, authenticates or prepares.
+    Opening,
+    /// The session takes operations.
+    Ready,
+}
+
+/// An address as the kernel wants it, with the words that name it in errors.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    name: String,
+    targets: Vec<PlaceTarget>,
+}
+
+#[derive(Debug, Clone)]
+enum PlaceTarget {
+    Unix(SocketAddrUnix),
+    Tcp(SocketAddr),
+}
+
+impl Place {
+    /// Looks the address up. May take as long as the system's resolver does.
+    pub fn resolve(address: &Address) -> Result<Place, StoreError> {
+        match address {
+            Address::Unix(path) => {
+                let name = path.display().to_string();
+                let target = SocketAddrUnix::new(path.as_path()).map_err(|errno| {
+                    StoreError::new(StoreErrorKind::Usage, format!("{name} cannot be a socket's path: {errno}"))
+                        .next("use a directory with a shorter path (at most 107 bytes with the socket's name)")
+                })?;
+                Ok(Place { name, targets: vec![PlaceTarget::Unix(target)] })
+            }
+            Address::Tcp(host, port) => {
+                let name = format!("{host}:{port}");
+                let unknown = |detail: String| {
+                    StoreError::new(StoreErrorKind::Unreachable, format!("the host name {host} cannot be resolved"))
+                        .detail(detail)
+                        .next("check the host's name")
+                };
+                let targets: Vec<_> = (host.as_str(), *port)
+                    .to_socket_addrs()
+                    .map_err(|error| unknown(error.to_string()))?
+                    .map(PlaceTarget::Tcp)
+                    .collect();
+                if targets.is_empty() {
+                    return Err(unknown("it has no address".to_owned()));
+                }
+                Ok(Place { name, targets })
+            }
+        }
+    }
+
+    /// An error of the operating system at this place.
+    pub fn error(&self, errno: Errno) -> StoreError {
+        let mut error = StoreError::io(&self.name, &errno.into());
+        if matches!(errno, Errno::NOENT | Errno::CONNREFUSED | Errno::TIMEDOUT | Errno::CONNRESET) {
+            error.kind = StoreErrorKind::Unreachable;
+        }
+        match errno {
+            Errno::NOENT | Errno::CONNREFUSED => error.next("check that the server runs and listens there"),
+            _ => error,
+        }
+    }
+
+    /// The server ended the connection.
+    pub fn closed(&self) -> StoreError {
+        StoreError::new(StoreErrorKind::Unreachable, format!("{}: the server closed the connection", self.name))
+    }
+
+    /// The server did not get through its greeting in time.
+    pub fn silent(&self, waited_ns: u64) -> StoreError {
+        let seconds = waited_ns as f64 / 1e9;
+        StoreError::new(StoreErrorKind::Unreachable, format!("{}: no session within {seconds} s", self.name))
+            .next("check that the server is not overloaded and speaks this protocol")
+    }
+}
+
+/// A session with its socket and buffers.
+pub(crate) struct Link {
+    pub place: Place,
+    pub session: Box<dyn WireSession>,
+    pub socket: Option<OwnedFd>,
+    pub stage: Stage,
+    /// When the stage began.
+    pub since_ns: u64,
+    /// When the connection was lost, while there is none.
+    pub lost_ns: Option<u64>,
+    /// Bytes to send; those before `sent` are gone.
+    pub out: Vec<u8>,
+    sent: usize,
+    /// Bytes that arrived and that the session could not use yet.
+    rest: Vec<u8>,
+    /// The socket is watched for room to write.
+    pub wants_write: bool,
+    backoff_ns: u64,
+    /// Tries since the last success; says which address is next.
+    tries: usize,
+}
+
+/// What sending came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flush {
+    /// Everything is with the kernel.
+    Sent,
+    /// The kernel has no room.
+    Full,
+}
+
+impl Link {
+    pub fn new(client: WireClient, place: Place) -> Self {
+        Self {
+            place,
+            session: client.session,
+            socket: None,
+            stage: Stage::Down { retry_ns: 0 },
+            since_ns: 0,
+            lost_ns: None,
+            out: Vec::with_capacity(1024),
+            sent: 0,
+            rest: Vec::new(),
+            wants_write: false,
+            backoff_ns: BACKOFF_NS.start,
+            tries: 0,
+        }
+    }
+
+    /// Begins a connection.
+    pub fn connect(&mut self, now_ns: u64) -> Result<(), Errno> {
+        let target = &self.place.targets[self.tries % self.place.targets.len()];
+        self.tries += 1;
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (socket, connected) = match target {
+            PlaceTarget::Unix(address) => {
+                let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+                let connected = connect(&socket, address);
+                (socket, connected)
+            }
+            PlaceTarget::Tcp(address) => {
+                let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+                let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+                sockopt::set_tcp_nodelay(&socket, true)?;
+                let connected = connect(&socket, address);
+                (socket, connected)
+            }
+        };
+        match connected {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(errno) => return Err(errno),
+        }
+        self.socket = Some(socket);
+        self.stage = Stage::Connecting;
+        self.since_ns = now_ns;
+        Ok(())
+    }
+
+    /// True while another of the host's addresses has not been tried.
+    pub fn has_another_address(&self) -> bool {
+        self.tries < self.place.targets.len()
+    }
+
+    /// The socket is writable for the first time: connected, or refused.
+    pub fn connected(&mut self, now_ns: u64, kinds: &[OpKind]) -> Result<(), Errno> {
+        if let Some(socket) = &self.socket {
+            sockopt::socket_error(socket)??;
+        }
+        self.stage = Stage::Opening;
+        self.since_ns = now_ns;
+        self.session.open(kinds, &mut self.out);
+        Ok(())
+    }
+
+    /// The session takes operations.
+    pub fn ready(&mut self, now_ns: u64) {
+        self.stage = Stage::Ready;
+        self.since_ns = now_ns;
+        self.backoff_ns = BACKOFF_NS.start;
+        // The address that worked is tried first next time.
+        self.tries = self.tries.saturating_sub(1);
+    }
+
+    /// Closes the socket, forgets what was on its way and waits before the next try, longer each time.
+    pub fn drop_connection(&mut self, now_ns: u64) {
+        self.socket = None;
+        self.out.clear();
+        self.sent = 0;
+        self.rest.clear();
+        self.wants_write = false;
+        self.stage = Stage::Down { retry_ns: now_ns + self.backoff_ns };
+        self.backoff_ns = (self.backoff_ns * 2).min(BACKOFF_NS.end);
+        self.since_ns = now_ns;
+        self.lost_ns.get_or_insert(now_ns);
+    }
+
+    /// Sends what is to be sent, as far as the kernel takes it.
+    #[inline]
+    pub fn flush(&mut self) -> Result<Flush, Errno> {
+        let Some(socket) = &self.socket else { return Ok(Flush::Sent) };
+        while self.sent < self.out.len() {
+            match send(socket, &self.out[self.sent..], SendFlags::NOSIGNAL) {
+                Ok(count) => self.sent += count,
+                Err(Errno::AGAIN) => return Ok(Flush::Full),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        Ok(Flush::Sent)
+    }
+
+    /// Receives once into `buffer`; `None` when there is nothing now, 0 when the server closed.
+    #[inline]
+    pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
+        let Some(socket) = &self.socket else { return Ok(None) };
+        match recv(socket, buffer, RecvFlags::empty()) {
+            Ok((count, _)) => Ok(Some(count)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Hands the session what arrived, with what it left over before.
+    #[inline]
+    pub fn feed(&mut self, arrived: &[u8], done: &mut dyn plimsoll_core::Done) {
+        if self.rest.is_empty() {
+            let used = self.session.feed(arrived, &mut self.out, done);
+            if used < arrived.len() {
+                self.rest.extend_from_slice(&arrived[used..]);
+            }
+        } else {
+            self.rest.extend_from_slice(arrived);
+            let used = self.session.feed(&self.rest, &mut self.out, done);
+            self.rest.drain(..used);
+        }
+    }
+
+    /// Says good-bye as far as that goes at once.
+    pub fn close(&mut self) {
+        if self.stage == Stage::Ready {
+            self.session.close(&mut self.out);
+            let _ = self.flush();
+        }
+        self.socket = None;
+    }
+}

@@ -1,0 +1,263 @@
+//! What a phase is told and what it says when it is over.
+
+use std::time::Duration;
+
+use plimsoll_core::{KindId, Outcome, Sessions, StoreError};
+
+/// How one phase drives its sessions. There is one client to a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DriveSpec {
+    /// When it ends. It also ends when the stream has no more operations.
+    pub limit: Limit,
+    /// Time at the beginning that counts for nothing; its slices are flagged.
+    pub warmup: Duration,
+    /// When operations are started.
+    pub pace: Pace,
+    /// How long an operation may take before it is given up and its outcome is unknown. A blocking session
+    /// cannot be interrupted: there it is how long the end of the phase waits for it.
+    pub op_timeout: Duration,
+    /// Length of a slice, 10 ms to 60 s.
+    pub slice: Duration,
+    /// Threads that drive wire sessions. Blocking sessions have one thread each, whatever this says.
+    pub workers: u32,
+    /// Keep the times of every operation ([`DriveResult::each`]); room for them is taken beforehand.
+    pub keep_each: bool,
+}
+
+impl Default for DriveSpec {
+    /// A closed loop until the stream has no more, one worker, slices of a second, operations of up to 10 s.
+    fn default() -> Self {
+        Self {
+            limit: Limit::Exhausted,
+            warmup: Duration::ZERO,
+            pace: Pace::Closed,
+            op_timeout: Duration::from_secs(10),
+            slice: Duration::from_secs(1),
+            workers: 1,
+            keep_each: false,
+        }
+    }
+}
+
+impl DriveSpec {
+    /// Number of threads that will drive `sessions`: how many observers are wanted.
+    pub fn worker_count(&self, sessions: &Sessions) -> usize {
+        match sessions {
+            Sessions::Blocking(all) => all.len(),
+            Sessions::Wire(all) => all.len().min(self.workers.max(1) as usize),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), DriveError> {
+        let fault = |what: &str| Err(DriveError::Spec(what.to_owned()));
+        if !(Duration::from_millis(10)..=Duration::from_secs(60)).contains(&self.slice) {
+            return fault("a slice is 10 ms to 60 s long");
+        }
+        if self.op_timeout.is_zero() || self.op_timeout > Duration::from_secs(3_600) {
+            return fault("an operation's timeout is more than 0 and at most one hour");
+        }
+        if let Pace::Open { rate_per_s } = self.pace
+            && !(rate_per_s.is_finite() && (1e-3..=1e8).contains(&rate_per_s))
+        {
+            return fault("a rate is 0.001/s to 100,000,000/s");
+        }
+        match self.limit {
+            Limit::Duration(length) if length.is_zero() => fault("a phase lasts longer than 0"),
+            Limit::Ops(0) => fault("a phase has at least one operation to a client"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// When a phase ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Each client does this many operations.
+    Ops(u64),
+    /// After this long, not counting the warm-up.
+    Duration(Duration),
+    /// When the stream has no more operations.
+    Exhausted,
+}
+
+/// When operations are started.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pace {
+    /// Each client's next one when its last one was answered.
+    Closed,
+    /// At evenly spaced times, whatever the answers do.
+    Open {
+        /// Operations per second, of all clients together.
+        rate_per_s: f64,
+    },
+}
+
+/// What a phase came to. Times are nanoseconds on the run's clock; counts are without the warm-up's.
+#[derive(Debug, Clone)]
+pub struct DriveResult {
+    /// When the first operation could start. Connecting and preparing came before.
+    pub start_ns: u64,
+    /// End of the warm-up; equal to `start_ns` where there is none.
+    pub measured_from_ns: u64,
+    /// When the last operation ended, and not before the planned end if that was reached.
+    pub end_ns: u64,
+    /// Operations that ended, all outcomes.
+    pub ops: u64,
+    /// Operations that ended in the warm-up.
+    pub warmup_ops: u64,
+    /// Per kind, by position, the number of operations of each outcome in the order of [`Outcome::ALL`].
+    pub kinds: Vec<[u64; 4]>,
+    /// Operations that were due and never sent. See [`plimsoll_core::Slice::unfinished`].
+    pub unfinished: u64,
+    /// Why it ended.
+    pub stop: StopReason,
+    /// Every operation's times, in no order, where they were asked for.
+    pub each: Vec<OpTime>,
+    /// Operations for which there was no room in `each`.
+    pub each_left_out: u64,
+    /// The errors there were, by outcome and code, most frequent first. Warm-up included.
+    pub errors: Vec<ErrorCount>,
+    /// Connections that were lost or given up after a timeout.
+    pub lost_connections: u64,
+    /// Time that sessions were without connection, added up over sessions.
+    pub down_ns: u64,
+    /// Operations in blocking sessions that did not return: their threads were left behind, and still hold
+    /// their sessions. They count as unknown.
+    pub hung: Vec<Hung>,
+    /// Lag of the generator over the phase. Open loop only.
+    pub lag: Lag,
+    /// Slices that the control thread cut late, so that their last operations may lie beyond their end.
+    pub late_slices: u32,
+    /// Times longer than an hour, counted as one hour.
+    pub clamped: u64,
+}
+
+/// Why a phase ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StopReason {
+    /// Its time was over, or every client had done its number of operations.
+    Limit,
+    /// The stream had no more operations.
+    Exhausted,
+    /// The caller said so.
+    Cancelled,
+    /// Open loop: the oldest operation had been due for 10 s. The store cannot carry this rate.
+    Backlog,
+    /// The store will not take a session back.
+    Refused(StoreError),
+    /// No connection could be had again in a phase that ends by operations, not by time.
+    Lost(StoreError),
+    /// An operation did not return within the timeout in a phase that ends by operations, not by time.
+    Hung,
+}
+
+impl StopReason {
+    /// Of several workers' reasons, the one with the highest rank is the phase's.
+    pub(crate) fn rank(&self) -> u8 {
+        match self {
+            StopReason::Exhausted => 0,
+            StopReason::Limit => 1,
+            StopReason::Cancelled => 2,
+            StopReason::Backlog => 3,
+            StopReason::Hung => 4,
+            StopReason::Lost(_) => 5,
+            StopReason::Refused(_) => 6,
+        }
+    }
+}
+
+/// The times of one operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpTime {
+    /// Its client.
+    pub client: u32,
+    /// Its number within the client.
+    pub cycle: u64,
+    /// Its kind.
+    pub kind: KindId,
+    /// What it came to.
+    pub outcome: Outcome,
+    /// When it should have started. In a closed loop equal to `sent_ns`.
+    pub scheduled_ns: u64,
+    /// When it was sent.
+    pub sent_ns: u64,
+    /// When its answer had arrived.
+    pub end_ns: u64,
+}
+
+/// One sort of error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorCount {
+    /// What the operations came to.
+    pub outcome: Outcome,
+    /// The store's code, at most 32 bytes of it; `timeout` and `connection` are the drive's own.
+    pub code: String,
+    /// The first one's words, at most 256 bytes of them.
+    pub message: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// An operation that did not return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hung {
+    /// Its client.
+    pub client: u32,
+    /// Its number within the client.
+    pub cycle: u64,
+    /// Its kind.
+    pub kind: KindId,
+    /// When it should have started. In a closed loop equal to `sent_ns`.
+    pub scheduled_ns: u64,
+    /// When it was sent.
+    pub sent_ns: u64,
+}
+
+/// How late the generator itself was: from when an operation could have been sent (scheduled, and a session
+/// idle) to when it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lag {
+    /// Operations it is over.
+    pub n: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+}
+
+/// Why a phase could not be driven at all.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError {
+    /// The spec asks for what cannot be.
+    #[error("the phase cannot be driven as asked: {0}")]
+    Spec(String),
+    /// A session could not be opened or prepared.
+    #[error("{0}")]
+    Store(StoreError),
+    /// A thread of ours panicked, which is a bug here or in the store's session.
+    #[error("worker {worker} panicked: {message}")]
+    Panicked {
+        /// Which.
+        worker: usize,
+        /// What it said.
+        message: String,
+    },
+    /// Sessions did not open or workers did not hand over their counts in any reasonable time.
+    #[error("{what} took longer than {waited:?}")]
+    Stuck {
+        /// What did.
+        what: &'static str,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// The operating system refused something that the drive loop needs.
+    #[error("{what}: {error}")]
+    System {
+        /// What was asked of it.
+        what: &'static str,
+        /// What it said.
+        error: std::io::Error,
+    },
+}

@@ -1,0 +1,421 @@
+//! The wire executor: many sessions on one thread, over a level-triggered epoll loop.
+//!
+//! A wait in a closed loop has no timeout: a timer file ticks every 10 ms for everything that is due by the
+//! clock (a timer armed and cancelled with each wait would cost more than the wait). In an open loop the
+//! wait ends when the next operation is due.
+
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+use plimsoll_core::{Answer, Done, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, WireState};
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
+use crate::clock::Ticker;
+use crate::control::{Message, WorkerReport};
+use crate::link::{Flush, Link, Stage};
+use crate::spec::StopReason;
+use crate::worker::{CHECK_NS, Next, Start, WorkerCore};
+
+/// Longest time that connecting, greeting and preparing may take.
+pub(crate) const OPEN_NS: u64 = 30_000_000_000;
+const READ_BYTES: usize = 64 * 1024;
+const EVENTS: usize = 64;
+/// Stands for the timer among the sessions' numbers.
+const TIMER: u64 = u64::MAX;
+
+/// One worker's sessions, its socket loop and its core.
+pub(crate) struct WireWorker {
+    core: WorkerCore,
+    ticker: Ticker,
+    kinds: Arc<[OpKind]>,
+    links: Vec<Link>,
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    read: Box<[u8]>,
+    op_timeout_ns: u64,
+    /// No operation in flight is overdue before this.
+    deadline_ns: u64,
+    /// Sessions that are not ready.
+    not_ready: usize,
+    /// Before the phase's start the first lost connection is the end.
+    starting: bool,
+    first_error: Option<StoreError>,
+    lost_answer: Answer,
+    lost_connections: u64,
+    down_ns: u64,
+    slice: u32,
+}
+
+/// Why a connection is given up.
+enum Loss {
+    Closed,
+    System(Errno),
+    Silent(u64),
+    Session(StoreError),
+    OpTimeout,
+}
+
+struct Completions<'a> {
+    core: &'a mut WorkerCore,
+    slot: usize,
+    now_ns: u64,
+    finished: bool,
+}
+
+impl Done for Completions<'_> {
+    #[inline]
+    fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
+        // A session that answers what was not asked, or twice, is broken; its word counts for nothing here.
+        if ticket.0 as usize == self.slot && self.core.is_busy(self.slot) {
+            self.core.finish(self.slot, self.now_ns, outcome, answer);
+            self.finished = true;
+        }
+    }
+}
+
+impl WireWorker {
+    pub fn new(
+        core: WorkerCore,
+        links: Vec<Link>,
+        kinds: Arc<[OpKind]>,
+        ticker: Ticker,
+        op_timeout_ns: u64,
+    ) -> Result<Self, std::io::Error> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN)?;
+        Ok(Self {
+            core,
+            ticker,
+            kinds,
+            not_ready: links.len(),
+            links,
+            epoll,
+            timer,
+            read: vec![0; READ_BYTES].into_boxed_slice(),
+            op_timeout_ns,
+            deadline_ns: u64::MAX,
+            starting: true,
+            first_error: None,
+            lost_answer: Answer::default(),
+            lost_connections: 0,
+            down_ns: 0,
+            slice: 0,
+        })
+    }
+
+    /// Opens all sessions, waits for the phase to start, and drives it to its end.
+    pub fn run(mut self, worker: usize, go: &Receiver<Start>, to_control: &Sender<Message>) {
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let mut events = Vec::with_capacity(EVENTS);
+        let opened = self.open_all(&mut events);
+        let failed = opened.is_err();
+        if to_control.send(Message::Opened(opened)).is_err() || failed {
+            return;
+        }
+        let Ok(start) = go.recv() else { return };
+        self.starting = false;
+        self.core.begin(start);
+        self.tick_from(start.grid.start_ns);
+        self.ticker.sleep_until(start.grid.start_ns);
+        self.ticker.anchor_again();
+        self.drive(&mut events);
+        let end_ns = self.ticker.now_ns();
+        for link in &mut self.links {
+            self.down_ns += link.lost_ns.map_or(0, |lost_ns| end_ns.saturating_sub(lost_ns));
+            link.close();
+        }
+        let report =
+            WorkerReport { core: self.core.report(), lost_connections: self.lost_connections, down_ns: self.down_ns };
+        let _ = to_control.send(Message::Done { worker, report: Box::new(report) });
+    }
+
+    fn open_all(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), StoreError> {
+        let start_ns = self.ticker.now_ns();
+        self.tick_from(start_ns);
+        self.keep_time(start_ns);
+        while self.not_ready > 0 && self.first_error.is_none() {
+            self.poll(events, None);
+            let now_ns = self.ticker.now_ns();
+            self.keep_time(now_ns);
+        }
+        self.first_error.take().map_or(Ok(()), Err)
+    }
+
+    fn drive(&mut self, events: &mut Vec<epoll::Event>) {
+        let now_ns = self.ticker.now_ns();
+        for (slot, link) in self.links.iter().enumerate() {
+            if link.stage == Stage::Ready {
+                self.core.release(slot, now_ns);
+            }
+        }
+        let mut now_ns = now_ns;
+        loop {
+            let wake_at_ns = self.dispatch(now_ns);
+            if self.core.has_ended() && self.core.in_flight() == 0 {
+                return;
+            }
+            self.poll(events, wake_at_ns);
+            now_ns = self.ticker.now_ns();
+        }
+    }
+
+    /// Starts whatever can be started. Returns when the next operation is due, where that is worth waking for.
+    fn dispatch(&mut self, mut now_ns: u64) -> Option<u64> {
+        loop {
+            let slot = match self.core.next(now_ns) {
+                Next::Send { slot, op, .. } => {
+                    let link = &mut self.links[slot];
+                    link.session.start(Ticket(slot as u32), &op, &mut link.out);
+                    slot
+                }
+                Next::SleepUntil(at_ns) => return Some(at_ns),
+                Next::Wait | Next::Stop => return None,
+            };
+            self.deadline_ns = self.deadline_ns.min(now_ns + self.op_timeout_ns);
+            self.flush(slot, now_ns);
+            now_ns = self.ticker.now_ns();
+        }
+    }
+
+    /// Waits for sockets or for `wake_at_ns`, and does what came.
+    fn poll(&mut self, events: &mut Vec<epoll::Event>, wake_at_ns: Option<u64>) {
+        let timeout = wake_at_ns.map(|at_ns| {
+            let wait_ns = at_ns.saturating_sub(self.ticker.now_ns());
+            Timespec { tv_sec: (wait_ns / 1_000_000_000) as i64, tv_nsec: (wait_ns % 1_000_000_000) as _ }
+        });
+        events.clear();
+        // Being interrupted by a signal is the only error a correct call has; the loop comes round again.
+        let _ = epoll::wait(&self.epoll, spare_capacity(events), timeout.as_ref());
+        for event in events.iter() {
+            let (which, flags) = (event.data.u64(), event.flags);
+            if which == TIMER {
+                let _ = rustix::io::read(&self.timer, &mut [0; 8]);
+                let now_ns = self.ticker.now_ns();
+                self.keep_time(now_ns);
+                continue;
+            }
+            let slot = which as usize;
+            if self.links[slot].stage == Stage::Connecting {
+                self.finish_connecting(slot);
+                continue;
+            }
+            if flags.contains(epoll::EventFlags::OUT) {
+                let now_ns = self.ticker.now_ns();
+                self.flush(slot, now_ns);
+            }
+            if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+                self.receive(slot);
+            }
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, slot: usize) {
+        let link = &mut self.links[slot];
+        let received = link.receive(&mut self.read);
+        let now_ns = self.ticker.now_ns();
+        let count = match received {
+            Ok(Some(0)) => return self.lose(slot, now_ns, Loss::Closed),
+            Ok(Some(count)) => count,
+            Ok(None) => return,
+            Err(errno) => return self.lose(slot, now_ns, Loss::System(errno)),
+        };
+        let mut done = Completions { core: &mut self.core, slot, now_ns, finished: false };
+        link.feed(&self.read[..count], &mut done);
+        let finished = done.finished;
+        match link.session.state() {
+            WireState::Ready if link.stage == Stage::Ready => {}
+            WireState::Ready => {
+                link.ready(now_ns);
+                self.not_ready -= 1;
+                if let Some(lost_ns) = link.lost_ns.take() {
+                    self.down_ns += now_ns.saturating_sub(lost_ns);
+                }
+                if !self.starting {
+                    self.core.release(slot, now_ns);
+                }
+            }
+            WireState::Opening => {}
+            WireState::Failed(error) => {
+                let error = error.clone();
+                return self.lose(slot, now_ns, Loss::Session(error));
+            }
+        }
+        if finished {
+            self.core.release(slot, now_ns);
+            self.start_next(now_ns);
+        }
+        if !self.links[slot].out.is_empty() {
+            self.flush(slot, now_ns);
+        }
+    }
+
+    /// A session that became idle goes on at once where something is due, before other sockets are looked at.
+    #[inline]
+    fn start_next(&mut self, now_ns: u64) {
+        if let Next::Send { slot, op, .. } = self.core.next(now_ns) {
+            let link = &mut self.links[slot];
+            link.session.start(Ticket(slot as u32), &op, &mut link.out);
+            self.deadline_ns = self.deadline_ns.min(now_ns + self.op_timeout_ns);
+            self.flush(slot, now_ns);
+        }
+    }
+
+    fn flush(&mut self, slot: usize, now_ns: u64) {
+        let link = &mut self.links[slot];
+        let wants_write = match link.flush() {
+            Ok(Flush::Sent) => false,
+            Ok(Flush::Full) => true,
+            Err(errno) => return self.lose(slot, now_ns, Loss::System(errno)),
+        };
+        if wants_write != link.wants_write {
+            link.wants_write = wants_write;
+            let flags =
+                if wants_write { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+            if let Some(socket) = &link.socket
+                && let Err(errno) = epoll::modify(&self.epoll, socket, epoll::EventData::new_u64(slot as u64), flags)
+            {
+                self.lose(slot, now_ns, Loss::System(errno));
+            }
+        }
+    }
+
+    fn connect(&mut self, slot: usize, now_ns: u64) {
+        let link = &mut self.links[slot];
+        let watched = link.connect(now_ns).and_then(|()| match &link.socket {
+            Some(socket) => {
+                let flags = epoll::EventFlags::OUT;
+                epoll::add(&self.epoll, socket, epoll::EventData::new_u64(slot as u64), flags)
+            }
+            None => Ok(()),
+        });
+        if let Err(errno) = watched {
+            self.lose(slot, now_ns, Loss::System(errno));
+        }
+    }
+
+    fn finish_connecting(&mut self, slot: usize) {
+        let now_ns = self.ticker.now_ns();
+        let link = &mut self.links[slot];
+        match link.connected(now_ns, &self.kinds) {
+            Ok(()) => {
+                // It is watched for room to write; flushing sees whether that is still wanted.
+                link.wants_write = true;
+                self.flush(slot, now_ns);
+            }
+            Err(errno) => self.lose(slot, now_ns, Loss::System(errno)),
+        }
+    }
+
+    /// Gives a connection up: its operation is unknown, and it is opened again after a while.
+    #[cold]
+    fn lose(&mut self, slot: usize, now_ns: u64, loss: Loss) {
+        let link = &mut self.links[slot];
+        let another_address = link.stage == Stage::Connecting && link.has_another_address();
+        let (code, error) = match loss {
+            Loss::Closed => ("connection", link.place.closed()),
+            Loss::System(errno) => ("connection", link.place.error(errno)),
+            Loss::Silent(waited_ns) => ("connection", link.place.silent(waited_ns)),
+            Loss::Session(error) => ("connection", error),
+            Loss::OpTimeout => {
+                let seconds = self.op_timeout_ns as f64 / 1e9;
+                let what = format!("no answer within {seconds} s");
+                ("timeout", StoreError::new(StoreErrorKind::Unreachable, what))
+            }
+        };
+        if link.stage == Stage::Ready {
+            self.not_ready += 1;
+            self.lost_connections += 1;
+        }
+        link.drop_connection(now_ns);
+        if another_address {
+            link.stage = Stage::Down { retry_ns: now_ns };
+            return;
+        }
+        if self.starting {
+            self.first_error.get_or_insert(error);
+            return;
+        }
+        if self.core.is_busy(slot) {
+            self.lost_answer.fail(Outcome::Unknown, code, &error.to_string());
+            self.core.finish(slot, now_ns, Outcome::Unknown, &self.lost_answer);
+        } else {
+            self.core.withdraw(slot);
+        }
+        let for_good = matches!(
+            error.kind,
+            StoreErrorKind::Authentication
+                | StoreErrorKind::Permission
+                | StoreErrorKind::Usage
+                | StoreErrorKind::Missing
+        );
+        if for_good {
+            self.core.halt(now_ns, StopReason::Refused(error));
+        } else if !self.core.has_planned_end()
+            && self.links[slot].lost_ns.is_some_and(|lost_ns| now_ns.saturating_sub(lost_ns) > OPEN_NS)
+        {
+            // Nobody else does this client's operations, and no clock would end the phase.
+            self.core.halt(now_ns, StopReason::Lost(error));
+        }
+    }
+
+    /// Whatever is due by the clock: slices, the end, timeouts, new tries.
+    fn keep_time(&mut self, now_ns: u64) {
+        if !self.starting {
+            self.core.check_if_due(now_ns);
+            if self.slice != self.core.slice() {
+                self.slice = self.core.slice();
+                self.ticker.anchor_again();
+            }
+            if now_ns >= self.deadline_ns {
+                self.give_up_overdue(now_ns);
+            }
+        }
+        if self.not_ready == 0 {
+            return;
+        }
+        for slot in 0..self.links.len() {
+            let link = &self.links[slot];
+            let waited_ns = now_ns.saturating_sub(link.since_ns);
+            match link.stage {
+                Stage::Down { retry_ns } if now_ns >= retry_ns && !self.core.has_ended() => self.connect(slot, now_ns),
+                Stage::Connecting | Stage::Opening if waited_ns >= OPEN_NS => {
+                    self.lose(slot, now_ns, Loss::Silent(waited_ns));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    #[cold]
+    fn give_up_overdue(&mut self, now_ns: u64) {
+        self.deadline_ns = u64::MAX;
+        for slot in 0..self.links.len() {
+            if self.core.is_busy(slot) {
+                let deadline_ns = self.core.sent_ns(slot) + self.op_timeout_ns;
+                if now_ns >= deadline_ns {
+                    self.lose(slot, now_ns, Loss::OpTimeout);
+                } else {
+                    self.deadline_ns = self.deadline_ns.min(deadline_ns);
+                }
+            }
+        }
+    }
+
+    /// Ticks every 10 ms from `start_ns` on, so that a tick falls on every slice's end.
+    fn tick_from(&self, start_ns: u64) {
+        let interval = Timespec { tv_sec: 0, tv_nsec: CHECK_NS as _ };
+        let first = self.ticker.clock().timespec(start_ns + CHECK_NS);
+        let spec = Itimerspec { it_interval: interval, it_value: first };
+        // It has a valid time and a valid timer: nothing can fail here.
+        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &spec);
+    }
+}

@@ -1,0 +1,408 @@
+//! The worker's core: which operation is next, when, and what it came to. No I/O, no thread, no clock:
+//! an executor tells it the time, which is how its tests run on a made-up one.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use plimsoll_core::{Answer, Observer, Op, Outcome, Stream, Ticket, ValueBuf};
+
+use crate::board::{Board, RING, Shared};
+use crate::errors::ErrorTable;
+use crate::schedule::{Arrivals, Grid};
+use crate::spec::{OpTime, StopReason};
+
+/// Longest a worker goes without looking whether it should stop.
+pub(crate) const CHECK_NS: u64 = 10_000_000;
+/// Age of the oldest due operation at which an open loop gives up: 10 s of its rate.
+const BACKLOG_NS: u64 = 10_000_000_000;
+
+/// Everything a core is made of.
+pub(crate) struct Setup {
+    pub stream: Arc<dyn Stream>,
+    pub observer: Option<Box<dyn Observer>>,
+    pub board: Arc<Board>,
+    pub shared: Arc<Shared>,
+    /// The clients it drives, by slot.
+    pub clients: Vec<u32>,
+    pub ops_per_client: u64,
+    /// Room for the times of single operations; 0 when they are not wanted.
+    pub each_max: usize,
+    /// CPU time of the worker so far, where it is the generator's alone.
+    pub cpu_ns: fn() -> u64,
+}
+
+/// What the phase's start tells a core.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Start {
+    pub grid: Grid,
+    pub turns: Turns,
+}
+
+/// Where operations' times come from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Turns {
+    /// Closed loop: when the last one is done.
+    Closed,
+    /// Open loop, every `stride`th arrival from `next` on.
+    Own { arrivals: Arrivals, next: u64, stride: u64 },
+    /// Open loop, whichever arrival nobody has taken yet.
+    Shared { arrivals: Arrivals },
+}
+
+/// What an executor is to do next.
+#[derive(Debug)]
+pub(crate) enum Next<'a> {
+    /// Send this on the session of `slot`; the ticket is the slot's number.
+    Send { slot: usize, cycle: u64, scheduled_ns: u64, op: Op<'a> },
+    /// Nothing is due before this time.
+    SleepUntil(u64),
+    /// No session is idle.
+    Wait,
+    /// Nothing will be started any more.
+    Stop,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    client: u32,
+    kind: u16,
+    busy: bool,
+    /// Number of the next operation.
+    cycle: u64,
+    scheduled_ns: u64,
+    sent_ns: u64,
+    idle_since_ns: u64,
+}
+
+pub(crate) struct WorkerCore {
+    stream: Arc<dyn Stream>,
+    observer: Option<Box<dyn Observer>>,
+    pub board: Arc<Board>,
+    shared: Arc<Shared>,
+    grid: Grid,
+    turns: Turns,
+    slice: u32,
+    /// When [`WorkerCore::check`] is due.
+    check_at_ns: u64,
+    params: ValueBuf,
+    slots: Vec<Slot>,
+    idle: VecDeque<u32>,
+    in_flight: u64,
+    started: u64,
+    finished: u64,
+    /// Clients that may have more operations.
+    live_clients: usize,
+    ops_per_client: u64,
+    /// The arrival that is next, when it has been taken from the schedule.
+    held_ns: Option<u64>,
+    ended: Option<StopReason>,
+    ended_ns: u64,
+    last_end_ns: u64,
+    errors: ErrorTable,
+    each: Vec<OpTime>,
+    each_left_out: u64,
+    cpu_ns: fn() -> u64,
+    cpu_at_start_ns: u64,
+}
+
+/// What a core leaves behind.
+pub(crate) struct CoreReport {
+    pub stop: StopReason,
+    pub last_end_ns: u64,
+    pub errors: ErrorTable,
+    pub each: Vec<OpTime>,
+    pub each_left_out: u64,
+}
+
+impl WorkerCore {
+    pub fn new(setup: Setup) -> Self {
+        let slots: Vec<Slot> = setup.clients.iter().map(|&client| Slot { client, ..Slot::default() }).collect();
+        Self {
+            stream: setup.stream,
+            observer: setup.observer,
+            board: setup.board,
+            shared: setup.shared,
+            grid: Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1, end_ns: None },
+            turns: Turns::Closed,
+            slice: 0,
+            check_at_ns: 0,
+            params: ValueBuf::with_capacity(64, 4096),
+            idle: VecDeque::with_capacity(slots.len()),
+            in_flight: 0,
+            started: 0,
+            finished: 0,
+            live_clients: slots.len(),
+            slots,
+            ops_per_client: setup.ops_per_client,
+            held_ns: None,
+            ended: None,
+            ended_ns: 0,
+            last_end_ns: 0,
+            errors: ErrorTable::new(),
+            each: Vec::with_capacity(setup.each_max),
+            each_left_out: 0,
+            cpu_ns: setup.cpu_ns,
+            cpu_at_start_ns: 0,
+        }
+    }
+
+    /// The phase begins.
+    pub fn begin(&mut self, start: Start) {
+        self.grid = start.grid;
+        self.turns = start.turns;
+        self.last_end_ns = start.grid.start_ns;
+        self.check_at_ns = start.grid.start_ns;
+        self.cpu_at_start_ns = (self.cpu_ns)();
+    }
+
+    /// The slice that is counted into.
+    #[inline]
+    pub fn slice(&self) -> u32 {
+        self.slice
+    }
+
+    /// The session of `slot` is ready for an operation.
+    pub fn release(&mut self, slot: usize, now_ns: u64) {
+        self.slots[slot].idle_since_ns = now_ns;
+        self.idle.push_back(slot as u32);
+    }
+
+    /// The session of `slot` is not there any more.
+    pub fn withdraw(&mut self, slot: usize) {
+        self.idle.retain(|&idle| idle as usize != slot);
+    }
+
+    /// True while the session of `slot` has an operation to answer.
+    pub fn is_busy(&self, slot: usize) -> bool {
+        self.slots[slot].busy
+    }
+
+    /// When the operation of `slot` was sent.
+    pub fn sent_ns(&self, slot: usize) -> u64 {
+        self.slots[slot].sent_ns
+    }
+
+    /// Operations in flight.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// True when nothing will be started any more.
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// True when the phase ends at a time.
+    pub fn has_planned_end(&self) -> bool {
+        self.grid.end_ns.is_some()
+    }
+
+    /// What to do next, at `now_ns`.
+    #[inline]
+    pub fn next(&mut self, now_ns: u64) -> Next<'_> {
+        self.check_if_due(now_ns);
+        loop {
+            if self.ended.is_some() {
+                return Next::Stop;
+            }
+            let Some(&index) = self.idle.front() else { return Next::Wait };
+            let index = index as usize;
+            let scheduled_ns = match self.due() {
+                None => now_ns,
+                Some(at_ns) if at_ns <= now_ns => at_ns,
+                Some(at_ns) => return Next::SleepUntil(at_ns.min(self.grid.end_ns.unwrap_or(u64::MAX))),
+            };
+            let _ = self.idle.pop_front();
+            let slot = &mut self.slots[index];
+            self.params.clear();
+            let cycle = slot.cycle;
+            let kind = match cycle < self.ops_per_client {
+                true => self.stream.op(slot.client, cycle, &mut self.params),
+                false => None,
+            };
+            let Some(kind) = kind else {
+                let reason = if cycle < self.ops_per_client { StopReason::Exhausted } else { StopReason::Limit };
+                self.client_is_done(now_ns, reason);
+                continue;
+            };
+            slot.busy = true;
+            slot.kind = kind;
+            slot.cycle = cycle + 1;
+            slot.scheduled_ns = scheduled_ns;
+            slot.sent_ns = now_ns;
+            self.in_flight += 1;
+            self.started += 1;
+            self.board.started.store(self.started, Relaxed);
+            if self.held_ns.take().is_some() {
+                let could_ns = scheduled_ns.max(slot.idle_since_ns);
+                self.board.tally(self.slice).lag.record(now_ns.saturating_sub(could_ns));
+            }
+            let op = Op { kind, params: self.params.values() };
+            if let Some(observer) = &mut self.observer {
+                observer.sent(Ticket(index as u32), now_ns, slot.client, cycle, &op);
+            }
+            return Next::Send { slot: index, cycle, scheduled_ns, op };
+        }
+    }
+
+    /// The operation of `slot` came to `outcome` at `now_ns`. The session is not released by this.
+    #[inline]
+    pub fn finish(&mut self, slot: usize, now_ns: u64, outcome: Outcome, answer: &Answer) {
+        self.check_if_due(now_ns);
+        let index = slot;
+        let slot = &mut self.slots[index];
+        debug_assert!(slot.busy, "an operation ends once");
+        slot.busy = false;
+        self.in_flight -= 1;
+        self.finished += 1;
+        self.last_end_ns = now_ns;
+        self.board.finished.store(self.finished, Relaxed);
+        let service_ns = now_ns.saturating_sub(slot.sent_ns);
+        let response_ns = now_ns.saturating_sub(slot.scheduled_ns);
+        self.board.tally(self.slice).record(slot.kind, outcome, service_ns, response_ns);
+        if let Some(observer) = &mut self.observer {
+            observer.finished(Ticket(index as u32), now_ns, outcome, answer);
+        }
+        if outcome.is_error() {
+            self.errors.note(outcome, answer);
+        }
+        if self.each.capacity() > 0 && now_ns >= self.grid.warmup_end_ns {
+            self.keep(index, now_ns, outcome);
+        }
+    }
+
+    /// Looks at slice's end, phase's end and stop flags when one of them may have come.
+    #[inline]
+    pub fn check_if_due(&mut self, now_ns: u64) {
+        if now_ns >= self.check_at_ns {
+            self.check(now_ns);
+        }
+    }
+
+    /// Ends the phase for this worker, or for all of them when `reason` is not its own.
+    pub fn halt(&mut self, now_ns: u64, reason: StopReason) {
+        self.shared.halt.store(true, Relaxed);
+        self.end(now_ns, reason);
+    }
+
+    /// The scheduled time of the next operation; `None` in a closed loop.
+    fn due(&mut self) -> Option<u64> {
+        if let Some(at_ns) = self.held_ns {
+            return Some(at_ns);
+        }
+        self.held_ns = match &mut self.turns {
+            Turns::Closed => None,
+            Turns::Own { arrivals, next, stride } => {
+                let index = *next;
+                *next += *stride;
+                Some(arrivals.at(index))
+            }
+            Turns::Shared { arrivals } => Some(arrivals.at(self.shared.next_arrival.fetch_add(1, Relaxed))),
+        };
+        self.held_ns
+    }
+
+    /// When the oldest operation that nobody has sent is or was due.
+    fn oldest_unsent_ns(&self) -> Option<u64> {
+        match self.turns {
+            Turns::Closed => None,
+            _ if self.held_ns.is_some() => self.held_ns,
+            Turns::Own { arrivals, next, .. } => Some(arrivals.at(next)),
+            Turns::Shared { arrivals } => Some(arrivals.at(self.shared.next_arrival.load(Relaxed))),
+        }
+    }
+
+    #[cold]
+    fn client_is_done(&mut self, now_ns: u64, reason: StopReason) {
+        self.live_clients -= 1;
+        if self.live_clients == 0 {
+            self.end(now_ns, reason);
+        }
+    }
+
+    #[cold]
+    fn check(&mut self, now_ns: u64) {
+        let current = self.grid.at(now_ns, self.slice);
+        let allowed = self.shared.taken.load(std::sync::atomic::Ordering::Acquire).saturating_add(RING - 1);
+        let moves_to = current.min(allowed);
+        if moves_to > self.slice {
+            let oldest_ns = self.slots.iter().filter(|slot| slot.busy).map(|slot| slot.scheduled_ns).min();
+            self.board.oldest_ns.store(oldest_ns.unwrap_or(u64::MAX), Relaxed);
+            self.publish_cpu();
+            self.slice = moves_to;
+            self.board.move_to(moves_to);
+        }
+        let planned_end_ns = self.grid.end_ns.filter(|_| self.ended.is_none()).unwrap_or(u64::MAX);
+        if self.ended.is_none() {
+            if now_ns >= planned_end_ns {
+                self.end(planned_end_ns, StopReason::Limit);
+            } else if self.shared.must_end() {
+                self.end(now_ns, StopReason::Cancelled);
+            } else if self.oldest_unsent_ns().is_some_and(|due_ns| now_ns.saturating_sub(due_ns) > BACKLOG_NS) {
+                self.halt(now_ns, StopReason::Backlog);
+            }
+        }
+        let slice_end_ns = self.grid.end(self.slice);
+        let slice_end_ns = if slice_end_ns > now_ns { slice_end_ns } else { now_ns + CHECK_NS / 10 };
+        let planned_end_ns = if self.ended.is_none() { planned_end_ns } else { u64::MAX };
+        self.check_at_ns = slice_end_ns.min(now_ns + CHECK_NS).min(planned_end_ns);
+    }
+
+    fn publish_cpu(&self) {
+        self.board.cpu_ns.store((self.cpu_ns)().saturating_sub(self.cpu_at_start_ns), Relaxed);
+    }
+
+    #[cold]
+    fn end(&mut self, at_ns: u64, reason: StopReason) {
+        if self.ended.is_some() {
+            return;
+        }
+        // An operation that the stream does not have was never due.
+        if !matches!(reason, StopReason::Exhausted) && self.live_clients > 0 {
+            let unfinished = &self.board.tally(self.slice).unfinished;
+            let mut wait = |due_ns: u64| {
+                let is_due = due_ns < at_ns;
+                if is_due {
+                    unfinished.record(at_ns - due_ns);
+                }
+                is_due
+            };
+            if self.held_ns.take().is_none_or(&mut wait)
+                && let Turns::Own { arrivals, next, stride } = &mut self.turns
+            {
+                while wait(arrivals.at(*next)) {
+                    *next += *stride;
+                }
+            }
+        }
+        self.ended = Some(reason);
+        self.ended_ns = at_ns;
+    }
+
+    fn keep(&mut self, slot: usize, end_ns: u64, outcome: Outcome) {
+        if self.each.len() == self.each.capacity() {
+            self.each_left_out += 1;
+            return;
+        }
+        let Slot { client, kind, cycle, scheduled_ns, sent_ns, .. } = self.slots[slot];
+        self.each.push(OpTime { client, cycle: cycle - 1, kind, outcome, scheduled_ns, sent_ns, end_ns });
+    }
+
+    /// What the worker has to say when it is done.
+    pub fn report(self) -> CoreReport {
+        self.publish_cpu();
+        let planned = self.ended == Some(StopReason::Limit) && self.grid.end_ns == Some(self.ended_ns);
+        CoreReport {
+            last_end_ns: if planned { self.last_end_ns.max(self.ended_ns) } else { self.last_end_ns },
+            stop: self.ended.unwrap_or(StopReason::Cancelled),
+            errors: self.errors,
+            each: self.each,
+            each_left_out: self.each_left_out,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

@@ -1,0 +1,221 @@
+//! The core on a made-up clock, with answers that take scripted times.
+
+use super::*;
+use crate::collect::Collector;
+use plimsoll_core::{KindId, Measure, Slice};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+
+/// Operations of kind 0, as many as there are.
+struct Endless {
+    ops: u64,
+}
+
+impl Stream for Endless {
+    fn op(&self, _: u32, cycle: u64, _: &mut ValueBuf) -> Option<KindId> {
+        (cycle < self.ops).then_some(0)
+    }
+}
+
+struct Bench {
+    core: WorkerCore,
+    shared: Arc<Shared>,
+    collector: Collector,
+    busy_until: Vec<Option<u64>>,
+    slices: Vec<Slice>,
+}
+
+/// A phase of `sessions` sessions over made-up time that begins at 0.
+fn bench(sessions: u32, ops: u64, rate_per_s: Option<f64>, warmup_ns: u64, length_ns: Option<u64>) -> Bench {
+    let shared = Arc::new(Shared {
+        taken: AtomicU32::new(0),
+        halt: AtomicBool::new(false),
+        stop: Arc::new(AtomicBool::new(false)),
+        next_arrival: AtomicU64::new(0),
+    });
+    let board = Board::new(1, rate_per_s.is_some());
+    let mut core = WorkerCore::new(Setup {
+        stream: Arc::new(Endless { ops }),
+        observer: None,
+        board: board.clone(),
+        shared: shared.clone(),
+        clients: (0..sessions).collect(),
+        ops_per_client: u64::MAX,
+        each_max: 0,
+        cpu_ns: || 0,
+    });
+    let grid = Grid {
+        start_ns: 0,
+        warmup_end_ns: warmup_ns,
+        slice_ns: SECOND,
+        end_ns: length_ns.map(|length_ns| warmup_ns + length_ns),
+    };
+    let arrivals = rate_per_s.map(|rate| Arrivals::even(rate, 0));
+    let turns = match arrivals {
+        None => Turns::Closed,
+        Some(arrivals) => Turns::Own { arrivals, next: 0, stride: 1 },
+    };
+    core.begin(Start { grid, turns });
+    for slot in 0..sessions as usize {
+        core.release(slot, 0);
+    }
+    Bench {
+        core,
+        shared,
+        collector: Collector::new(grid, arrivals, vec![board], 1),
+        busy_until: vec![None; sessions as usize],
+        slices: Vec::new(),
+    }
+}
+
+impl Bench {
+    /// Runs to the end of the phase; an operation sent at `t` is answered at `answered(t)`.
+    fn run(mut self, answered: impl Fn(u64) -> u64) -> (Vec<Slice>, crate::collect::Totals) {
+        let mut now_ns = 0;
+        loop {
+            let in_flight = self.core.in_flight();
+            let sleep_until_ns = loop {
+                match self.core.next(now_ns) {
+                    Next::Send { slot, .. } => self.busy_until[slot] = Some(answered(now_ns)),
+                    Next::SleepUntil(at_ns) => break at_ns,
+                    Next::Wait => break u64::MAX,
+                    Next::Stop if in_flight == 0 => {
+                        let report = self.core.report();
+                        let slices = &mut self.slices;
+                        let totals =
+                            self.collector.finish(report.last_end_ns, &[], &self.shared, &mut |s| slices.push(s));
+                        return (self.slices, totals);
+                    }
+                    Next::Stop => break u64::MAX,
+                }
+            };
+            let answer_ns = self.busy_until.iter().flatten().min().copied().unwrap_or(u64::MAX);
+            // The executors look at the clock at least this often.
+            now_ns = sleep_until_ns.min(answer_ns).min(now_ns + CHECK_NS).max(now_ns);
+            for slot in 0..self.busy_until.len() {
+                if self.busy_until[slot].is_some_and(|at_ns| at_ns <= now_ns) {
+                    self.busy_until[slot] = None;
+                    self.core.finish(slot, now_ns, Outcome::Ok, &Answer::default());
+                    self.core.release(slot, now_ns);
+                }
+            }
+            self.core.check_if_due(now_ns);
+            if now_ns >= self.collector.due_ns()
+                && let Some(slice) = self.collector.take(now_ns, &self.shared, &|_| false)
+            {
+                self.slices.push(slice);
+            }
+        }
+    }
+}
+
+fn merged(slices: &[Slice], measure: Measure) -> hdrhistogram::Histogram<u64> {
+    let mut all = crate::histogram::Digits::Three.empty();
+    for slice in slices.iter().filter(|slice| !slice.warmup) {
+        for histogram in slice.histograms.iter().filter(|h| h.measure == measure) {
+            all.add(&histogram.histogram).unwrap();
+        }
+    }
+    all
+}
+
+fn about(found: u64, wanted: u64) -> bool {
+    // Three digits, and one operation of a thousand a second.
+    found.abs_diff(wanted) <= wanted / 500 + MS
+}
+
+#[test]
+fn a_closed_loop_counts_exactly_the_times_that_were_scripted() {
+    let times_ns = |sent_ns: u64| sent_ns + if (sent_ns / MS) % 100 < 90 { MS } else { 10 * MS };
+    let (slices, totals) = bench(1, u64::MAX, None, 0, Some(10 * SECOND)).run(times_ns);
+    let service = merged(&slices, Measure::Service);
+    // 90 of 1 ms and one of 10 ms in each 100 ms.
+    assert_eq!(service.len(), 9_100);
+    assert_eq!(totals.kinds, [[9_100, 0, 0, 0]]);
+    assert_eq!(service.count_at(MS), 9_000);
+    assert_eq!(service.count_at(10 * MS), 100);
+    assert!(service.equivalent(service.value_at_quantile(0.98), MS));
+    assert!(service.equivalent(service.value_at_quantile(0.99), 10 * MS));
+    assert_eq!(merged(&slices, Measure::Response).len(), 0, "a closed loop has no schedule");
+}
+
+#[test]
+fn a_stall_of_a_second_at_a_fixed_rate_is_seen_by_every_operation_that_was_due_in_it() {
+    // 1,000 a second for 10 s; between 4.5 s and 5.5 s the store answers nothing.
+    let answered = |sent_ns: u64| match sent_ns + MS / 100 {
+        done_ns if done_ns > 4_500 * MS && done_ns < 5_500 * MS => 5_500 * MS + MS / 100,
+        done_ns => done_ns,
+    };
+    let (slices, totals) = bench(4, u64::MAX, Some(1_000.0), 0, Some(10 * SECOND)).run(answered);
+    let response = merged(&slices, Measure::Response);
+    assert_eq!(response.len(), 10_000);
+    assert_eq!(totals.unfinished, 0);
+    let p95_ns = response.value_at_quantile(0.95);
+    let p99_ns = response.value_at_quantile(0.99);
+    assert!(about(p95_ns, 500 * MS), "p95 is {p95_ns} ns");
+    assert!(about(p99_ns, 900 * MS), "p99 is {p99_ns} ns");
+    assert!(about(response.max(), 1_000 * MS));
+    // Service time alone would have hidden it: four operations were slow.
+    let service = merged(&slices, Measure::Service);
+    assert_eq!(service.count_between(2 * MS, 2 * SECOND), 4);
+    assert!(totals.lag.max_ns < MS, "the generator was never late: {:?}", totals.lag);
+    // The fifth slice says what was waiting at its end.
+    let stalled = &slices[4];
+    assert_eq!(stalled.in_flight, 4);
+    assert!(stalled.due_unsent.abs_diff(496) <= 12, "{} due", stalled.due_unsent);
+    assert!(about(stalled.oldest_age_ns, 500 * MS), "{} ns old", stalled.oldest_age_ns);
+}
+
+#[test]
+fn the_oldest_due_operation_goes_first_and_what_was_never_sent_is_unfinished() {
+    // Two seconds of 100 a second for one session that takes 100 ms each: 10 a second go through.
+    let (slices, totals) = bench(1, u64::MAX, Some(100.0), 0, Some(2 * SECOND)).run(|sent_ns| sent_ns + 100 * MS);
+    let response = merged(&slices, Measure::Response);
+    assert_eq!(response.len(), 20);
+    // Operation i is due at 10 i ms and answered at 100 (i + 1) ms.
+    for index in 0..20 {
+        assert_eq!(response.count_at((100 + 90 * index) * MS), 1, "operation {index}");
+    }
+    assert_eq!(totals.unfinished, 180);
+    let unfinished = slices.last().and_then(|slice| slice.unfinished.as_ref()).expect("an unfinished histogram");
+    assert_eq!(unfinished.len(), 180);
+    assert!(about(unfinished.max(), 1_800 * MS), "operation 20 was due at 200 ms: {}", unfinished.max());
+    assert!(unfinished.min() >= 9 * MS, "operation 199 was due at 1,990 ms");
+}
+
+#[test]
+fn an_open_loop_gives_up_when_the_oldest_has_been_due_for_ten_seconds() {
+    let (slices, totals) = bench(1, u64::MAX, Some(100.0), 0, Some(60 * SECOND)).run(|sent_ns| sent_ns + 100 * MS);
+    // After t seconds operation 10 t is sent, which was due at 0.1 t: 10 s late after 11.1 s.
+    let end_ns = slices.last().expect("slices").end_ns;
+    assert!((11 * SECOND..12 * SECOND).contains(&end_ns), "ended at {end_ns}");
+    assert!(totals.unfinished.abs_diff(1_000) < 20, "{}", totals.unfinished);
+}
+
+#[test]
+fn lag_is_the_generators_own_lateness_and_waiting_for_a_session_is_not() {
+    // One session, busy for 5 ms of every 10: every second operation waits, none of it is lag.
+    let (slices, totals) = bench(1, u64::MAX, Some(400.0), 0, Some(SECOND)).run(|sent_ns| sent_ns + 4 * MS);
+    assert_eq!(totals.lag.n, merged(&slices, Measure::Response).len());
+    assert_eq!(totals.lag.max_ns, 0);
+}
+
+#[test]
+fn the_warmup_is_flagged_and_counts_for_nothing() {
+    let (slices, totals) = bench(2, u64::MAX, None, 1_500 * MS, Some(2 * SECOND)).run(|sent_ns| sent_ns + 10 * MS);
+    let bounds: Vec<_> = slices.iter().map(|s| (s.start_ns / MS, s.end_ns / MS, s.warmup)).collect();
+    assert_eq!(bounds, [(0, 1000, true), (1000, 1500, true), (1500, 2500, false), (2500, 3500, false)]);
+    assert_eq!(totals.warmup_ops, 2 * 149, "those that end at 1.5 s belong to what is measured");
+    assert_eq!(totals.kinds[0][0], 2 * 201);
+}
+
+#[test]
+fn the_stream_ends_the_phase_and_the_last_slice_ends_with_the_last_answer() {
+    let (slices, totals) = bench(3, 50, None, 0, None).run(|sent_ns| sent_ns + 30 * MS);
+    assert_eq!(totals.kinds[0][0], 150);
+    assert_eq!(slices.len(), 2);
+    assert_eq!(slices[1].end_ns, 1_500 * MS);
+    assert_eq!(totals.unfinished, 0);
+}

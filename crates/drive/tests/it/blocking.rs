@@ -1,0 +1,288 @@
+//! The blocking executor.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{
+    Answer, BlockingSession, Measure, Observer, Op, OpKind, Outcome, Sessions, StoreError, StoreErrorKind, Value,
+};
+use plimsoll_drive::{DriveError, DriveSpec, Limit, Pace, StopReason};
+
+use crate::allocations::AllocationWatch;
+use crate::seen::{Numbered, drive, drive_with, endless};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// What a scripted session does with an operation's number.
+type Script = Arc<dyn Fn(i64, &mut Answer) -> Outcome + Send + Sync>;
+
+struct Scripted(Script);
+
+impl BlockingSession for Scripted {
+    fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
+        match kinds.len() {
+            1 => Ok(()),
+            _ => Err(StoreError::new(StoreErrorKind::Usage, "wants one kind")),
+        }
+    }
+
+    fn execute(&mut self, op: &Op<'_>, answer: &mut Answer) -> Outcome {
+        let Value::Int(number) = op.params.get(0) else { panic!("an operation without its number") };
+        (self.0)(number, answer)
+    }
+}
+
+fn sessions(count: usize, script: impl Fn(i64, &mut Answer) -> Outcome + Send + Sync + 'static) -> Sessions {
+    let script: Script = Arc::new(script);
+    Sessions::Blocking((0..count).map(|_| Box::new(Scripted(script.clone())) as Box<dyn BlockingSession>).collect())
+}
+
+fn for_ms(length: u32) -> DriveSpec {
+    DriveSpec { limit: Limit::Duration(MS * length), slice: MS * 100, op_timeout: MS * 200, ..DriveSpec::default() }
+}
+
+#[test]
+fn every_client_asks_its_own_operations_in_order_and_the_same_ones_again() {
+    let run = |seed| {
+        let spec = DriveSpec::default();
+        let (driven, log) = drive(&spec, sessions(3, |_, _| Outcome::Ok), Arc::new(Numbered { seed, ops: 500 }));
+        assert_eq!(driven.result.stop, StopReason::Exhausted);
+        assert_eq!(driven.result.ops, 1_500);
+        log.check_cycles(seed)
+    };
+    assert_eq!(run(7), run(7));
+    assert_ne!(run(7), run(8));
+}
+
+#[test]
+fn a_number_of_operations_is_kept_to_and_each_one_is_timed() {
+    let spec = DriveSpec { limit: Limit::Ops(20), keep_each: true, ..DriveSpec::default() };
+    let (driven, _) = drive(
+        &spec,
+        sessions(2, |_, _| {
+            std::thread::sleep(MS);
+            Outcome::Ok
+        }),
+        endless(),
+    );
+    let result = &driven.result;
+    assert_eq!((result.stop.clone(), result.ops, result.each.len()), (StopReason::Limit, 40, 40));
+    let last_ns = result.each.iter().map(|op| op.end_ns).max().unwrap();
+    assert_eq!(result.end_ns, last_ns, "the phase is as long as its operations");
+    for op in &result.each {
+        assert!(op.end_ns - op.sent_ns >= 1_000_000 && op.sent_ns == op.scheduled_ns && op.sent_ns >= result.start_ns);
+    }
+}
+
+#[test]
+fn a_phase_ends_on_time_and_its_warmup_does_not_count() {
+    let spec = DriveSpec { warmup: MS * 200, ..for_ms(300) };
+    let (driven, _) = drive(
+        &spec,
+        sessions(2, |_, _| {
+            std::thread::sleep(MS);
+            Outcome::Ok
+        }),
+        endless(),
+    );
+    assert!(driven.length() >= MS * 500 && driven.length() < MS * 650, "took {:?}", driven.length());
+    assert_eq!(driven.slices.iter().filter(|slice| slice.warmup).count(), 2);
+    assert!(driven.result.warmup_ops > 20 && driven.result.ops > 50);
+    assert_eq!(driven.slices.len(), 5);
+    assert_eq!(driven.result.stop, StopReason::Limit);
+}
+
+#[test]
+fn an_open_loop_deals_one_schedule_to_all_threads() {
+    let spec = DriveSpec { pace: Pace::Open { rate_per_s: 400.0 }, keep_each: true, ..for_ms(500) };
+    let (driven, log) = drive(
+        &spec,
+        sessions(3, |_, _| {
+            std::thread::sleep(MS * 2);
+            Outcome::Ok
+        }),
+        endless(),
+    );
+    log.check_cycles(1);
+    assert_eq!(driven.result.ops + driven.result.unfinished, 200);
+    let scheduled: BTreeSet<u64> =
+        driven.result.each.iter().map(|op| op.scheduled_ns - driven.result.start_ns).collect();
+    assert_eq!(scheduled.len() as u64, driven.result.ops, "no arrival is served twice");
+    for (index, at_ns) in scheduled.into_iter().enumerate() {
+        assert!(at_ns.abs_diff(index as u64 * 2_500_000) <= 1, "arrival {index} at {at_ns}");
+    }
+    for op in &driven.result.each {
+        assert!(op.sent_ns >= op.scheduled_ns, "nothing is sent before its time");
+    }
+    assert_eq!(driven.result.lag.n, driven.result.ops);
+}
+
+#[test]
+fn a_stall_in_an_open_loop_is_charged_to_what_was_due() {
+    let stalled = AtomicBool::new(false);
+    let begin = Mutex::new(None::<Instant>);
+    let script = move |_: i64, _: &mut Answer| {
+        let begin = *begin.lock().unwrap().get_or_insert_with(Instant::now);
+        if begin.elapsed() > MS * 300 && !stalled.swap(true, SeqCst) {
+            std::thread::sleep(MS * 400);
+        }
+        Outcome::Ok
+    };
+    let spec = DriveSpec { pace: Pace::Open { rate_per_s: 1_000.0 }, op_timeout: MS * 2_000, ..for_ms(1_500) };
+    let (driven, _) = drive(&spec, sessions(1, script), endless());
+    let mut response = hdrhistogram::Histogram::<u64>::new(3).unwrap();
+    for slice in &driven.slices {
+        for histogram in slice.histograms.iter().filter(|h| h.measure == Measure::Response) {
+            response.add(&histogram.histogram).unwrap();
+        }
+    }
+    let slow = response.count_between(100_000_000, u64::MAX);
+    assert!((250..=420).contains(&slow), "300 waited more than 100 ms: {slow} did");
+    let stalled = driven.slices.iter().find(|slice| slice.oldest_age_ns > 150_000_000).expect("a slice in the stall");
+    assert!(stalled.due_unsent > 100 && stalled.in_flight == 1);
+}
+
+#[test]
+fn an_operation_that_hangs_does_not_keep_the_phase() {
+    let (wake, asleep): (Sender<()>, Receiver<()>) = channel();
+    let asleep = Mutex::new(asleep);
+    let script = move |number: i64, _: &mut Answer| {
+        if number == crate::seen::number(1, 1, 5) {
+            let _ = asleep.lock().unwrap().recv();
+        }
+        std::thread::sleep(MS);
+        Outcome::Ok
+    };
+    let (driven, log) = drive(&for_ms(500), sessions(2, script), endless());
+    let result = &driven.result;
+    assert_eq!(result.hung.len(), 1);
+    assert_eq!((result.hung[0].client, result.hung[0].cycle, result.hung[0].kind), (1, 5, 0));
+    assert_eq!(driven.outcome(Outcome::Unknown), 1);
+    assert!(driven.max_ns(Measure::Service) > 400_000_000, "it counts with the time that was waited");
+    assert!(driven.length() < MS * 900, "took {:?}", driven.length());
+    assert_eq!(driven.slices[2].in_flight, 2);
+    assert!(driven.slices[2].oldest_age_ns > 150_000_000);
+    assert!(driven.outcome(Outcome::Ok) > 100, "the other client went on");
+    // When it comes back after all, nobody is told.
+    let finished = log.finished.lock().unwrap().len();
+    wake.send(()).unwrap();
+    std::thread::sleep(MS * 50);
+    assert_eq!(log.finished.lock().unwrap().len(), finished);
+}
+
+#[test]
+fn an_operation_that_hangs_ends_a_phase_that_has_no_other_end() {
+    let (_wake, asleep): (Sender<()>, Receiver<()>) = channel();
+    let asleep = Mutex::new(asleep);
+    let script = move |number: i64, _: &mut Answer| {
+        if number == crate::seen::number(1, 0, 3) {
+            let _ = asleep.lock().unwrap().recv();
+        }
+        std::thread::sleep(MS);
+        Outcome::Ok
+    };
+    let spec = DriveSpec { limit: Limit::Exhausted, ..for_ms(1) };
+    let begin = Instant::now();
+    let (driven, _) = drive(&spec, sessions(2, script), endless());
+    assert_eq!((driven.result.stop.clone(), driven.result.hung.len()), (StopReason::Hung, 1));
+    assert!(begin.elapsed() < Duration::from_secs(2), "took {:?}", begin.elapsed());
+}
+
+#[test]
+fn a_stop_flag_ends_the_phase_and_the_result_is_what_there_is() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = stop.clone();
+    let session = sessions(2, |_, _| {
+        std::thread::sleep(MS);
+        Outcome::Ok
+    });
+    let mut on_slice = |slice: &plimsoll_core::Slice| {
+        if slice.ordinal == 1 {
+            flag.store(true, SeqCst);
+        }
+    };
+    let driven = drive_with(&for_ms(20_000), session, endless(), Vec::new(), &stop, &mut on_slice).unwrap();
+    assert_eq!(driven.result.stop, StopReason::Cancelled);
+    assert!(driven.length() < MS * 500, "took {:?}", driven.length());
+    assert!(driven.result.ops > 100);
+}
+
+#[test]
+fn what_the_store_refuses_is_counted_by_its_code() {
+    let script = |number: i64, answer: &mut Answer| match number % 10 {
+        0 => answer.fail(Outcome::Rejected, "23505", "duplicate key"),
+        1 => Outcome::NotFound,
+        2 => answer.fail(Outcome::Unknown, "08006", "gone"),
+        _ => Outcome::Ok,
+    };
+    let spec = DriveSpec { limit: Limit::Ops(1_000), ..DriveSpec::default() };
+    let (driven, _) = drive(&spec, sessions(2, script), endless());
+    let kinds = &driven.result.kinds;
+    assert_eq!(*kinds, [[1_400, 200, 200, 200]]);
+    let errors: Vec<_> = driven.result.errors.iter().map(|e| (e.code.as_str(), e.message.as_str(), e.count)).collect();
+    assert!(errors.contains(&("23505", "duplicate key", 200)) && errors.contains(&("08006", "gone", 200)));
+    assert_eq!(errors.len(), 2, "what was not found is no error");
+}
+
+#[test]
+fn nothing_is_lost_when_slices_are_taken_late() {
+    let spec = DriveSpec { slice: MS * 20, ..for_ms(400) };
+    let session = sessions(2, |_, _| Outcome::Ok);
+    let log = Arc::new(crate::seen::Log::default());
+    struct Count(Arc<crate::seen::Log>);
+    impl Observer for Count {
+        fn sent(&mut self, _: plimsoll_core::Ticket, _: u64, _: u32, _: u64, _: &Op<'_>) {}
+        fn finished(&mut self, _: plimsoll_core::Ticket, _: u64, _: Outcome, _: &Answer) {
+            self.0.open.fetch_add(1, SeqCst);
+        }
+    }
+    let observers = (0..2).map(|_| Box::new(Count(log.clone())) as Box<dyn Observer>).collect();
+    let mut slow = |_: &plimsoll_core::Slice| std::thread::sleep(MS * 70);
+    let driven = drive_with(&spec, session, endless(), observers, &Arc::default(), &mut slow).unwrap();
+    assert_eq!(driven.result.ops, log.open.load(SeqCst));
+    assert!(driven.result.late_slices > 0, "slices that were taken late are told");
+}
+
+#[test]
+fn a_session_that_cannot_be_prepared_is_the_stores_error() {
+    struct Unprepared;
+    impl BlockingSession for Unprepared {
+        fn prepare(&mut self, _: &[OpKind]) -> Result<(), StoreError> {
+            Err(StoreError::new(StoreErrorKind::Permission, "may not"))
+        }
+        fn execute(&mut self, _: &Op<'_>, _: &mut Answer) -> Outcome {
+            panic!("an operation on a session that was not prepared")
+        }
+    }
+    let both = Sessions::Blocking(vec![Box::new(Unprepared), Box::new(Scripted(Arc::new(|_, _| Outcome::Ok)))]);
+    let error = drive_with(&for_ms(100), both, endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
+    assert!(matches!(error, Some(DriveError::Store(e)) if e.kind == StoreErrorKind::Permission));
+}
+
+#[test]
+fn a_session_that_panics_is_an_error_that_says_so() {
+    let session = sessions(2, |number, _| if number % 100 == 50 { panic!("number {number}") } else { Outcome::Ok });
+    let error = drive_with(&for_ms(5_000), session, endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
+    match error {
+        Some(DriveError::Panicked { message, .. }) => assert!(message.contains("50"), "{message}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_operation_allocates_nothing() {
+    for pace in [Pace::Closed, Pace::Open { rate_per_s: 50_000.0 }] {
+        let (watch, found) = AllocationWatch::new(1_000, 15_000);
+        let script = |number: i64, answer: &mut Answer| match number % 3 {
+            0 => answer.fail(Outcome::Rejected, "23505", "duplicate key"),
+            _ => Outcome::Ok,
+        };
+        let spec = DriveSpec { pace, ..for_ms(1_000) };
+        let driven = drive_with(&spec, sessions(1, script), endless(), vec![watch], &Arc::default(), &mut |_| {});
+        assert!(driven.unwrap().result.ops > 15_000);
+        assert_eq!(found.load(SeqCst), 0, "allocations in 14,000 operations, {pace:?}");
+    }
+}

@@ -1,0 +1,158 @@
+//! What the tests ask and what they see of it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use plimsoll_core::{
+    Answer, Call, KindId, Measure, Observer, Op, OpKind, Outcome, Sessions, Slice, Stream, Ticket, Value, ValueBuf,
+    ValueType,
+};
+use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec};
+
+/// Operations of kind 0, each with a number that says whose it is.
+pub struct Numbered {
+    pub seed: u64,
+    /// To each client.
+    pub ops: u64,
+}
+
+impl Stream for Numbered {
+    fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
+        params.push(Value::Int(number(self.seed, client, cycle)));
+        (cycle < self.ops).then_some(0)
+    }
+}
+
+pub fn number(seed: u64, client: u32, cycle: u64) -> i64 {
+    (seed.wrapping_mul(0x9e37_79b9) + u64::from(client) * 1_000_000 + cycle) as i64
+}
+
+pub fn endless() -> Arc<dyn Stream> {
+    Arc::new(Numbered { seed: 1, ops: u64::MAX })
+}
+
+pub fn kinds() -> Vec<OpKind> {
+    vec![OpKind { name: "ask".to_owned(), call: Call::Nothing, params: vec![ValueType::Int], keep_answer: false }]
+}
+
+/// One operation as an observer saw it sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sent {
+    pub client: u32,
+    pub cycle: u64,
+    pub number: i64,
+}
+
+/// Keeps what went out and how it came back.
+#[derive(Default)]
+pub struct Log {
+    pub sent: Mutex<Vec<Sent>>,
+    pub finished: Mutex<Vec<Outcome>>,
+    pub open: AtomicU64,
+}
+
+pub struct Watcher(pub Arc<Log>);
+
+impl Observer for Watcher {
+    fn sent(&mut self, _: Ticket, _: u64, client: u32, cycle: u64, op: &Op<'_>) {
+        let Value::Int(number) = op.params.get(0) else { panic!("an operation without its number") };
+        self.0.sent.lock().unwrap().push(Sent { client, cycle, number });
+    }
+
+    fn finished(&mut self, _: Ticket, _: u64, outcome: Outcome, _: &Answer) {
+        self.0.finished.lock().unwrap().push(outcome);
+    }
+}
+
+/// A phase that was driven, with all that it said.
+pub struct Driven {
+    pub result: DriveResult,
+    pub slices: Vec<Slice>,
+}
+
+/// Drives a phase with a log and no stop flag of its own.
+pub fn drive(spec: &DriveSpec, sessions: Sessions, stream: Arc<dyn Stream>) -> (Driven, Arc<Log>) {
+    let log = Arc::new(Log::default());
+    let observers = (0..spec.worker_count(&sessions)).map(|_| Box::new(Watcher(log.clone())) as Box<dyn Observer>);
+    let driven = drive_with(spec, sessions, stream, observers.collect(), &Arc::default(), &mut |_| {});
+    (driven.expect("the phase is driven"), log)
+}
+
+pub fn drive_with(
+    spec: &DriveSpec,
+    sessions: Sessions,
+    stream: Arc<dyn Stream>,
+    observers: Vec<Box<dyn Observer>>,
+    stop: &Arc<AtomicBool>,
+    on_slice: &mut dyn FnMut(&Slice),
+) -> Result<Driven, DriveError> {
+    let clock = Clock::start();
+    let kinds = kinds();
+    let mut slices = Vec::new();
+    let drive = Drive { clock: &clock, spec, sessions, kinds: &kinds, stream, observers, stop: stop.clone() };
+    let result = drive.run(&mut |slice| {
+        on_slice(&slice);
+        slices.push(slice);
+    })?;
+    let driven = Driven { result, slices };
+    driven.check();
+    Ok(driven)
+}
+
+impl Driven {
+    /// What holds for every phase: slices follow each other and hold what the result counts.
+    fn check(&self) {
+        let mut at_ns = self.result.start_ns;
+        for (position, slice) in self.slices.iter().enumerate() {
+            assert_eq!(slice.ordinal as usize, position);
+            assert_eq!(slice.start_ns, at_ns, "slice {position} begins where the last one ended");
+            assert!(slice.end_ns > slice.start_ns || self.slices.len() == 1);
+            at_ns = slice.end_ns;
+        }
+        assert_eq!(at_ns, self.result.end_ns, "the last slice ends with the phase");
+        assert_eq!(self.count(Measure::Service, |_| true), self.result.ops);
+        for (index, outcome) in Outcome::ALL.into_iter().enumerate() {
+            let in_slices = self.count(Measure::Service, |o| o == outcome);
+            assert_eq!(in_slices, self.result.kinds[0][index], "{outcome:?}");
+        }
+    }
+
+    pub fn outcome(&self, outcome: Outcome) -> u64 {
+        self.result.kinds.iter().map(|kind| kind[outcome as usize]).sum()
+    }
+
+    fn count(&self, measure: Measure, of: impl Fn(Outcome) -> bool) -> u64 {
+        let measured = self.slices.iter().filter(|slice| !slice.warmup).flat_map(|slice| &slice.histograms);
+        measured.filter(|h| h.measure == measure && of(h.outcome)).map(|h| h.histogram.len()).sum()
+    }
+
+    pub fn max_ns(&self, measure: Measure) -> u64 {
+        let all = self.slices.iter().flat_map(|slice| &slice.histograms);
+        all.filter(|h| h.measure == measure).map(|h| h.histogram.max()).max().unwrap_or(0)
+    }
+
+
+    pub fn length(&self) -> Duration {
+        Duration::from_nanos(self.result.end_ns - self.result.start_ns)
+    }
+}
+
+impl Log {
+    /// Each client's cycles count from 0 without a gap, and each operation is the one its seed makes.
+    pub fn check_cycles(&self, seed: u64) -> Vec<Sent> {
+        let mut sent = self.sent.lock().unwrap().clone();
+        sent.sort();
+        let mut wanted = 0;
+        let mut client = 0;
+        for one in &sent {
+            if one.client != client {
+                (client, wanted) = (one.client, 0);
+            }
+            assert_eq!(one.cycle, wanted, "client {client} has no gap");
+            assert_eq!(one.number, number(seed, client, one.cycle));
+            wanted += 1;
+        }
+        sent
+    }
+}

@@ -1,0 +1,260 @@
+//! The indexes of one collection, and the writes that keep them.
+
+use std::sync::Arc;
+
+use plimsoll_core::{Kv, KvError, WriteBatch};
+
+use crate::entries::{Entries, Extract, IndexSpec};
+use crate::keyspace::{index_key, record_key};
+use crate::locks::{KeyLocks, LockGuard, Stripes, key_hash};
+use crate::{IndexError, find};
+
+/// What became of an insert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inserted {
+    /// All records are there.
+    All,
+    /// Nothing was written: the record at this position has a key that is taken, by a stored record or by an
+    /// earlier one of the same call.
+    KeyTaken(usize),
+}
+
+/// The records of one collection and the indexes kept beside them, in one key-value store.
+///
+/// It holds no connection: each call is given one. It does hold buffers, so a thread wants its own, made by
+/// [`Indexes::another`] so that they share their locks.
+///
+/// **Order of writes.** New index keys, then the record, then the index keys that are no longer right; a
+/// deleted record goes before its index keys. One atomic batch where the store has them. Where it has not, a
+/// crash between any two leaves index keys without a record behind them, never a record without its index
+/// keys; queries see through the former and [`Indexes::repair`] removes them.
+pub struct Indexes<X> {
+    pub(crate) collection: u8,
+    pub(crate) specs: Vec<IndexSpec>,
+    pub(crate) extract: X,
+    pub(crate) locks: Arc<KeyLocks>,
+    pub(crate) batch: WriteBatch,
+    pub(crate) key: Vec<u8>,
+    pub(crate) high: Vec<u8>,
+    pub(crate) entries: Entries,
+    pub(crate) found: find::Found,
+    old_entries: Entries,
+    old: Vec<u8>,
+    new: Vec<u8>,
+    hashes: Vec<(u64, u32)>,
+}
+
+impl<X: Extract> Indexes<X> {
+    /// The indexes of the collection with this number. At most 256 of them.
+    ///
+    /// # Panics
+    /// With more than 256 indexes, or one of no fields.
+    pub fn new(collection: u8, specs: Vec<IndexSpec>, extract: X) -> Self {
+        assert!(specs.len() <= 256, "a collection has at most 256 indexes");
+        assert!(specs.iter().all(|spec| spec.width > 0), "an index has at least one field");
+        Indexes {
+            collection,
+            specs,
+            extract,
+            locks: Arc::default(),
+            batch: WriteBatch::new(),
+            key: Vec::new(),
+            high: Vec::new(),
+            entries: Entries::default(),
+            found: find::Found::default(),
+            old_entries: Entries::default(),
+            old: Vec::new(),
+            new: Vec::new(),
+            hashes: Vec::new(),
+        }
+    }
+
+    /// The same indexes with buffers of their own, for another thread: writers wait for each other on a record.
+    #[must_use]
+    pub fn another(&self) -> Self
+    where
+        X: Clone,
+    {
+        let mut other = Indexes::new(self.collection, self.specs.clone(), self.extract.clone());
+        other.locks = Arc::clone(&self.locks);
+        other
+    }
+
+    /// Uses these locks, which other `Indexes` of the same store share.
+    #[must_use]
+    pub fn with_locks(mut self, locks: Arc<KeyLocks>) -> Self {
+        self.locks = locks;
+        self
+    }
+
+    /// Replaces `record` by the one under `key`; false when there is none.
+    pub fn get(&mut self, kv: &mut (impl Kv + ?Sized), key: &[u8], record: &mut Vec<u8>) -> Result<bool, IndexError> {
+        record_key(&mut self.key, self.collection, key);
+        Ok(kv.get(&self.key, record)?)
+    }
+
+    /// Inserts records, none of which may be there: one get each finds out, and one batch writes all of them.
+    /// On a store without atomic batches a crash may leave some of them inserted, each of them whole.
+    pub fn insert<'a>(
+        &mut self,
+        kv: &mut (impl Kv + ?Sized),
+        records: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone,
+    ) -> Result<Inserted, IndexError> {
+        self.hashes.clear();
+        self.hashes.extend((0..).zip(records.clone()).map(|(position, (key, _))| (key_hash(key), position)));
+        let locks = Arc::clone(&self.locks);
+        let _guard = lock_all_of(&locks, self.hashes.iter().map(|(hash, _)| *hash));
+        for (position, (key, _)) in records.clone().enumerate() {
+            record_key(&mut self.key, self.collection, key);
+            if kv.get(&self.key, &mut self.old)? {
+                return Ok(Inserted::KeyTaken(position));
+            }
+        }
+        if let Some(position) = repeated(&mut self.hashes, &records) {
+            return Ok(Inserted::KeyTaken(position));
+        }
+        self.batch.clear();
+        for (key, record) in records {
+            for index in 0..self.specs.len() {
+                self.entries.clear();
+                self.extract.entries(index, key, record, &mut self.entries)?;
+                for entry in self.entries.iter() {
+                    index_key(&mut self.key, self.collection, index as u8, entry, key);
+                    self.batch.put(&self.key, &[]);
+                }
+            }
+            record_key(&mut self.key, self.collection, key);
+            self.batch.put(&self.key, record);
+        }
+        self.write(kv)?;
+        Ok(Inserted::All)
+    }
+
+    /// Puts a record, whether or not one is there. True when one was.
+    pub fn put(&mut self, kv: &mut (impl Kv + ?Sized), key: &[u8], record: &[u8]) -> Result<bool, IndexError> {
+        let locks = Arc::clone(&self.locks);
+        let _guard = lock_all_of(&locks, [key_hash(key)]);
+        record_key(&mut self.key, self.collection, key);
+        let there = kv.get(&self.key, &mut self.old)?;
+        self.new.clear();
+        self.new.extend_from_slice(record);
+        self.replace(kv, key, there)?;
+        Ok(there)
+    }
+
+    /// Changes the record under `key`: `edit` appends the new version, given the old one, to an empty buffer. Index keys that
+    /// both versions have are not touched. False when there is no such record.
+    pub fn update(
+        &mut self,
+        kv: &mut (impl Kv + ?Sized),
+        key: &[u8],
+        edit: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), IndexError>,
+    ) -> Result<bool, IndexError> {
+        let locks = Arc::clone(&self.locks);
+        let _guard = lock_all_of(&locks, [key_hash(key)]);
+        record_key(&mut self.key, self.collection, key);
+        if !kv.get(&self.key, &mut self.old)? {
+            return Ok(false);
+        }
+        self.new.clear();
+        edit(&self.old, &mut self.new)?;
+        self.replace(kv, key, true)?;
+        Ok(true)
+    }
+
+    /// Deletes the record under `key` and its index keys. False when there is no such record.
+    pub fn delete(&mut self, kv: &mut (impl Kv + ?Sized), key: &[u8]) -> Result<bool, IndexError> {
+        let locks = Arc::clone(&self.locks);
+        let _guard = lock_all_of(&locks, [key_hash(key)]);
+        record_key(&mut self.key, self.collection, key);
+        if !kv.get(&self.key, &mut self.old)? {
+            return Ok(false);
+        }
+        self.batch.clear();
+        self.batch.delete(&self.key);
+        for index in 0..self.specs.len() {
+            self.entries.clear();
+            self.extract.entries(index, key, &self.old, &mut self.entries)?;
+            for entry in self.entries.iter() {
+                index_key(&mut self.key, self.collection, index as u8, entry, key);
+                self.batch.delete(&self.key);
+            }
+        }
+        self.write(kv)?;
+        Ok(true)
+    }
+
+    /// Writes `self.new` in the place of `self.old`, which counts only when `there`.
+    fn replace(&mut self, kv: &mut (impl Kv + ?Sized), key: &[u8], there: bool) -> Result<(), IndexError> {
+        self.batch.clear();
+        self.changed_entries(key, there, false)?;
+        record_key(&mut self.key, self.collection, key);
+        self.batch.put(&self.key, &self.new);
+        if there {
+            self.changed_entries(key, there, true)?;
+        }
+        self.write(kv)
+    }
+
+    /// Adds to the batch the puts of entries that only the new version has, or the deletes of those that
+    /// only the old one has.
+    fn changed_entries(&mut self, key: &[u8], there: bool, delete: bool) -> Result<(), IndexError> {
+        for index in 0..self.specs.len() {
+            self.entries.clear();
+            self.old_entries.clear();
+            self.extract.entries(index, key, &self.new, &mut self.entries)?;
+            if there {
+                self.extract.entries(index, key, &self.old, &mut self.old_entries)?;
+            }
+            let (from, against) =
+                if delete { (&self.old_entries, &self.entries) } else { (&self.entries, &self.old_entries) };
+            for entry in from.iter().filter(|entry| !against.contains(entry)) {
+                index_key(&mut self.key, self.collection, index as u8, entry, key);
+                if delete {
+                    self.batch.delete(&self.key);
+                } else {
+                    self.batch.put(&self.key, &[]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write(&mut self, kv: &mut (impl Kv + ?Sized)) -> Result<(), IndexError> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let partial_possible = self.batch.len() > 1 && !kv.capabilities().atomic_batch;
+        kv.write(&self.batch).map_err(|error| match error {
+            // The store refused one write of several, and those before it stand.
+            KvError::Rejected(error) if partial_possible => KvError::Unknown(error),
+            other => other,
+        })?;
+        Ok(())
+    }
+}
+
+pub(crate) fn lock_all_of(locks: &KeyLocks, hashes: impl IntoIterator<Item = u64>) -> LockGuard<'_> {
+    let mut stripes = Stripes::NONE;
+    for hash in hashes {
+        stripes.add(hash);
+    }
+    locks.lock(stripes)
+}
+
+/// The position of a record whose key an earlier one has.
+fn repeated<'a>(
+    hashes: &mut [(u64, u32)],
+    records: &(impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone),
+) -> Option<usize> {
+    hashes.sort_unstable();
+    let key = |position: u32| records.clone().nth(position as usize).map(|(key, _)| key);
+    for (at, (hash, position)) in hashes.iter().enumerate() {
+        for (_, other) in hashes[at + 1..].iter().take_while(|(other, _)| other == hash) {
+            if key(*position) == key(*other) {
+                return Some(*other as usize);
+            }
+        }
+    }
+    None
+}

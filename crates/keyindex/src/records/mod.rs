@@ -1,0 +1,175 @@
+//! Typed records over any key-value store: what an embedded store needs to speak the `records` interface.
+//!
+//! [`Records`] is made once from a [`Layout`] and gives out sessions, which share its locks. Records
+//! stand under their key field, indexes beside them where the layout's [`IndexMode`] is `Keyindex`.
+//!
+//! **Inserts are checked.** An insert must not overwrite, so each record costs one get before it is written, as a
+//! primary key costs a look-up in a database. There is no way to switch that off: a store that took the
+//! second record of a key in silence would be faster at something nobody may ask for.
+//!
+//! **Writers of one record** wait for each other when their sessions are of one `Records`. Over a store that
+//! several processes write to, a record wants one owner.
+
+mod session;
+mod shape;
+
+use std::sync::Arc;
+
+use plimsoll_core::{Access, Call, IndexMode, Kv, Layout, OpKind, RecordsCall, StoreError, StoreErrorKind, Value};
+
+pub use session::RecordsSession;
+
+use crate::{Check, Entries, Extract, IndexError, IndexSpec, Indexes, KeyLocks};
+use shape::Shape;
+
+/// Most fields of an index.
+const INDEX_FIELDS_MAX: usize = 8;
+
+/// The collections of a layout, as they are kept in one store.
+#[derive(Debug, Clone)]
+pub struct Records {
+    collections: Arc<[Kept]>,
+    locks: Arc<KeyLocks>,
+}
+
+/// One collection.
+#[derive(Debug)]
+struct Kept {
+    name: String,
+    shape: Shape,
+    /// Fields of each index that is kept.
+    indexes: Vec<Vec<usize>>,
+}
+
+/// The entries of typed records.
+#[derive(Clone)]
+pub(crate) struct Fields {
+    collections: Arc<[Kept]>,
+    collection: usize,
+}
+
+impl Extract for Fields {
+    #[inline]
+    fn entries(&self, index: usize, key: &[u8], record: &[u8], entries: &mut Entries) -> Result<(), IndexError> {
+        let kept = &self.collections[self.collection];
+        let fields = &kept.indexes[index];
+        let mut values = [Value::Null; INDEX_FIELDS_MAX];
+        for (value, field) in values.iter_mut().zip(fields) {
+            *value = kept.shape.field(key, record, *field)?;
+        }
+        entries.add(&values[..fields.len()]);
+        Ok(())
+    }
+}
+
+impl Records {
+    /// The collections of `layout`. Fails with [`StoreErrorKind::Usage`] when they cannot be kept like this.
+    pub fn new(layout: &Layout) -> Result<Self, StoreError> {
+        if layout.index == IndexMode::Own {
+            return Err(
+                usage("this store keeps no indexes of its own").next("Use the index mode `keyindex` or `none`.")
+            );
+        }
+        if layout.collections.len() > 256 {
+            return Err(usage("more than 256 collections"));
+        }
+        let collections = layout
+            .collections
+            .iter()
+            .map(|collection| {
+                let bad = |what: &str| Err(usage(format!("collection `{}`: {what}", collection.name)));
+                if usize::from(collection.key) >= collection.fields.len() {
+                    return bad("its key is none of its fields");
+                }
+                let mut indexes: Vec<Vec<usize>> = Vec::new();
+                for index in &collection.indexes {
+                    indexes.push(index.fields.iter().map(|field| usize::from(*field)).collect());
+                }
+                if indexes.iter().flatten().any(|field| *field >= collection.fields.len()) {
+                    return bad("an index has a field that is none of its fields");
+                }
+                if indexes.iter().any(|fields| fields.is_empty() || fields.len() > INDEX_FIELDS_MAX) {
+                    return bad("an index has no field or more than 8");
+                }
+                if indexes.len() > 256 {
+                    return bad("more than 256 indexes");
+                }
+                if layout.index == IndexMode::None {
+                    indexes.clear();
+                }
+                Ok(Kept { name: collection.name.clone(), shape: Shape::new(collection), indexes })
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Records { collections, locks: Arc::default() })
+    }
+
+    /// A session over a connection of its own.
+    pub fn session<K: Kv + Send>(&self, kv: K) -> RecordsSession<K> {
+        RecordsSession::new(self.clone(), kv)
+    }
+
+    /// Builds the indexes over records that are there; returns the number of index keys.
+    pub fn build(&self, kv: &mut (impl Kv + ?Sized)) -> Result<u64, IndexError> {
+        let mut written = 0;
+        for (mut indexes, _) in self.every() {
+            for index in 0..indexes.specs.len() {
+                written += indexes.build(kv, index)?;
+            }
+        }
+        Ok(written)
+    }
+
+    /// Holds all indexes against all records; one result for each collection, with its name.
+    pub fn verify(&self, kv: &mut (impl Kv + ?Sized)) -> Result<Vec<(String, Check)>, IndexError> {
+        self.every().map(|(mut indexes, name)| Ok((name, indexes.verify(kv)?))).collect()
+    }
+
+    /// As [`Records::verify`], and mends what it finds.
+    pub fn repair(&self, kv: &mut (impl Kv + ?Sized)) -> Result<Vec<(String, Check)>, IndexError> {
+        self.every().map(|(mut indexes, name)| Ok((name, indexes.repair(kv)?))).collect()
+    }
+
+    /// How an operation is done, for those that may be done in several ways.
+    pub fn explain(&self, kind: &OpKind) -> Option<&'static str> {
+        let Call::Records { collection, call } = &kind.call else { return None };
+        let kept = self.collections.get(usize::from(*collection))?;
+        match call {
+            RecordsCall::All => Some("scan of all records"),
+            RecordsCall::Find { field, access } => Some(match kept.index_for(*field, *access) {
+                Some(_) => "range of index keys, then one get for each match",
+                None => "scan of all records, each compared",
+            }),
+            RecordsCall::Insert | RecordsCall::Get | RecordsCall::Update { .. } | RecordsCall::Delete => None,
+        }
+    }
+
+    fn every(&self) -> impl Iterator<Item = (Indexes<Fields>, String)> {
+        (0..self.collections.len())
+            .map(|collection| (self.indexes(collection), self.collections[collection].name.clone()))
+    }
+
+    /// The indexes of one collection, with buffers of their own.
+    fn indexes(&self, collection: usize) -> Indexes<Fields> {
+        let specs = self.collections[collection].indexes.iter().map(|fields| IndexSpec::new(fields.len())).collect();
+        let extract = Fields { collections: Arc::clone(&self.collections), collection };
+        // `new` has checked that there are at most 256 collections.
+        Indexes::new(collection as u8, specs, extract).with_locks(Arc::clone(&self.locks))
+    }
+}
+
+impl Kept {
+    /// The index to ask for a range of `field`: the one with the fewest fields that begins with it.
+    fn index_for(&self, field: u16, access: Access) -> Option<usize> {
+        if access == Access::Scan {
+            return None;
+        }
+        let begins = |fields: &[usize]| fields.first() == Some(&usize::from(field));
+        (0..self.indexes.len())
+            .filter(|index| begins(&self.indexes[*index]))
+            .min_by_key(|index| self.indexes[*index].len())
+    }
+}
+
+fn usage(what: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::Usage, what)
+}

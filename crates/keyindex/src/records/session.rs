@@ -1,0 +1,344 @@
+//! A session of the `records` interface.
+
+use std::ops::{Bound, ControlFlow};
+
+use plimsoll_core::{
+    Answer, BlockingSession, Call, Kv, KvError, Op, OpKind, Outcome, RecordsCall, StoreError, StoreErrorKind, Value,
+    Values,
+};
+
+use super::{Fields, Records, usage};
+use crate::encode::{compare, raise_past};
+use crate::keyspace::{RECORD_PREFIX_LEN, record_prefix};
+use crate::{IndexError, Indexes, Inserted, Query};
+
+/// What is to be done, with everything looked up that can be before the first operation.
+enum Prepared {
+    Nothing,
+    Insert {
+        collection: usize,
+    },
+    Get {
+        collection: usize,
+        keep: bool,
+    },
+    Update {
+        collection: usize,
+        fields: Vec<u16>,
+    },
+    Delete {
+        collection: usize,
+    },
+    /// Through the index, where there is one.
+    Find {
+        collection: usize,
+        field: usize,
+        index: Option<usize>,
+        keep: bool,
+    },
+    All {
+        collection: usize,
+        keep: bool,
+    },
+}
+
+/// Records over one connection to a key-value store. Made by [`Records::session`].
+pub struct RecordsSession<K> {
+    kv: K,
+    records: Records,
+    indexes: Vec<Indexes<Fields>>,
+    kinds: Vec<Prepared>,
+    query: Query,
+    key: Vec<u8>,
+    high: Vec<u8>,
+    record: Vec<u8>,
+    rows: Vec<u8>,
+    /// Start of a key in `rows`, end of it and start of its record, end of that.
+    spans: Vec<(usize, usize, usize)>,
+}
+
+/// Why an operation did not come to `Ok` or `NotFound`.
+enum Failure {
+    Index(IndexError),
+    /// The operation itself is wrong; the words say how.
+    Refused(&'static str),
+}
+
+impl From<IndexError> for Failure {
+    fn from(error: IndexError) -> Self {
+        Failure::Index(error)
+    }
+}
+
+impl From<KvError> for Failure {
+    fn from(error: KvError) -> Self {
+        Failure::Index(error.into())
+    }
+}
+
+impl<K: Kv> RecordsSession<K> {
+    pub(super) fn new(records: Records, kv: K) -> Self {
+        let indexes = (0..records.collections.len()).map(|collection| records.indexes(collection)).collect();
+        RecordsSession {
+            kv,
+            records,
+            indexes,
+            kinds: Vec::new(),
+            query: Query::default(),
+            key: Vec::new(),
+            high: Vec::new(),
+            record: Vec::new(),
+            rows: Vec::new(),
+            spans: Vec::new(),
+        }
+    }
+
+    /// The connection.
+    pub fn kv(&mut self) -> &mut K {
+        &mut self.kv
+    }
+
+    fn prepared(&self, kind: &OpKind) -> Result<Prepared, StoreError> {
+        let bad = |what: String| Err(usage(format!("operation `{}`: {what}", kind.name)));
+        let (collection, call) = match &kind.call {
+            Call::Nothing => return Ok(Prepared::Nothing),
+            Call::Sql(_) => return bad("this store speaks no SQL".into()),
+            Call::Records { collection, call } => (usize::from(*collection), call),
+        };
+        let Some(kept) = self.records.collections.get(collection) else {
+            return bad(format!("there is no collection number {collection}"));
+        };
+        let keep = kind.keep_answer;
+        Ok(match call {
+            RecordsCall::Insert => Prepared::Insert { collection },
+            RecordsCall::Get => Prepared::Get { collection, keep },
+            RecordsCall::Delete => Prepared::Delete { collection },
+            RecordsCall::All => Prepared::All { collection, keep },
+            RecordsCall::Update { fields } => {
+                for field in fields {
+                    if usize::from(*field) == kept.shape.key_field() {
+                        return bad(format!("the key of `{}` cannot be set", kept.name));
+                    }
+                    if kept.shape.value_type(usize::from(*field)).is_none() {
+                        return bad(format!("`{}` has no field number {field}", kept.name));
+                    }
+                }
+                Prepared::Update { collection, fields: fields.clone() }
+            }
+            RecordsCall::Find { field, access } => {
+                if kept.shape.value_type(usize::from(*field)).is_none() {
+                    return bad(format!("`{}` has no field number {field}", kept.name));
+                }
+                Prepared::Find { collection, field: usize::from(*field), index: kept.index_for(*field, *access), keep }
+            }
+        })
+    }
+
+    fn insert(&mut self, collection: usize, params: Values<'_>) -> Result<Outcome, Failure> {
+        let shape = &self.records.collections[collection].shape;
+        if params.is_empty() || !params.len().is_multiple_of(shape.width()) {
+            return Err(Failure::Refused("the number of values is not a multiple of the number of fields"));
+        }
+        self.rows.clear();
+        self.spans.clear();
+        for row in params.rows(shape.width()) {
+            if !row.iter().enumerate().all(|(field, value)| shape.accepts(field, value)) {
+                return Err(WRONG_TYPE);
+            }
+            let start = self.rows.len();
+            if !shape.push_key(&mut self.rows, row.get(shape.key_field())) {
+                return Err(Failure::Refused("a key is null"));
+            }
+            let middle = self.rows.len();
+            shape.push_record(&mut self.rows, row);
+            self.spans.push((start, middle, self.rows.len()));
+        }
+        let rows = &self.rows;
+        let all = self.spans.iter().map(|&(start, middle, end)| (&rows[start..middle], &rows[middle..end]));
+        match self.indexes[collection].insert(&mut self.kv, all)? {
+            Inserted::All => Ok(Outcome::Ok),
+            Inserted::KeyTaken(_) => Err(Failure::Refused("a record with this key is there already")),
+        }
+    }
+
+    fn get(&mut self, collection: usize, keep: bool, key: Value<'_>, answer: &mut Answer) -> Result<Outcome, Failure> {
+        let shape = &self.records.collections[collection].shape;
+        answer.columns = shape.width();
+        self.key.clear();
+        if !shape.push_key(&mut self.key, key) {
+            return Err(WRONG_TYPE);
+        }
+        if !self.indexes[collection].get(&mut self.kv, &self.key, &mut self.record)? {
+            return Ok(Outcome::NotFound);
+        }
+        answer.rows = 1;
+        if keep {
+            shape.push_row(&self.key, &self.record, &mut answer.values)?;
+        }
+        Ok(Outcome::Ok)
+    }
+
+    fn update(&mut self, kind: usize, params: Values<'_>) -> Result<Outcome, Failure> {
+        let Prepared::Update { collection, fields } = &self.kinds[kind] else { return Err(NOT_PREPARED) };
+        let shape = &self.records.collections[*collection].shape;
+        let values = params.slice(1..params.len());
+        if values.len() != fields.len() {
+            return Err(Failure::Refused("the number of values is not the number of fields that are set"));
+        }
+        if !values.iter().zip(fields).all(|(value, field)| shape.accepts(usize::from(*field), value)) {
+            return Err(WRONG_TYPE);
+        }
+        self.key.clear();
+        if !shape.push_key(&mut self.key, params.get(0)) {
+            return Err(WRONG_TYPE);
+        }
+        let there = self.indexes[*collection]
+            .update(&mut self.kv, &self.key, |old, new| shape.push_changed(new, old, fields, values))?;
+        Ok(if there { Outcome::Ok } else { Outcome::NotFound })
+    }
+
+    fn delete(&mut self, collection: usize, key: Value<'_>) -> Result<Outcome, Failure> {
+        self.key.clear();
+        if !self.records.collections[collection].shape.push_key(&mut self.key, key) {
+            return Err(WRONG_TYPE);
+        }
+        let there = self.indexes[collection].delete(&mut self.kv, &self.key)?;
+        Ok(if there { Outcome::Ok } else { Outcome::NotFound })
+    }
+
+    fn find(
+        &mut self,
+        (collection, field, index, keep): (usize, usize, Option<usize>, bool),
+        params: Values<'_>,
+        answer: &mut Answer,
+    ) -> Result<Outcome, Failure> {
+        let shape = &self.records.collections[collection].shape;
+        let (low, high) = (params.get(0), params.get(1));
+        if !shape.accepts(field, low) || !shape.accepts(field, high) {
+            return Err(WRONG_TYPE);
+        }
+        let Some(index) = index else {
+            return self.scan(collection, keep, Some((field, low, high)), answer);
+        };
+        answer.columns = shape.width();
+        let bound =
+            |value, bound: fn(_) -> Bound<_>| if value == Value::Null { Bound::Unbounded } else { bound(value) };
+        self.query.reset(index);
+        self.query.and_range(bound(low, Bound::Included), bound(high, Bound::Excluded));
+        let mut unread = Ok(());
+        let page = self.indexes[collection].find(&mut self.kv, &self.query, &mut |key, record| {
+            if keep && unread.is_ok() {
+                unread = shape.push_row(key, record, &mut answer.values);
+            }
+        })?;
+        unread?;
+        answer.rows = page.matches;
+        Ok(Outcome::Ok)
+    }
+
+    /// Reads every record; where a range is asked for, only its field of those outside it.
+    fn scan(
+        &mut self,
+        collection: usize,
+        keep: bool,
+        range: Option<(usize, Value<'_>, Value<'_>)>,
+        answer: &mut Answer,
+    ) -> Result<Outcome, Failure> {
+        let shape = &self.records.collections[collection].shape;
+        answer.columns = shape.width();
+        let prefix = record_prefix(collection as u8);
+        self.high.clear();
+        self.high.extend_from_slice(&prefix);
+        let bounded = raise_past(&mut self.high);
+        let mut unread = Ok(());
+        let (rows, values) = (&mut answer.rows, &mut answer.values);
+        self.kv.scan(&prefix, bounded.then_some(self.high.as_slice()), &mut |key, record| {
+            let key = &key[RECORD_PREFIX_LEN..];
+            let wanted = match range {
+                None => Ok(true),
+                Some((field, low, high)) => shape.field(key, record, field).map(|value| lies_in(value, low, high)),
+            };
+            let read = wanted.and_then(|wanted| {
+                *rows += u64::from(wanted);
+                if wanted && keep { shape.push_row(key, record, values) } else { Ok(()) }
+            });
+            match read {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    unread = Err(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        unread?;
+        Ok(Outcome::Ok)
+    }
+}
+
+impl<K: Kv + Send> BlockingSession for RecordsSession<K> {
+    fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
+        self.kinds = kinds.iter().map(|kind| self.prepared(kind)).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    fn execute(&mut self, op: &Op<'_>, answer: &mut Answer) -> Outcome {
+        let kind = usize::from(op.kind);
+        let done = match self.kinds.get(kind) {
+            None => Err(NOT_PREPARED),
+            Some(Prepared::Nothing) => Ok(Outcome::Ok),
+            Some(&Prepared::Insert { collection }) => self.insert(collection, op.params),
+            Some(&Prepared::Get { collection, keep }) => self.get(collection, keep, op.params.get(0), answer),
+            Some(Prepared::Update { .. }) => self.update(kind, op.params),
+            Some(&Prepared::Delete { collection }) => self.delete(collection, op.params.get(0)),
+            Some(&Prepared::Find { collection, field, index, keep }) => {
+                self.find((collection, field, index, keep), op.params, answer)
+            }
+            Some(&Prepared::All { collection, keep }) => self.scan(collection, keep, None, answer),
+        };
+        match done {
+            Ok(outcome) => outcome,
+            Err(failure) => {
+                answer.clear();
+                fail(answer, &failure)
+            }
+        }
+    }
+}
+
+const WRONG_TYPE: Failure = Failure::Refused("a value is not of its field's type");
+const NOT_PREPARED: Failure = Failure::Refused("this kind of operation has not been prepared");
+
+fn fail(answer: &mut Answer, failure: &Failure) -> Outcome {
+    match failure {
+        Failure::Refused(what) => answer.fail(Outcome::Rejected, "REFUSED", what),
+        // Nothing was written: whoever writes reads first.
+        Failure::Index(IndexError::Corrupt(what)) => answer.fail(Outcome::Rejected, "CORRUPT", what),
+        Failure::Index(IndexError::Store(KvError::Rejected(error))) => {
+            answer.fail(Outcome::Rejected, word(error.kind), &error.to_string())
+        }
+        Failure::Index(IndexError::Store(KvError::Unknown(error))) => {
+            answer.fail(Outcome::Unknown, word(error.kind), &error.to_string())
+        }
+    }
+}
+
+fn word(kind: StoreErrorKind) -> &'static str {
+    match kind {
+        StoreErrorKind::Usage => "USAGE",
+        StoreErrorKind::Unreachable => "UNREACHABLE",
+        StoreErrorKind::Authentication => "AUTHENTICATION",
+        StoreErrorKind::Missing => "MISSING",
+        StoreErrorKind::AddressTaken => "ADDRESS_TAKEN",
+        StoreErrorKind::DiskFull => "DISK_FULL",
+        StoreErrorKind::Permission => "PERMISSION",
+        StoreErrorKind::Broken => "BROKEN",
+        StoreErrorKind::Store => "STORE",
+    }
+}
+
+/// The rule of `Find`: `low <= value < high`, null bounds open, null values in no range.
+fn lies_in(value: Value<'_>, low: Value<'_>, high: Value<'_>) -> bool {
+    value != Value::Null
+        && (low == Value::Null || compare(low, value).is_le())
+        && (high == Value::Null || compare(value, high).is_lt())
+}

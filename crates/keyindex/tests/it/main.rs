@@ -1,0 +1,12 @@
+//! The indexes held against a model: orders, random operations, concurrency, crashes, and the calls they make.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should fail there")]
+
+mod calls;
+mod concurrent;
+mod crash;
+mod mem_kv;
+mod model;
+mod order;
+mod people;
+mod records;

@@ -1,0 +1,223 @@
+//! Random operations on the indexes and on a map come to the same.
+
+use std::collections::BTreeSet;
+
+use plimsoll_core::Kv;
+use plimsoll_keyindex::{Cursor, IndexSpec, Indexes, Inserted, Query};
+use proptest::prelude::*;
+
+use crate::mem_kv::MemKv;
+use crate::people::{
+    BY_NAME, Model, People, Person, PersonEntries, Question, people, some_key, some_name, some_person, some_question,
+};
+
+#[derive(Debug, Clone)]
+enum Step {
+    Insert(Vec<(Vec<u8>, Person)>),
+    Put(Vec<u8>, Person),
+    Rename(Vec<u8>, String),
+    Delete(Vec<u8>),
+    Ask(Question, usize),
+}
+
+fn some_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => prop::collection::vec((some_key(), some_person()), 1..4).prop_map(Step::Insert),
+        3 => (some_key(), some_person()).prop_map(|(key, person)| Step::Put(key, person)),
+        2 => (some_key(), some_name()).prop_map(|(key, name)| Step::Rename(key, name)),
+        2 => some_key().prop_map(Step::Delete),
+        4 => (some_question(), 1..4usize).prop_map(|(question, limit)| Step::Ask(question, limit)),
+    ]
+}
+
+fn apply(step: &Step, people: &mut People, kv: &mut MemKv, model: &mut Model) {
+    match step {
+        Step::Insert(all) => {
+            let records: Vec<_> = all.iter().map(|(key, person)| (key, person.to_record())).collect();
+            let mut expected = model.clone();
+            let taken = all.iter().position(|(key, person)| expected.insert(key.clone(), person.clone()).is_some());
+            let done = people.insert(kv, records.iter().map(|(key, record)| (&key[..], &record[..]))).unwrap();
+            match (done, taken) {
+                (Inserted::All, None) => *model = expected,
+                // Stored keys are found before repeated ones.
+                (Inserted::KeyTaken(at), Some(_)) => {
+                    assert!(model.contains_key(&all[at].0) || all[..at].iter().any(|(key, _)| *key == all[at].0));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        Step::Put(key, person) => {
+            let there = people.put(kv, key, &person.to_record()).unwrap();
+            assert_eq!(there, model.insert(key.clone(), person.clone()).is_some());
+        }
+        Step::Rename(key, name) => {
+            let there = people
+                .update(kv, key, |old, new| {
+                    let person = Person { name: name.clone(), ..Person::from_record(old)? };
+                    new.extend_from_slice(&person.to_record());
+                    Ok(())
+                })
+                .unwrap();
+            let person = model.get_mut(key);
+            assert_eq!(there, person.is_some());
+            person.into_iter().for_each(|person| person.name.clone_from(name));
+        }
+        Step::Delete(key) => assert_eq!(people.delete(kv, key).unwrap(), model.remove(key).is_some()),
+        Step::Ask(question, limit) => ask(question, *limit, people, kv, model),
+    }
+}
+
+/// All at once, by keys only, counted, and page by page: always the same answer.
+fn ask(question: &Question, limit: usize, people: &mut People, kv: &mut MemKv, model: &Model) {
+    let right = question.answer(model);
+    let right_keys: Vec<_> = right.iter().map(|(key, _)| key.clone()).collect();
+    let query = question.query();
+
+    let mut all = Vec::new();
+    let page = people
+        .find(kv, &query, &mut |key, record| all.push((key.to_vec(), Person::from_record(record).unwrap())))
+        .unwrap();
+    assert_eq!((all, page.matches, page.next), (right, right_keys.len() as u64, None), "{question:?}");
+
+    let mut keys = Vec::new();
+    people.find_keys(kv, &query, &mut |key| keys.push(key.to_vec())).unwrap();
+    assert_eq!(keys, right_keys, "keys of {question:?}");
+    assert_eq!(people.count(kv, &query).unwrap(), right_keys.len() as u64);
+
+    assert_eq!(
+        paged(&query, limit, |query, keys| people.find(kv, query, &mut |key, _| keys.push(key.to_vec())).unwrap().next),
+        right_keys
+    );
+    assert_eq!(
+        paged(&query, limit, |query, keys| people
+            .find_keys(kv, query, &mut |key| keys.push(key.to_vec()))
+            .unwrap()
+            .next),
+        right_keys
+    );
+}
+
+fn paged(
+    query: &Query,
+    limit: usize,
+    mut ask: impl FnMut(&Query, &mut Vec<Vec<u8>>) -> Option<Cursor>,
+) -> Vec<Vec<u8>> {
+    let mut keys = Vec::new();
+    let mut query = query.clone().limit(limit);
+    loop {
+        let before = keys.len();
+        let next = ask(&query, &mut keys);
+        assert!(keys.len() - before <= limit);
+        match next {
+            // As it would go through a user's hands.
+            Some(cursor) => query = query.after(Cursor::from_bytes(cursor.as_bytes().to_vec())),
+            None => return keys,
+        }
+    }
+}
+
+fn check_is_clean(people: &mut People, kv: &mut MemKv, model: &Model) {
+    let check = people.verify(kv).unwrap();
+    assert!(check.is_clean(), "{check:?}");
+    assert_eq!(check.records, model.len() as u64);
+    assert_eq!(check.index_keys, entry_count(model));
+}
+
+fn entry_count(model: &Model) -> u64 {
+    model.values().map(|person| 3 + BTreeSet::from_iter(&person.tags).len() as u64).sum()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+
+    #[test]
+    fn random_operations_come_to_what_the_model_says(steps in prop::collection::vec(some_step(), 1..40), atomic: bool) {
+        let mut kv = if atomic { MemKv::atomic() } else { MemKv::not_atomic() };
+        let (mut people, mut model) = (people(), Model::new());
+        for step in &steps {
+            apply(step, &mut people, &mut kv, &mut model);
+        }
+        check_is_clean(&mut people, &mut kv, &model);
+    }
+
+    #[test]
+    fn damage_is_found_counted_and_mended(
+        all in prop::collection::btree_map(some_key(), some_person(), 1..8),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 1..6),
+        question in some_question(),
+    ) {
+        let (mut kv, mut people) = (MemKv::not_atomic(), people());
+        for (key, person) in &all {
+            people.put(&mut kv, key, &person.to_record()).unwrap();
+        }
+        let mut model = all.clone();
+        for (at, remove_record) in damage {
+            let role = if remove_record { b'r' } else { b'x' };
+            let candidates: Vec<_> = kv.pairs().into_keys().filter(|key| key[0] == role).collect();
+            if candidates.is_empty() {
+                continue;
+            }
+            let victim = at.get(&candidates);
+            kv.delete(victim).unwrap();
+            if remove_record {
+                model.remove(&victim[2..]);
+            }
+        }
+        let found = people.verify(&mut kv).unwrap();
+        // Every index key is of a record or dangles; every entry has its index key or misses it.
+        prop_assert_eq!(found.index_keys - found.dangling + found.missing, entry_count(&model));
+        let mended = people.repair(&mut kv).unwrap();
+        prop_assert_eq!((mended.dangling, mended.missing, mended.faults), (found.dangling, found.missing, found.faults));
+        check_is_clean(&mut people, &mut kv, &model);
+        ask(&question, 2, &mut people, &mut kv, &model);
+    }
+}
+
+#[test]
+fn an_index_is_built_over_more_records_than_a_page_holds() {
+    let (mut kv, mut people) = (MemKv::atomic(), people());
+    let mut model = Model::new();
+    let mut without = Indexes::new(3, Vec::new(), PersonEntries);
+    for n in 0..1_234i64 {
+        let person = Person { number: Some(n % 100), name: format!("n{}", n % 7), tags: vec![n, n % 3] };
+        let key = n.to_be_bytes().to_vec();
+        without.put(&mut kv, &key, &person.to_record()).unwrap();
+        model.insert(key, person);
+    }
+    assert_eq!(people.verify(&mut kv).unwrap().missing, 1_234 * 3 + 1_234 + 1_234 - 3);
+    for index in 0..4 {
+        people.build(&mut kv, index).unwrap();
+    }
+    check_is_clean(&mut people, &mut kv, &model);
+    ask(&Question::Name("n3".into()), 50, &mut people, &mut kv, &model);
+    // Built again it comes to the same.
+    assert_eq!(people.build(&mut kv, BY_NAME).unwrap(), 1_234);
+    check_is_clean(&mut people, &mut kv, &model);
+}
+
+#[test]
+fn index_keys_of_an_index_that_is_no_more_dangle() {
+    let (mut kv, mut people) = (MemKv::atomic(), people());
+    people.put(&mut kv, b"k", &Person { number: None, name: String::new(), tags: vec![1] }.to_record()).unwrap();
+    let mut fewer = Indexes::new(3, vec![IndexSpec::new(1)], PersonEntries);
+    assert_eq!(fewer.repair(&mut kv).unwrap().dangling, 3);
+    assert!(fewer.verify(&mut kv).unwrap().is_clean());
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_said_and_left_alone() {
+    let (mut kv, mut people) = (MemKv::atomic(), people());
+    people.put(&mut kv, b"k", &Person { number: Some(1), name: "a".into(), tags: vec![1] }.to_record()).unwrap();
+    kv.put(b"r\x03k", b"\xffnonsense").unwrap();
+    let check = people.repair(&mut kv).unwrap();
+    assert_eq!((check.unreadable, check.dangling, check.missing), (1, 0, 0));
+    assert_eq!(check.index_keys, 4);
+    assert!(people.find(&mut kv, &Question::Everybody.query(), &mut |_, _| panic!("no record can be read")).is_err());
+}
+
+#[test]
+#[should_panic(expected = "the last part of a query")]
+fn nothing_follows_a_range() {
+    use std::ops::Bound::Unbounded;
+    let _ = Query::on(0).range(Unbounded, Unbounded).equal(plimsoll_core::Value::Int(1));
+}

@@ -1,0 +1,105 @@
+//! Encodings order as values do, whatever follows them.
+
+use plimsoll_core::{Value, ValueBuf};
+use plimsoll_keyindex::encode;
+use proptest::prelude::*;
+
+/// A value that owns what it holds.
+#[derive(Debug, Clone)]
+pub enum Owned {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(String),
+    Bytes(Vec<u8>),
+    Timestamp(i64),
+}
+
+impl Owned {
+    pub fn value(&self) -> Value<'_> {
+        match self {
+            Owned::Null => Value::Null,
+            Owned::Bool(v) => Value::Bool(*v),
+            Owned::Int(v) => Value::Int(*v),
+            Owned::Float(v) => Value::Float(*v),
+            Owned::Text(v) => Value::Text(v),
+            Owned::Bytes(v) => Value::Bytes(v),
+            Owned::Timestamp(v) => Value::Timestamp(*v),
+        }
+    }
+}
+
+/// Numbers of every magnitude, not only the large ones that uniform bits give.
+fn ints() -> impl Strategy<Value = i64> {
+    (any::<i64>(), 0..64u32).prop_map(|(bits, shift)| bits >> shift)
+}
+
+/// Bytes in which those that need care are frequent.
+fn awkward_bytes() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0xFE), Just(0xFF), any::<u8>()], 0..6)
+}
+
+fn awkward_text() -> impl Strategy<Value = String> {
+    prop::collection::vec(prop_oneof![Just('\0'), Just('\u{1}'), Just('a'), Just('\u{ff}'), any::<char>()], 0..6)
+        .prop_map(String::from_iter)
+}
+
+pub fn values() -> impl Strategy<Value = Owned> {
+    prop_oneof![
+        Just(Owned::Null),
+        any::<bool>().prop_map(Owned::Bool),
+        ints().prop_map(Owned::Int),
+        prop_oneof![any::<f64>(), Just(0.0), Just(-0.0), Just(f64::NAN)].prop_map(Owned::Float),
+        awkward_text().prop_map(Owned::Text),
+        awkward_bytes().prop_map(Owned::Bytes),
+        ints().prop_map(Owned::Timestamp),
+    ]
+}
+
+fn encoded(values: &[Owned], tail: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for value in values {
+        encode::push(&mut out, value.value());
+    }
+    out.extend_from_slice(tail);
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(4_000) })]
+
+    #[test]
+    fn composites_order_as_their_values_whatever_key_follows(
+        a in prop::collection::vec(values(), 3),
+        b in prop::collection::vec(values(), 3),
+        same in 0..3usize,
+        tails in (awkward_bytes(), awkward_bytes()),
+    ) {
+        // The first fields are often equal, else only those would be compared.
+        let b: Vec<_> = a[..same].iter().chain(&b[same..]).cloned().collect();
+        let expected = a.iter().zip(&b).map(|(a, b)| encode::compare(a.value(), b.value())).find(|order| order.is_ne());
+        let bytes = encoded(&a, &tails.0).cmp(&encoded(&b, &tails.1));
+        prop_assert_eq!(bytes, expected.unwrap_or(tails.0.cmp(&tails.1)));
+    }
+
+    #[test]
+    fn what_is_encoded_comes_back_and_says_where_it_ends(all in prop::collection::vec(values(), 0..5), tail in awkward_bytes()) {
+        let bytes = encoded(&all, &tail);
+        let (mut at, mut back) = (0, ValueBuf::new());
+        for _ in &all {
+            at += encode::read(&bytes[at..], &mut back).unwrap();
+        }
+        prop_assert_eq!(&bytes[at..], &tail[..]);
+        for (got, expected) in back.values().iter().zip(&all) {
+            prop_assert!(encode::compare(got, expected.value()).is_eq(), "{:?} from {:?}", got, expected);
+        }
+    }
+
+    #[test]
+    fn reading_anything_ends_without_panic(bytes in awkward_bytes()) {
+        let len = encode::len(&bytes);
+        prop_assert!(len.is_none_or(|len| len <= bytes.len()));
+        let _ = encode::read(&bytes, &mut ValueBuf::new());
+    }
+}

@@ -1,0 +1,255 @@
+//! The ledger: who wrote what and when, and what was answered, gathered from all workers of a trial.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+
+use plimsoll_core::{Observer, Workload};
+
+use crate::history::History;
+use crate::log::{Chunk, ChunkRoom, Part, Watch};
+use crate::witness::{Post, Shared, Witness};
+
+/// Operations to a chunk.
+const CHUNK_EVENTS: usize = 8_192;
+/// Rows to a chunk.
+const CHUNK_ROWS: usize = 32_768;
+/// Chunks of one worker. Between two drains it can write down one less than these.
+const CHUNKS: usize = 16;
+
+/// The ledger of one trial: it lives through all its phases, from an empty store on. A store that is emptied
+/// again needs a new one.
+///
+/// Memory: 16 MiB a worker, allocated by [`Ledger::observers`], and in the history 56 bytes an operation and 16
+/// a row of an answer (10 s of 50,000 operations a second with 200 answers a second of 500 rows: 42 MiB).
+/// Limits: 120,000 operations and 490,000 rows a worker between two drains, 2 GiB of history. What is beyond
+/// them is counted, and makes the verdict *incomplete*, never silently good.
+pub struct Ledger {
+    history: History,
+    lines: Vec<Line>,
+    shared: Arc<Shared>,
+    key: usize,
+    room: ChunkRoom,
+}
+
+/// One observer, seen from the control thread.
+struct Line {
+    part: usize,
+    full: Receiver<Box<Chunk>>,
+    free: SyncSender<Box<Chunk>>,
+}
+
+impl Ledger {
+    /// A ledger for a trial of `workload` on a store that is empty when it begins. `None` when the workload
+    /// has no truth to hold answers against.
+    ///
+    /// # Panics
+    /// When the workload has a truth and no collection, or 2^32 - 1 records or more.
+    pub fn new(workload: Arc<dyn Workload>) -> Option<Self> {
+        Self::with_room(workload, ChunkRoom { events: CHUNK_EVENTS, rows: CHUNK_ROWS })
+    }
+
+    pub(crate) fn with_room(workload: Arc<dyn Workload>, room: ChunkRoom) -> Option<Self> {
+        workload.truth()?;
+        assert!(workload.record_count() < u64::from(u32::MAX), "the ledger counts records in 32 bits");
+        let collection = workload.layout().collections.first().expect("a truth is about a collection");
+        let (key, columns) = (usize::from(collection.key), collection.fields.len());
+        let watches = workload.kinds().iter().map(|kind| Watch::of(kind, columns)).collect();
+        Some(Self { history: History::new(workload, watches), lines: Vec::new(), shared: Arc::default(), key, room })
+    }
+
+    /// Observers for the workers of one phase, with all their memory. `phase` is the phase's position in its
+    /// trial, and comes back in [`crate::AnswerVerdict::phase`]. Tickets of each worker are below `tickets`.
+    ///
+    /// The phase's observers have to be dropped before [`Ledger::history`] is asked for.
+    pub fn observers(&mut self, phase: u16, workers: usize, tickets: usize) -> Vec<Box<dyn Observer>> {
+        (0..workers).map(|_| self.observer(phase, tickets)).collect()
+    }
+
+    fn observer(&mut self, phase: u16, tickets: usize) -> Box<dyn Observer> {
+        let (full_sender, full) = sync_channel(CHUNKS);
+        let (free, free_receiver) = sync_channel(CHUNKS);
+        for _ in 1..CHUNKS {
+            free.try_send(Box::new(Chunk::new(self.room))).expect("the channel has room for all chunks");
+        }
+        self.history.parts.push(Part::default());
+        self.lines.push(Line { part: self.history.parts.len() - 1, full, free });
+        Box::new(Witness::new(Post {
+            workload: Arc::clone(&self.history.workload),
+            watches: Arc::clone(&self.history.watches),
+            key: self.key,
+            phase,
+            room: self.room,
+            tickets,
+            full: full_sender,
+            free: free_receiver,
+            shared: Arc::clone(&self.shared),
+        }))
+    }
+
+    /// Takes over what the observers have filled since the last call, and gives them empty chunks. To be
+    /// called by the control thread at least once a second while a phase runs.
+    pub fn drain(&mut self) {
+        let history = &mut self.history;
+        self.lines.retain(|line| {
+            loop {
+                match line.full.try_recv() {
+                    Ok(mut chunk) => {
+                        history.take(line.part, &chunk);
+                        chunk.clear();
+                        // Fails when the observer is gone: then nobody needs the chunk.
+                        let _ = line.free.try_send(chunk);
+                    }
+                    Err(TryRecvError::Empty) => return true,
+                    Err(TryRecvError::Disconnected) => return false,
+                }
+            }
+        });
+    }
+
+    /// Everything up to now. The observers of all phases have to be dropped before, otherwise the history
+    /// says that it is incomplete.
+    pub fn history(&mut self) -> &History {
+        self.history.at_work = self.shared.at_work.load(Ordering::Acquire);
+        self.drain();
+        self.history.overflows = self.shared.overflows.load(Ordering::Relaxed);
+        &self.history
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::{Answer, Op, Outcome, ParamType, ParamValue, Params, Stream, StreamSpec, Ticket, ValueBuf};
+
+    use super::*;
+    use crate::{Judge, ReadBack};
+
+    fn coupons(records: i64) -> Arc<dyn Workload> {
+        let spec = plimsoll_workload::all().into_iter().find(|spec| spec.name == "coupons").unwrap();
+        let mut params = Params::default();
+        for param in spec.params {
+            let value = match param.param_type {
+                ParamType::Int { .. } => ParamValue::Int(param.default.parse().unwrap()),
+                _ => ParamValue::Text(param.default.into()),
+            };
+            params.0.insert(param.name.into(), value);
+        }
+        params.0.insert("records".into(), ParamValue::Int(records));
+        Arc::from((spec.make)(11, &params))
+    }
+
+    fn load(workload: &dyn Workload) -> Box<dyn Stream> {
+        workload.stream(&StreamSpec::Load { batch: 10, clients: 1 }).unwrap()
+    }
+
+    /// Sends and finishes all of `stream`; the store holds everything.
+    fn run(observer: &mut dyn Observer, stream: &dyn Stream, outcome: impl Fn(u64) -> Option<Outcome>) {
+        let mut params = ValueBuf::new();
+        for cycle in 0.. {
+            params.clear();
+            let Some(kind) = stream.op(0, cycle, &mut params) else { break };
+            let op = Op { kind, params: params.values() };
+            observer.sent(Ticket(0), cycle * 10_000, 0, cycle, &op);
+            if let Some(outcome) = outcome(cycle) {
+                observer.finished(Ticket(0), cycle * 10_000 + 5_000, outcome, &Answer::default());
+            }
+        }
+    }
+
+    fn everything(workload: &Arc<dyn Workload>) -> ReadBack {
+        let mut all = Answer { columns: 8, ..Answer::default() };
+        for id in 0..workload.record_count() {
+            workload.truth().unwrap().row(id, plimsoll_core::Version::Loaded, &mut all.values);
+        }
+        let mut found = ReadBack::new(workload.clone());
+        found.add_records(&all);
+        found
+    }
+
+    #[test]
+    fn what_was_loaded_and_is_there_is_borne_out() {
+        let workload = coupons(1_000);
+        let mut ledger = Ledger::new(workload.clone()).unwrap();
+        let mut observers = ledger.observers(0, 1, 1);
+        run(&mut *observers[0], &*load(&*workload), |_| Some(Outcome::Ok));
+        drop(observers);
+        let verdict = Judge::new(ledger.history()).ledger(&everything(&workload));
+        assert_eq!((verdict.acknowledged, verdict.borne_out, verdict.read_back), (1_000, 1_000, 1_000));
+        assert_eq!(verdict.loss_upper_bound, Some(0.003));
+        assert!(verdict.is_kept());
+        assert_eq!(
+            verdict.sentence(),
+            "All 1,000 acknowledged writes are there (95 % sure: fewer than 1 in 333 lost)."
+        );
+    }
+
+    #[test]
+    fn an_operation_that_was_never_finished_is_unknown() {
+        let workload = coupons(100);
+        let mut ledger = Ledger::new(workload.clone()).unwrap();
+        let mut observers = ledger.observers(0, 1, 1);
+        run(&mut *observers[0], &*load(&*workload), |cycle| (cycle != 3 && cycle != 9).then_some(Outcome::Ok));
+        drop(observers);
+        let verdict = Judge::new(ledger.history()).ledger(&everything(&workload));
+        assert_eq!((verdict.acknowledged, verdict.unknown), (80, 20));
+        assert!(verdict.is_kept(), "{verdict:#?}");
+        let verdict = Judge::new(ledger.history()).ledger(&ReadBack::new(workload));
+        assert_eq!(verdict.lost, 80);
+    }
+
+    #[test]
+    fn a_ledger_that_is_not_drained_says_that_it_is_incomplete() {
+        let workload = coupons(10_000);
+        let mut ledger = Ledger::with_room(workload.clone(), ChunkRoom { events: 8, rows: 100 }).unwrap();
+        let mut observers = ledger.observers(0, 1, 1);
+        run(&mut *observers[0], &*load(&*workload), |_| Some(Outcome::Ok));
+        drop(observers);
+        let verdict = Judge::new(ledger.history()).ledger(&everything(&workload));
+        assert!(!verdict.is_kept() && verdict.sentence().contains("incomplete"), "{}", verdict.sentence());
+        assert_eq!(verdict.loss_upper_bound, None);
+    }
+
+    #[test]
+    fn a_ledger_that_is_drained_keeps_everything_in_little_room() {
+        let workload = coupons(10_000);
+        let mut ledger = Ledger::with_room(workload.clone(), ChunkRoom { events: 8, rows: 100 }).unwrap();
+        let mut observers = ledger.observers(0, 1, 1);
+        let stream = load(&*workload);
+        let mut params = ValueBuf::new();
+        for cycle in 0..1_000 {
+            params.clear();
+            let kind = stream.op(0, cycle, &mut params).unwrap();
+            observers[0].sent(Ticket(0), cycle, 0, cycle, &Op { kind, params: params.values() });
+            observers[0].finished(Ticket(0), cycle, Outcome::Ok, &Answer::default());
+            if cycle % 7 == 0 {
+                ledger.drain();
+            }
+        }
+        drop(observers);
+        let verdict = Judge::new(ledger.history()).ledger(&everything(&workload));
+        assert!(verdict.is_kept(), "{verdict:#?}");
+        assert_eq!(verdict.acknowledged, 10_000);
+    }
+
+    #[test]
+    fn workers_still_at_work_make_the_ledger_incomplete() {
+        let workload = coupons(10);
+        let mut ledger = Ledger::new(workload.clone()).unwrap();
+        let observers = ledger.observers(0, 2, 1);
+        assert!(ledger.history().gap().unwrap().contains("2 workers"));
+        drop(observers);
+        assert_eq!(ledger.history().gap(), None);
+    }
+
+    #[test]
+    fn a_ticket_out_of_range_makes_the_ledger_incomplete() {
+        let workload = coupons(10);
+        let mut ledger = Ledger::new(workload.clone()).unwrap();
+        let mut observers = ledger.observers(0, 1, 4);
+        let mut params = ValueBuf::new();
+        let kind = load(&*workload).op(0, 0, &mut params).unwrap();
+        observers[0].sent(Ticket(4), 0, 0, 0, &Op { kind, params: params.values() });
+        drop(observers);
+        assert!(ledger.history().gap().is_some());
+    }
+}

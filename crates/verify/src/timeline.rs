@@ -1,0 +1,385 @@
+//! What each record can have been at each time, as far as anyone outside the store can know.
+//!
+//! A write happens at one moment between its sending and its acknowledgement. A record's *state* is what the
+//! latest write that has happened made of it. From outside a state can be alive from the moment its write
+//! was sent, until the first moment at which some later write must have happened: one that was sent after
+//! this one had been acknowledged, and has itself been acknowledged.
+//!
+//! A write without an answer may have happened, may happen much later (a server goes on working for a
+//! client that has gone), or never: its state can be alive from its sending on, for ever, and ends no other. If
+//! an answer shows it, it has happened by the time that answer arrived, and ends others like an acknowledged one.
+//!
+//! A refused write has no state. It is kept, so that a record which shows it can be told from plain garbage.
+
+use plimsoll_core::{Outcome, Value, ValueBuf, Version};
+
+use crate::digest::digest;
+use crate::history::History;
+use crate::log::{ABSENT, ALIEN, Event, NEVER, NO_STAMP, Part, Row, Watch};
+
+/// How far the clocks of two workers may be apart: questions are taken to have begun so much earlier and
+/// ended so much later.
+const CLOCK_SKEW_NS: u64 = 1_000;
+
+/// What a write came to, for its record's timeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Acknowledged,
+    Unknown,
+    Refused,
+}
+
+/// One write to one record, and how long the state it makes can be alive.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effect {
+    /// Not before this.
+    pub sent_ns: u64,
+    /// By this time it has happened; [`NEVER`] when that is not known.
+    pub done_ns: u64,
+    /// Not alive after this.
+    pub death_ns: u64,
+    /// Latest death of this effect and all before it on the timeline.
+    reach_ns: u64,
+    /// When it was acknowledged.
+    pub acknowledged_ns: u64,
+    /// When the first answer that shows it arrived.
+    pub seen_ns: u64,
+    /// Its version's stamp, or [`ABSENT`].
+    pub stamp: i64,
+    /// Digest of the record as it makes it.
+    pub digest: u32,
+    pub client: u32,
+    pub cycle: u64,
+    pub fate: Fate,
+    /// False for the empty store before the trial.
+    pub written: bool,
+}
+
+/// A time between sending a question and having its answer, as wide as clocks make it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interval {
+    pub from_ns: u64,
+    pub to_ns: u64,
+}
+
+impl Interval {
+    pub fn of(event: &Event) -> Self {
+        Self {
+            from_ns: event.sent_ns.saturating_sub(CLOCK_SKEW_NS),
+            to_ns: event.finished_ns.saturating_add(CLOCK_SKEW_NS),
+        }
+    }
+
+    /// After everything.
+    pub const END: Interval = Interval { from_ns: NEVER, to_ns: NEVER };
+}
+
+/// What is wrong with a record that a store showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Untrue {
+    /// It is not what the version that it claims to be is.
+    Content,
+    /// It shows a write that the store had refused.
+    Refused,
+    /// It had been overwritten or deleted before the question was asked.
+    Stale,
+}
+
+/// The timelines of all records, one after the other.
+pub(crate) struct Timelines {
+    effects: Vec<Effect>,
+    /// Where each record's timeline begins, and the end of the last.
+    starts: Vec<usize>,
+}
+
+impl Timelines {
+    pub fn new(history: &History) -> Self {
+        let records = history.workload.record_count() as usize;
+        let mut starts = vec![1usize; records + 1];
+        starts[records] = 0;
+        for_each_write(history, &mut |id, _| starts[id] += 1);
+        let mut total = 0;
+        for start in &mut starts {
+            total += std::mem::replace(start, total);
+        }
+        let mut ends = starts.clone();
+        let mut effects = vec![Effect::empty_store(); total];
+        for end in &mut ends[..records] {
+            *end += 1;
+        }
+        for_each_write(history, &mut |id, effect| {
+            effects[ends[id]] = effect;
+            ends[id] += 1;
+        });
+        let mut all = Self { effects, starts };
+        for id in 0..records {
+            // The empty store stays first.
+            all.effects[all.starts[id] + 1..all.starts[id + 1]].sort_by_key(|effect| (effect.sent_ns, effect.done_ns));
+        }
+        all.digest(history);
+        all.see(history);
+        all.live();
+        all
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Every effect of every record.
+    pub fn effects(&self) -> &[Effect] {
+        &self.effects
+    }
+
+    /// The record whose timeline holds the effect at `position`.
+    pub fn record_of(&self, position: usize) -> usize {
+        self.starts.partition_point(|start| *start <= position) - 1
+    }
+
+    /// The effects on one record, in the order in which they were sent.
+    pub fn of(&self, id: usize) -> &[Effect] {
+        &self.effects[self.starts[id]..self.starts[id + 1]]
+    }
+
+    /// Where a record's timeline begins among all effects.
+    pub fn start(&self, id: usize) -> usize {
+        self.starts[id]
+    }
+
+    /// Positions on the record's timeline of the states that can have been alive at some moment of `at`.
+    pub fn alive(&self, id: usize, at: Interval) -> impl Iterator<Item = usize> + '_ {
+        let effects = self.of(id);
+        let sent = effects.partition_point(|effect| effect.sent_ns <= at.to_ns);
+        effects[..sent]
+            .iter()
+            .enumerate()
+            .rev()
+            .take_while(move |(_, effect)| effect.reach_ns >= at.from_ns)
+            .filter(move |(_, effect)| effect.fate != Fate::Refused && effect.death_ns >= at.from_ns)
+            .map(|(position, _)| position)
+    }
+
+    /// True when the record can have been absent at some moment of `at`.
+    pub fn can_be_absent(&self, id: usize, at: Interval) -> bool {
+        self.alive(id, at).any(|position| self.of(id)[position].stamp == ABSENT)
+    }
+
+    /// Position on its timeline of the state that `row` shows and that was alive in `at`; otherwise what is
+    /// wrong, with the position of the effect that it shows where there is one.
+    pub fn judge(&self, row: Row, at: Interval) -> Result<usize, (Untrue, Option<usize>)> {
+        let effects = self.of(row.id as usize);
+        // What was sent only later cannot have been seen: to look like that takes garbage.
+        let sent = effects.partition_point(|effect| effect.sent_ns <= at.to_ns);
+        let mut verdict = (Untrue::Content, None);
+        for (position, effect) in effects[..sent].iter().enumerate().rev() {
+            if effect.stamp != row.stamp || effect.digest != row.digest {
+                continue;
+            }
+            if effect.fate == Fate::Refused {
+                verdict = (Untrue::Refused, Some(position));
+            } else if effect.death_ns >= at.from_ns {
+                return Ok(position);
+            } else if verdict.0 != Untrue::Stale {
+                verdict = (Untrue::Stale, Some(position));
+            }
+        }
+        Err(verdict)
+    }
+
+    fn digest(&mut self, history: &History) {
+        let Some(truth) = history.workload.truth() else { return };
+        let mut row = ValueBuf::new();
+        for id in 0..self.len() {
+            let (start, end) = (self.starts[id], self.starts[id + 1]);
+            for effect in &mut self.effects[start..end] {
+                if let Some(version) = Version::from_stamp(effect.stamp) {
+                    row.clear();
+                    truth.row(id as u64, version, &mut row);
+                    effect.digest = digest(row.values());
+                }
+            }
+        }
+    }
+
+    /// Notes when each state was first seen, and so when a write without an answer has happened.
+    fn see(&mut self, history: &History) {
+        for part in &history.parts {
+            for event in part.events.iter().filter(|event| event.finished_ns != NEVER) {
+                match history.watches[usize::from(event.kind)] {
+                    Watch::Get if event.outcome == Outcome::NotFound => self.see_absence(event),
+                    Watch::Get | Watch::Find { .. } | Watch::All => {
+                        part.rows_of(event).iter().for_each(|row| self.see_row(*row, event));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn see_row(&mut self, row: Row, event: &Event) {
+        if row.id == ALIEN || row.stamp == NO_STAMP {
+            return;
+        }
+        let (start, end) = (self.starts[row.id as usize], self.starts[row.id as usize + 1]);
+        let effects = &mut self.effects[start..end];
+        let sent = effects.partition_point(|effect| effect.sent_ns <= event.finished_ns);
+        let mut showing = effects[..sent].iter_mut().rev();
+        let shows = |effect: &&mut Effect| effect.stamp == row.stamp && effect.digest == row.digest;
+        let Some(effect) = showing.find(shows) else { return };
+        effect.seen_ns = effect.seen_ns.min(event.finished_ns);
+        // Of several that look alike nobody knows which one was seen.
+        if effect.fate == Fate::Unknown && showing.find(shows).is_none() {
+            effect.done_ns = effect.done_ns.min(event.finished_ns);
+        }
+    }
+
+    fn see_absence(&mut self, event: &Event) {
+        if event.id == ALIEN {
+            return;
+        }
+        let (start, end) = (self.starts[event.id as usize], self.starts[event.id as usize + 1]);
+        // A record can be absent for other reasons than an unanswered delete, so none is taken to have happened.
+        let seen = self.effects[start..end]
+            .iter_mut()
+            .rev()
+            .find(|effect| effect.stamp == ABSENT && effect.is_acknowledged_write() && effect.done_ns <= event.sent_ns);
+        if let Some(delete) = seen {
+            delete.seen_ns = delete.seen_ns.min(event.finished_ns);
+        }
+    }
+
+    /// Finds out how long each state can be alive.
+    fn live(&mut self) {
+        let mut ends = Vec::new();
+        for id in 0..self.len() {
+            let (start, end) = (self.starts[id], self.starts[id + 1]);
+            let effects = &mut self.effects[start..end];
+            // The earliest time by which one of this effect and those after it must have happened.
+            ends.clear();
+            ends.resize(effects.len() + 1, NEVER);
+            for position in (0..effects.len()).rev() {
+                let effect = &effects[position];
+                let done_ns = if effect.fate == Fate::Refused { NEVER } else { effect.done_ns };
+                ends[position] = ends[position + 1].min(done_ns);
+            }
+            let mut reach_ns = 0;
+            for position in 0..effects.len() {
+                let done_ns = effects[position].done_ns;
+                let after = effects.partition_point(|effect| effect.sent_ns < done_ns).max(position + 1);
+                effects[position].death_ns = ends[after];
+                if effects[position].fate != Fate::Refused {
+                    reach_ns = reach_ns.max(ends[after]);
+                }
+                effects[position].reach_ns = reach_ns;
+            }
+        }
+    }
+}
+
+impl Effect {
+    fn empty_store() -> Self {
+        Self {
+            sent_ns: 0,
+            done_ns: 0,
+            death_ns: NEVER,
+            reach_ns: NEVER,
+            acknowledged_ns: 0,
+            seen_ns: NEVER,
+            stamp: ABSENT,
+            digest: 0,
+            client: 0,
+            cycle: 0,
+            fate: Fate::Acknowledged,
+            written: false,
+        }
+    }
+
+    /// True when the store said that it had happened.
+    pub fn is_acknowledged_write(&self) -> bool {
+        self.written && self.fate == Fate::Acknowledged
+    }
+}
+
+/// Calls `visit` with each record written and the effect on it, observer by observer in the order of their ends.
+fn for_each_write(history: &History, visit: &mut dyn FnMut(usize, Effect)) {
+    for part in &history.parts {
+        for event in &part.events {
+            let watch = history.watches[usize::from(event.kind)];
+            if watch.writes() {
+                effects_of(part, event, watch, visit);
+            }
+        }
+    }
+}
+
+fn effects_of(part: &Part, event: &Event, watch: Watch, visit: &mut dyn FnMut(usize, Effect)) {
+    let fate = match event.outcome {
+        Outcome::Ok => Fate::Acknowledged,
+        Outcome::Unknown => Fate::Unknown,
+        Outcome::NotFound | Outcome::Rejected => Fate::Refused,
+    };
+    let effect = |stamp| Effect {
+        sent_ns: event.sent_ns,
+        done_ns: event.finished_ns,
+        acknowledged_ns: event.finished_ns,
+        stamp,
+        client: event.client,
+        cycle: event.cycle,
+        fate,
+        written: true,
+        ..Effect::empty_store()
+    };
+    match watch {
+        Watch::Insert { .. } => {
+            for row in part.rows_of(event).iter().filter(|row| row.id != ALIEN) {
+                visit(row.id as usize, effect(row.stamp));
+            }
+        }
+        _ if event.id == ALIEN => {}
+        Watch::Update => {
+            let version = Version::Written { client: event.client, cycle: event.cycle };
+            visit(event.id as usize, effect(version.stamp()));
+        }
+        Watch::Delete => visit(event.id as usize, effect(ABSENT)),
+        _ => {}
+    }
+}
+
+/// A value of a queried field, to be held against bounds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Field {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Timestamp(i64),
+    Text(Box<str>),
+    Bytes(Box<[u8]>),
+}
+
+impl Field {
+    pub fn of(value: Value<'_>) -> Self {
+        match value {
+            Value::Null => Field::Null,
+            Value::Bool(value) => Field::Bool(value),
+            Value::Int(value) => Field::Int(value),
+            Value::Float(value) => Field::Float(value),
+            Value::Timestamp(value) => Field::Timestamp(value),
+            Value::Text(value) => Field::Text(value.into()),
+            Value::Bytes(value) => Field::Bytes(value.into()),
+        }
+    }
+
+    pub fn value(&self) -> Value<'_> {
+        match self {
+            Field::Null => Value::Null,
+            Field::Bool(value) => Value::Bool(*value),
+            Field::Int(value) => Value::Int(*value),
+            Field::Float(value) => Value::Float(*value),
+            Field::Timestamp(value) => Value::Timestamp(*value),
+            Field::Text(value) => Value::Text(value),
+            Field::Bytes(value) => Value::Bytes(value),
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Holds what the store holds in the end against what it had acknowledged.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::answers::Judge;
+use crate::log::{ABSENT, ALIEN, NEVER, NO_STAMP, Row};
+use crate::readback::{IndexAnswer, ReadBack};
+use crate::timeline::{Effect, Fate, Interval, Untrue};
+use crate::words::{Examples, Words, claim, seconds};
+
+/// What became of everything that was acknowledged. Writes are counted by record: a batch of 1,000 is 1,000.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LedgerVerdict {
+    /// Writes that the store acknowledged, the load's included.
+    pub acknowledged: u64,
+    /// Writes that the store refused, or found no record for.
+    pub rejected: u64,
+    /// Writes whose outcome nobody saw.
+    pub unknown: u64,
+    /// Records read back.
+    pub read_back: u64,
+    /// Acknowledged writes that the records read back bear out: the last one of each record.
+    pub borne_out: u64,
+    /// Acknowledged writes that are not there: those after the one that a record shows. Earlier ones cannot be
+    /// seen any more, so this is the least number.
+    pub lost: u64,
+    /// When the lost ones were acknowledged, first and last, in nanoseconds on the run's clock.
+    pub lost_window_ns: Option<(u64, u64)>,
+    /// Records that show what had been overwritten or deleted, although the later state had been seen.
+    pub resurrected: u64,
+    /// Records that are there more than once, each further one.
+    pub duplicated: u64,
+    /// Records under keys that nobody wrote.
+    pub alien: u64,
+    /// Records with values that nobody wrote.
+    pub wrong_content: u64,
+    /// Records as a write would have made them that the store had refused.
+    pub refused: u64,
+    /// Records that the index gives and that do not match, or match and are not given, or are given otherwise.
+    pub index_disagrees: u64,
+    /// With nothing lost: the upper bound, with 95 % confidence, of the share of acknowledged writes that are
+    /// lost: 3 / `borne_out` (the rule of three: Hanley and Lippman-Hand, JAMA 249, 1983).
+    pub loss_upper_bound: Option<f64>,
+    /// Why the ledger cannot vouch for anything; `None` when it can.
+    pub gap: Option<String>,
+    /// A few disagreements, in plain words.
+    pub examples: Vec<String>,
+}
+
+impl LedgerVerdict {
+    /// Every disagreement but losses, by its name and count; those that did not occur are left out.
+    pub fn wrong(&self) -> BTreeMap<String, u64> {
+        [
+            ("resurrected", self.resurrected),
+            ("duplicated", self.duplicated),
+            ("alien", self.alien),
+            ("wrong_content", self.wrong_content),
+            ("refused", self.refused),
+            ("index_disagrees", self.index_disagrees),
+        ]
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| (name.to_owned(), count))
+        .collect()
+    }
+
+    /// True when the ledger is complete and the store kept every promise.
+    pub fn is_kept(&self) -> bool {
+        self.gap.is_none() && self.lost == 0 && self.wrong().is_empty()
+    }
+
+    /// The verdict in one sentence.
+    pub fn sentence(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl fmt::Display for LedgerVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(gap) = &self.gap {
+            return write!(f, "The ledger is incomplete and vouches for nothing: {gap}.");
+        }
+        if self.is_kept() {
+            write!(f, "All {} acknowledged writes are there", grouped(self.acknowledged))?;
+            if let Some(bound) = self.loss_upper_bound {
+                write!(f, " (95 % sure: fewer than 1 in {} lost)", grouped((1.0 / bound) as u64))?;
+            }
+            if self.unknown > 0 {
+                write!(f, "; of {} the outcome is unknown", grouped(self.unknown))?;
+            }
+            return f.write_str(".");
+        }
+        let mut parts = Vec::new();
+        if self.lost > 0 {
+            let mut part =
+                format!("{} of {} acknowledged writes are lost", grouped(self.lost), grouped(self.acknowledged));
+            if let Some((first, last)) = self.lost_window_ns {
+                part += &format!(" (acknowledged between {} and {})", seconds(first), seconds(last));
+            }
+            parts.push(part);
+        }
+        let phrases = [
+            (self.resurrected, "show what had been overwritten or deleted, and had been seen to be"),
+            (self.duplicated, "are there more than once"),
+            (self.alien, "were never written"),
+            (self.wrong_content, "have values that nobody wrote"),
+            (self.refused, "show a write that the store had refused"),
+            (self.index_disagrees, "are not what the index says"),
+        ];
+        for (count, phrase) in phrases.iter().filter(|(count, _)| *count > 0) {
+            parts.push(format!("{} records {phrase}", grouped(*count)));
+        }
+        write!(f, "{}.", parts.join("; "))
+    }
+}
+
+/// 1234567 as `1,234,567`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+impl Judge<'_> {
+    /// Holds the records read back against everything that was acknowledged.
+    pub fn ledger(&self, found: &ReadBack) -> LedgerVerdict {
+        let mut verdict =
+            LedgerVerdict { read_back: found.rows.len() as u64, gap: self.history.gap(), ..LedgerVerdict::default() };
+        for effect in self.timelines.effects().iter().filter(|effect| effect.written) {
+            match effect.fate {
+                Fate::Acknowledged => verdict.acknowledged += 1,
+                Fate::Refused => verdict.rejected += 1,
+                Fate::Unknown => verdict.unknown += 1,
+            }
+        }
+        let mut audit = Audit {
+            judge: self,
+            words: Words::new(self.history, &self.timelines),
+            verdict,
+            examples: Examples::default(),
+        };
+        audit.records(found);
+        if let Some(index) = &found.index {
+            audit.index(index);
+        }
+        let Audit { mut verdict, examples, .. } = audit;
+        verdict.examples = examples.into_sentences();
+        if verdict.lost == 0 && verdict.borne_out > 0 && verdict.gap.is_none() {
+            verdict.loss_upper_bound = Some((3.0 / verdict.borne_out as f64).min(1.0));
+        }
+        verdict
+    }
+}
+
+struct Audit<'a> {
+    judge: &'a Judge<'a>,
+    words: Words<'a>,
+    verdict: LedgerVerdict,
+    examples: Examples,
+}
+
+impl Audit<'_> {
+    fn records(&mut self, found: &ReadBack) {
+        let mut by_id = vec![None; self.judge.timelines.len()];
+        for row in &found.rows {
+            if row.id == ALIEN {
+                self.verdict.alien += 1;
+            } else if by_id[row.id as usize].is_some() {
+                // The first that was read is judged like those that are there once.
+                self.verdict.duplicated += 1;
+                self.examples.add("duplicated", || format!("{} is there more than once", self.words.key(row.id)));
+            } else {
+                by_id[row.id as usize] = Some(*row);
+            }
+        }
+        for key in &found.aliens {
+            self.examples.add("alien", || format!("{key} is there, and nobody wrote it"));
+        }
+        for (id, row) in by_id.into_iter().enumerate() {
+            match row {
+                Some(row) => self.present(row),
+                None => self.absent(id),
+            }
+        }
+    }
+
+    fn present(&mut self, row: Row) {
+        let timelines = &self.judge.timelines;
+        let effects = timelines.of(row.id as usize);
+        let judged = match row.stamp {
+            NO_STAMP => Err((Untrue::Content, None)),
+            _ => timelines.judge(row, Interval::END),
+        };
+        match judged {
+            Ok(position) => self.verdict.borne_out += u64::from(effects[position].is_acknowledged_write()),
+            Err((Untrue::Stale, Some(position))) => self.overtaken(row.id, effects, position),
+            Err((Untrue::Refused, Some(position))) => {
+                self.verdict.refused += 1;
+                let effect = &effects[position];
+                self.examples
+                    .add("refused", || format!("{} shows {}", self.words.key(row.id), self.words.effect(effect)));
+            }
+            Err(_) => {
+                self.verdict.wrong_content += 1;
+                self.examples.add("wrong_content", || format!("{} has {}", self.words.key(row.id), claim(row)));
+            }
+        }
+    }
+
+    fn absent(&mut self, id: usize) {
+        let timelines = &self.judge.timelines;
+        let effects = timelines.of(id);
+        let alive = timelines.alive(id, Interval::END).map(|position| &effects[position]).find(|e| e.stamp == ABSENT);
+        match alive {
+            Some(effect) => self.verdict.borne_out += u64::from(effect.is_acknowledged_write()),
+            None => {
+                let gone = effects.iter().rposition(|effect| effect.stamp == ABSENT && effect.fate != Fate::Refused);
+                self.lost(id as u32, effects, gone.unwrap_or(0));
+            }
+        }
+    }
+
+    /// A record shows what the effect at `position` made it, although later ones have happened.
+    fn overtaken(&mut self, id: u32, effects: &[Effect], position: usize) {
+        let shown = &effects[position];
+        if !later(effects, position).any(|effect| effect.seen_ns < NEVER) {
+            return self.lost(id, effects, position);
+        }
+        self.verdict.resurrected += 1;
+        self.examples.add("resurrected", || {
+            format!(
+                "{} is again as {} left it, although later states had been seen; last was {}",
+                self.words.key(id),
+                self.words.effect(shown),
+                self.words.last(effects)
+            )
+        });
+    }
+
+    /// Nothing shows that what came after the effect at `position` has happened.
+    fn lost(&mut self, id: u32, effects: &[Effect], position: usize) {
+        let acknowledged = later(effects, position).filter(|effect| effect.is_acknowledged_write());
+        let mut lost: Vec<u64> = acknowledged.map(|effect| effect.acknowledged_ns).collect();
+        if lost.is_empty() {
+            // What ended the state was never acknowledged, but seen.
+            lost.extend(
+                later(effects, position).map(|effect| effect.seen_ns).filter(|seen_ns| *seen_ns < NEVER).take(1),
+            );
+        }
+        for at_ns in lost {
+            self.verdict.lost += 1;
+            let (first, last) = self.verdict.lost_window_ns.unwrap_or((at_ns, at_ns));
+            self.verdict.lost_window_ns = Some((first.min(at_ns), last.max(at_ns)));
+        }
+        self.examples.add("lost", || {
+            let (key, last) = (self.words.key(id), self.words.last(effects));
+            match effects[position].stamp {
+                ABSENT => format!("{key} is gone; last was {last}"),
+                _ => format!("{key} is as {} left it; lost is {last}", self.words.effect(&effects[position])),
+            }
+        });
+    }
+
+    fn index(&mut self, index: &IndexAnswer) {
+        let mut by_record = index.by_record.clone();
+        for row in &index.by_index {
+            if by_record.remove(&row.id) != Some(*row) {
+                self.verdict.index_disagrees += 1;
+                self.examples.add("index_disagrees", || match row.id {
+                    ALIEN => "the index gives a record that nobody wrote".into(),
+                    id => format!("the index gives {}, which the records do not bear out", self.words.key(id)),
+                });
+            }
+        }
+        self.verdict.index_disagrees += by_record.len() as u64;
+        for id in by_record.keys() {
+            self.examples
+                .add("index_disagrees", || format!("the index does not give {}, which matches", self.words.key(*id)));
+        }
+    }
+}
+
+/// The effects that came certainly after the one at `position`.
+fn later(effects: &[Effect], position: usize) -> impl Iterator<Item = &Effect> {
+    let done_ns = effects[position].done_ns;
+    let after = effects[position + 1..].iter();
+    after.filter(move |effect| effect.fate != Fate::Refused && effect.sent_ns >= done_ns)
+}

@@ -1,0 +1,161 @@
+//! What was found, in plain words: which operation, which record, and what stood there instead.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::{Value, ValueBuf, Version};
+
+use crate::history::History;
+use crate::log::{ABSENT, Event, Part, Row};
+use crate::timeline::{Effect, Fate, Interval, Timelines};
+
+/// Sentences kept of each sort.
+const EXAMPLES_PER_SORT: usize = 3;
+
+/// A few sentences of each sort.
+#[derive(Debug, Default)]
+pub(crate) struct Examples(BTreeMap<&'static str, Vec<String>>);
+
+impl Examples {
+    /// Adds a sentence if there are few of its sort.
+    pub fn add(&mut self, sort: &'static str, sentence: impl FnOnce() -> String) {
+        let sentences = self.0.entry(sort).or_default();
+        if sentences.len() < EXAMPLES_PER_SORT {
+            sentences.push(sentence());
+        }
+    }
+
+    pub fn into_sentences(self) -> Vec<String> {
+        self.0.into_values().flatten().collect()
+    }
+}
+
+/// Finds the words.
+pub(crate) struct Words<'a> {
+    history: &'a History,
+    timelines: &'a Timelines,
+}
+
+impl<'a> Words<'a> {
+    pub fn new(history: &'a History, timelines: &'a Timelines) -> Self {
+        Self { history, timelines }
+    }
+
+    /// The record's key as it is shown to people.
+    pub fn key(&self, id: u32) -> String {
+        let (Some(truth), Some(collection)) =
+            (self.history.workload.truth(), self.history.workload.layout().collections.first())
+        else {
+            return format!("record {id}");
+        };
+        let mut row = ValueBuf::new();
+        truth.row(u64::from(id), Version::Loaded, &mut row);
+        shown(row.values().get(usize::from(collection.key)))
+    }
+
+    fn operation(&self, event: &Event) -> String {
+        let kind = self.history.workload.kinds().get(usize::from(event.kind)).map_or("?", |kind| kind.name.as_str());
+        format!(
+            "`{kind}` {} of client {} in phase {} at {}",
+            event.cycle,
+            event.client,
+            event.phase,
+            seconds(event.sent_ns)
+        )
+    }
+
+    /// What an effect made of its record, and when.
+    pub fn effect(&self, effect: &Effect) -> String {
+        let what = match (effect.stamp, effect.written) {
+            (_, false) => return "the empty store".into(),
+            (ABSENT, _) => format!("the delete {} of client {}", effect.cycle, effect.client),
+            (0, _) => "the load".to_owned(),
+            _ => format!("write {} of client {}", effect.cycle, effect.client),
+        };
+        match effect.fate {
+            Fate::Acknowledged => format!("{what}, acknowledged at {}", seconds(effect.acknowledged_ns)),
+            Fate::Unknown => format!("{what}, sent at {} and never answered", seconds(effect.sent_ns)),
+            Fate::Refused => format!("{what}, refused at {}", seconds(effect.acknowledged_ns)),
+        }
+    }
+
+    /// The last write to a record that was acknowledged.
+    pub fn last(&self, effects: &[Effect]) -> String {
+        let last = effects.iter().rev().find(|effect| effect.is_acknowledged_write());
+        last.map_or_else(|| "a write that was only seen".into(), |effect| self.effect(effect))
+    }
+
+    /// The state that stood when the question was asked, as far as is known.
+    fn stood(&self, id: u32, at: Interval) -> String {
+        let effects = self.timelines.of(id as usize);
+        let alive = self.timelines.alive(id as usize, at).next();
+        alive.map_or_else(|| "nothing".into(), |position| self.effect(&effects[position]))
+    }
+
+    pub fn missing(&self, event: &Event, id: u32) -> String {
+        let stood = self.stood(id, Interval::of(event));
+        format!("{} misses {}, which stood there all the time: {stood}", self.operation(event), self.key(id))
+    }
+
+    pub fn not_matching(&self, event: &Event, row: Row) -> String {
+        format!("{} has {}, which does not match", self.operation(event), self.key(row.id))
+    }
+
+    pub fn duplicated(&self, event: &Event, row: Row) -> String {
+        format!("{} has {} more than once", self.operation(event), self.key(row.id))
+    }
+
+    pub fn other_record(&self, event: &Event, row: Row) -> String {
+        format!("{} asked for {} and got {}", self.operation(event), self.key(event.id), self.key(row.id))
+    }
+
+    pub fn alien(&self, event: &Event, part: &Part, row: Row) -> String {
+        let key = usize::try_from(row.stamp).map_or(Value::Null, |position| part.aliens.values().get(position));
+        format!("{} has {}, which nobody wrote", self.operation(event), shown(key))
+    }
+
+    pub fn wrong_content(&self, event: &Event, row: Row) -> String {
+        format!("{} has {} with {}", self.operation(event), self.key(row.id), claim(row))
+    }
+
+    pub fn refused(&self, event: &Event, row: Row) -> String {
+        format!("{} has {} as a write made it that the store had refused", self.operation(event), self.key(row.id))
+    }
+
+    pub fn stale(&self, event: &Event, row: Row, position: Option<usize>) -> String {
+        let was = position.map_or_else(String::new, |at| self.effect(&self.timelines.of(row.id as usize)[at]));
+        let stood = self.stood(row.id, Interval::of(event));
+        format!(
+            "{} has {} as it no longer was: it shows {was}, where {stood} had taken its place",
+            self.operation(event),
+            self.key(row.id)
+        )
+    }
+}
+
+/// What a row of wrong content claims to be.
+pub(crate) fn claim(row: Row) -> String {
+    match Version::from_stamp(row.stamp) {
+        None => "a stamp that is none".into(),
+        Some(Version::Loaded) => "other values than were loaded".into(),
+        Some(Version::Written { client, cycle }) => {
+            format!("values that write {cycle} of client {client} did not give it")
+        }
+    }
+}
+
+/// A key as it is shown to people.
+pub(crate) fn shown(key: Value<'_>) -> String {
+    match key {
+        Value::Null => "a key that was not kept".into(),
+        Value::Text(text) => text.to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Int(value) | Value::Timestamp(value) => value.to_string(),
+        Value::Float(value) => value.to_string(),
+        Value::Bytes(bytes) => format!("a key of {} bytes", bytes.len()),
+    }
+}
+
+/// A time since the run's start.
+pub(crate) fn seconds(ns: u64) -> String {
+    format!("{:.6} s", ns as f64 / 1e9)
+}

@@ -1,0 +1,185 @@
+//! Where a URL leads, with the environment and the files that libpq knows.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use plimsoll_store_postgres::conninfo::{ConnInfo, Environment, resolve};
+
+use crate::fixture::{Server, open_login};
+
+fn resolve_with(url: &str, vars: &[(&str, &str)]) -> Result<ConnInfo, StoreError> {
+    let vars: BTreeMap<&str, &str> = vars.iter().copied().collect();
+    let var = |name: &str| vars.get(name).map(|value| (*value).to_owned());
+    resolve(url, None, &Environment { var: &var, user: Some("somebody".into()) })
+}
+
+fn found(url: &str, vars: &[(&str, &str)]) -> ConnInfo {
+    resolve_with(url, vars).unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+/// Which password would be sent: it is shown to nobody, so a server that wants one has to be asked.
+fn password_is(info: &ConnInfo, expected: &str) -> bool {
+    let mut out = Vec::new();
+    let login = std::sync::Arc::new(info.login.clone());
+    let mut session = plimsoll_store_postgres::wire::PgSession::new(login, std::sync::Arc::default(), "");
+    use plimsoll_core::{Answer, Done, Outcome, Ticket, WireSession};
+    struct Nobody;
+    impl Done for Nobody {
+        fn push(&mut self, _: Ticket, _: Outcome, _: &Answer) {}
+    }
+    session.open(&[], &mut out);
+    out.clear();
+    session.feed(b"R\0\0\0\x08\0\0\0\x03", &mut out, &mut Nobody);
+    out.len() > 6 && &out[5..out.len() - 1] == expected.as_bytes()
+}
+
+fn write(path: &Path, text: &str, mode: u32) -> String {
+    fs::write(path, text).expect("written");
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
+    path.to_str().expect("a path").to_owned()
+}
+
+#[test]
+fn a_url_says_it_all() {
+    let info = found(
+        "postgres://me%40home@db.example:6000/my%20db?application_name=trial&connect_timeout=3&options=-c%20geqo%3Doff",
+        &[],
+    );
+    assert_eq!(info.address, Address::Tcp("db.example".into(), 6000));
+    assert_eq!((info.login.user.as_str(), info.login.database.as_str()), ("me@home", "my db"));
+    assert_eq!((info.login.application_name.as_str(), info.login.options.as_deref()), ("trial", Some("-c geqo=off")));
+    assert_eq!(info.connect_timeout, Duration::from_secs(3));
+    assert_eq!(info.login.place, "postgres://db.example:6000/my db", "it names no user");
+
+    let six = found("postgresql://[::1]/db", &[]);
+    assert_eq!(six.address, Address::Tcp("::1".into(), 5432));
+    assert_eq!(six.login.user, "somebody");
+    assert_eq!(found("postgres://[fe80::1]:77/db", &[]).address, Address::Tcp("fe80::1".into(), 77));
+
+    for url in
+        ["postgres://me@/db?host=/run/pg", "postgres://me@%2Frun%2Fpg/db", "postgres://me@elsewhere/db?host=/run/pg"]
+    {
+        assert_eq!(found(url, &[]).address, Address::Unix("/run/pg/.s.PGSQL.5432".into()), "{url}");
+    }
+    assert_eq!(found("postgres://name/db?hostaddr=127.0.0.1", &[]).address, Address::Tcp("127.0.0.1".into(), 5432));
+    let bare = found("postgres://", &[("PGHOST", "h"), ("PGPORT", "")]);
+    assert_eq!((bare.login.database.as_str(), bare.login.application_name.as_str()), ("somebody", "plimsoll"));
+}
+
+#[test]
+fn what_the_url_leaves_out_comes_from_the_service_then_from_the_environment() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = write(
+        &dir.path().join("services"),
+        "# mine\n[other]\nhost=wrong\n[mine]\nhost = served\nuser=servant\npassword=from service\n[mine]\nhost=second\n",
+        0o600,
+    );
+    let vars = [
+        ("PGSERVICE", "mine"),
+        ("PGSERVICEFILE", &file),
+        ("PGHOST", "from-env"),
+        ("PGPORT", "7"),
+        ("PGDATABASE", "env-db"),
+        ("PGPASSWORD", "from env"),
+    ];
+    let info = found("postgres:///", &vars);
+    assert_eq!(info.address, Address::Tcp("served".into(), 7));
+    assert_eq!((info.login.user.as_str(), info.login.database.as_str()), ("servant", "env-db"));
+    assert!(password_is(&info, "from service"));
+    let info = found("postgres://url-user@url-host/url-db", &vars[2..]);
+    assert_eq!(info.login.place, "postgres://url-host:7/url-db");
+    assert!(password_is(&info, "from env"));
+
+    let missing = resolve_with("postgres:///?service=none", &vars).expect_err("no such service");
+    assert_eq!(missing.kind, StoreErrorKind::Usage);
+    assert!(missing.what.contains("`none`") && missing.what.contains(&file), "{missing}");
+    let bad = write(&dir.path().join("bad"), "[mine]\n\nhots=x\n", 0o600);
+    let unknown = resolve_with("postgres:///?service=mine", &[("PGSERVICEFILE", &bad)]).expect_err("unknown");
+    assert!(unknown.what.contains("line 3 of") && unknown.what.contains("`hots`"), "{unknown}");
+    assert_eq!(unknown.next.as_deref(), Some("Did you mean `host`?"));
+}
+
+#[test]
+fn a_password_file_is_used_only_when_it_is_private() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let home = dir.path().to_str().expect("a path");
+    let text = "#h:5432:d:u:comment\nother:*:*:*:wrong\nh:5432:d\\:b:u\\\\x:a:b\\:c\\\\\nh:*:*:*:any\nlocalhost:*:*:*:socket\n";
+    let path = write(&dir.path().join(".pgpass"), text, 0o600);
+    assert!(password_is(&found("postgres://u%5Cx@h/d%3Ab", &[("HOME", home)]), "a:b:c\\"));
+    assert!(password_is(&found("postgres://u@h/d", &[("HOME", home)]), "any"));
+    assert!(password_is(&found("postgres://u@/d?host=/tmp", &[("HOME", home)]), "socket"));
+    assert!(found("postgres://u@elsewhere/d", &[("HOME", home)]).login.password.is_none());
+    assert!(password_is(&found("postgres://u@h/d", &[("PGPASSFILE", &path)]), "any"));
+    assert!(password_is(&found("postgres://u@h/d", &[("PGPASSFILE", &path), ("PGPASSWORD", "env")]), "env"));
+
+    write(&dir.path().join(".pgpass"), text, 0o640);
+    let info = found("postgres://u@h/d", &[("HOME", home)]);
+    assert!(info.login.password.is_none());
+    assert!(info.login.no_password_because.as_ref().is_some_and(|reason| reason.contains("chmod 600")));
+    let server = Server::start_with("local all all scram-sha-256\n");
+    let error = open_login(&server.socket(), info.login).map(|_| ()).expect_err("no password");
+    assert_eq!(error.kind, StoreErrorKind::Authentication);
+    assert!(error.detail.is_some_and(|reason| reason.contains("chmod 600")));
+}
+
+#[test]
+fn a_password_is_never_shown() {
+    let info = found("postgres://me:hush%20now@h/d", &[]);
+    assert!(password_is(&info, "hush now"));
+    assert!(!format!("{info:?}").contains("hush"));
+    let given = resolve("postgres://me:hush@h/d", Some("given"), &Environment::of_process()).expect("resolved");
+    assert!(password_is(&given, "given"));
+    // Errors about URLs in which a password was not encoded show nothing of it.
+    for url in [
+        "postgres://me:hu/sh@h/d",
+        "postgres://me:hu?sh@h/d",
+        "postgres://me:hu%zzsh@h/d",
+        "postgres://me:hu?sh=1@h/d",
+        "postgres://me:hush:@h:x/d",
+        "postgres://me:hush",
+    ] {
+        if let Err(error) = resolve_with(url, &[]) {
+            let shown = format!("{error} {error:?}");
+            assert!(!shown.contains("hu") && !shown.contains("sh="), "{url}: {shown}");
+        }
+    }
+    assert!(password_is(&found("postgres://me:hu@sh@h/d", &[]), "hu@sh"));
+}
+
+#[test]
+fn what_is_wrong_with_a_url_is_said() {
+    for (url, what, next) in [
+        ("mysql://h/d", "does not begin with postgres://", "postgres://user@host"),
+        ("postgres://h:0/d", "port is not a number", "5432"),
+        ("postgres://h:65536/d", "port is not a number", "5432"),
+        ("postgres://h:port/d", "port is not a number", "5432"),
+        ("postgres://::1/d", "several colons", "[::1]"),
+        ("postgres://[::1/d", "no closing bracket", "[::1]"),
+        ("postgres://[::1]5432/d", "no closing bracket", "[::1]"),
+        ("postgres://h/%2", "`%`", "%25"),
+        ("postgres://h/%ff", "`%`", "%25"),
+        ("postgres://h/a%00b", "%00", "Leave it out"),
+        ("postgres://a,b/d", "several hosts", "one host"),
+        ("postgres://h/d?sslmode=require", "TLS is not supported yet", "Unix socket"),
+        ("postgres://h/d?sslmode=verify-full", "TLS is not supported yet", "Unix socket"),
+        ("postgres://h/d?sslmode=yes", "none of disable", "sslmode=disable"),
+        ("postgres://h/d?ssl_mode=disable", "`ssl_mode`", "`sslmode`"),
+        ("postgres://h/d?aplication_name=x", "`aplication_name`", "`application_name`"),
+        ("postgres://h/d?target_session_attrs=any", "`target_session_attrs`", "Known are: application_name"),
+        ("postgres://h/d?host", "no value", "name=value"),
+        ("postgres://h/d?connect_timeout=soon", "connect_timeout", "connect_timeout=10"),
+    ] {
+        let Err(error) = resolve_with(url, &[]) else { panic!("{url} passed") };
+        assert_eq!(error.kind, StoreErrorKind::Usage, "{url}");
+        assert!(error.what.contains(what), "{url}: {error}");
+        assert!(error.next.as_ref().is_some_and(|text| text.contains(next)), "{url}: {:?}", error.next);
+    }
+    for mode in ["disable", "allow", "prefer"] {
+        found(&format!("postgres://h/d?sslmode={mode}"), &[]);
+    }
+    assert!(resolve_with("postgres://h/d", &[("PGSSLMODE", "require")]).is_err());
+}

@@ -1,0 +1,207 @@
+//! A server for one test, and connections to it.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{
+    Address, Answer, Call, Collection, Field, Index, IndexMode, Layout, OpKind, Outcome, RecordsCall, StoreError,
+    Value, ValueBuf, ValueType,
+};
+use plimsoll_store_postgres::Connection;
+use plimsoll_store_postgres::wire::{Login, Password};
+
+pub const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A PostgreSQL that lives as long as this value.
+pub struct Server {
+    child: Child,
+    dir: tempfile::TempDir,
+    pub port: u16,
+}
+
+fn bin_dir() -> PathBuf {
+    let mut found: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
+        .map(|all| all.flatten().map(|entry| entry.path().join("bin")).collect())
+        .unwrap_or_default();
+    found.retain(|dir| dir.join("initdb").exists() && dir.join("postgres").exists());
+    found.sort();
+    found.pop().expect("postgres is not installed: apt-get install postgresql (or run `cargo xtask test`)")
+}
+
+fn as_server_user(program: &Path) -> Command {
+    if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]).arg(program);
+        command
+    } else {
+        Command::new(program)
+    }
+}
+
+fn server_uid() -> Option<u32> {
+    rustix::process::geteuid().is_root().then(|| fs::metadata("/var/lib/postgresql").expect("its home").uid())
+}
+
+impl Server {
+    pub fn start() -> Server {
+        Self::start_with("local all all trust\nhost all all 127.0.0.1/32 trust\n")
+    }
+
+    /// With these lines as pg_hba.conf.
+    pub fn start_with(hba: &str) -> Server {
+        let dir = tempfile::Builder::new().prefix("pgwire").tempdir_in("/var/tmp").expect("a directory");
+        chown(dir.path(), server_uid(), None).expect("the server's own directory");
+        let data = dir.path().join("data");
+        let made = as_server_user(&bin_dir().join("initdb"))
+            .args(["-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C", "-D"])
+            .arg(&data)
+            .current_dir("/")
+            .output()
+            .expect("initdb runs");
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        fs::write(data.join("pg_hba.conf"), hba).expect("pg_hba.conf");
+        let port =
+            std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+        let log = fs::File::create(dir.path().join("log")).expect("a log");
+        let child = as_server_user(&bin_dir().join("postgres"))
+            .arg("-D")
+            .arg(&data)
+            .arg("-k")
+            .arg(dir.path())
+            .args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1", "-c", "log_statement=none"])
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("postgres runs");
+        let server = Server { child, dir, port };
+        let began = Instant::now();
+        while !server.log().contains("ready to accept connections") {
+            assert!(began.elapsed() < TIMEOUT, "the server did not start: {}", server.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        server
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    pub fn socket(&self) -> Address {
+        Address::Unix(self.dir.path().join(format!(".s.PGSQL.{}", self.port)))
+    }
+
+    pub fn tcp(&self) -> Address {
+        Address::Tcp("127.0.0.1".into(), self.port)
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+
+    /// A connection of the superuser with `kinds` over `layout`.
+    pub fn open(&self, layout: &Layout, kinds: &[OpKind]) -> Result<Connection, StoreError> {
+        let login = Arc::new(login("postgres", None));
+        Connection::open(&self.socket(), login, Arc::new(layout.clone()), "", kinds, TIMEOUT)
+    }
+
+    pub fn control(&self) -> Connection {
+        self.open(&Layout::default(), &[]).expect("a connection")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::QUIT);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// A connection of whoever it is.
+pub fn open_login(address: &Address, login: Login) -> Result<Connection, StoreError> {
+    Connection::open(address, Arc::new(login), Arc::default(), "", &[], TIMEOUT)
+}
+
+pub fn login(user: &str, password: Option<&str>) -> Login {
+    Login {
+        user: user.into(),
+        database: "postgres".into(),
+        password: password.map(Password::new),
+        no_password_because: None,
+        application_name: "plimsoll".into(),
+        options: None,
+        place: "postgres://test".into(),
+    }
+}
+
+/// One collection with a field of every type, and an index on the number.
+pub fn layout(index: IndexMode) -> Layout {
+    let field = |name: &str, value_type| Field { name: name.into(), value_type };
+    Layout {
+        collections: vec![Collection {
+            name: "items".into(),
+            fields: vec![
+                field("code", ValueType::Text),
+                field("count", ValueType::Int),
+                field("ratio", ValueType::Float),
+                field("live", ValueType::Bool),
+                field("body", ValueType::Bytes),
+                field("made", ValueType::Timestamp),
+            ],
+            key: 0,
+            indexes: vec![Index { fields: vec![1] }],
+        }],
+        index,
+        statements: Vec::new(),
+    }
+}
+
+/// Makes the tables of [`layout`] the way the store would.
+pub fn create(connection: &mut Connection, layout: &Layout) {
+    for statement in plimsoll_store_postgres::sql::create(layout).expect("a layout") {
+        connection.simple(&statement).expect("created");
+    }
+}
+
+pub fn kind(name: &str, call: RecordsCall, params: &[ValueType]) -> OpKind {
+    OpKind {
+        name: name.into(),
+        call: Call::Records { collection: 0, call },
+        params: params.to_vec(),
+        keep_answer: true,
+    }
+}
+
+pub fn sql(name: &str, text: &str, params: &[ValueType]) -> OpKind {
+    OpKind { name: name.into(), call: Call::Sql(text.into()), params: params.to_vec(), keep_answer: true }
+}
+
+pub fn values(all: &[Value<'_>]) -> ValueBuf {
+    let mut buf = ValueBuf::new();
+    for value in all {
+        buf.push(*value);
+    }
+    buf
+}
+
+/// Runs one operation to its end.
+pub fn ask(connection: &mut Connection, kind: u16, params: &[Value<'_>]) -> (Outcome, Answer) {
+    let params = values(params);
+    let mut result = None;
+    let op = plimsoll_core::Op { kind, params: params.values() };
+    let ended = connection.execute(&op, &mut |outcome, answer| result = Some((outcome, answer.clone())));
+    let result = result.expect("every operation comes to something");
+    assert!(ended.is_ok() || result.0 == Outcome::Unknown, "{ended:?}");
+    result
+}

@@ -1,0 +1,205 @@
+//! Private servers: what they listen on and keep, how they restart and fail, what stays after a kill.
+
+#![allow(clippy::unwrap_used, reason = "clippy's exception for tests does not cover their own functions")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use plimsoll_store_postgres::server::{PrivatePostgres, find_postgres};
+
+/// A base that the server's user can get to.
+fn base() -> tempfile::TempDir {
+    let base = tempfile::Builder::new().prefix("postgres-test-").tempdir_in("/var/tmp").unwrap();
+    fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    base
+}
+
+fn start(base: &Path, settings: &[(&str, &str)]) -> Result<PrivatePostgres, StoreError> {
+    let settings: Vec<_> = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    let mut told = Vec::new();
+    let started = PrivatePostgres::start(&[base.to_owned()], &base.join("logs"), &settings, &mut |what| {
+        told.push(what.to_owned());
+    });
+    assert!(!told.is_empty(), "postgres is not installed: apt-get install postgresql (or run `cargo xtask test`)");
+    started
+}
+
+/// Asks through PostgreSQL's own client.
+fn ask(postgres: &PrivatePostgres, sql: &str) -> String {
+    let Address::Unix(socket) = postgres.address() else { panic!("it listens on a socket") };
+    let psql = find_postgres().unwrap().with_file_name("psql");
+    let asked = Command::new(psql)
+        .args(["-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", postgres.user(), "-d", postgres.database(), "-h"])
+        .arg(socket.parent().unwrap())
+        .args(["-c", sql])
+        .output()
+        .unwrap();
+    assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
+    String::from_utf8(asked.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn it_is_reached_by_its_socket_only_and_keeps_its_promises() {
+    let base = base();
+    let postgres = start(base.path(), &[("shared_buffers", "32MB")]).unwrap();
+    assert_eq!(ask(&postgres, "show server_version"), postgres.version());
+    let settings = "select string_agg(name || '=' || setting, ' ' order by name) from pg_settings where name in
+        ('fsync', 'full_page_writes', 'listen_addresses', 'shared_buffers', 'synchronous_commit', 'data_directory_mode')";
+    assert_eq!(
+        ask(&postgres, settings),
+        "data_directory_mode=0700 fsync=on full_page_writes=on listen_addresses= shared_buffers=4096 synchronous_commit=on"
+    );
+    let sources = "select string_agg(name, ' ' order by name) from pg_settings where source = 'command line'
+        and name not in ('config_file', 'data_directory', 'hba_file', 'ident_file')";
+    assert_eq!(ask(&postgres, sources), "listen_addresses shared_buffers unix_socket_directories");
+    assert_eq!(
+        ask(&postgres, "select datcollate || ' ' || pg_encoding_to_char(encoding) from pg_database limit 1"),
+        "C UTF8"
+    );
+
+    let Address::Unix(socket) = postgres.address() else { panic!("it listens on a socket") };
+    let sockets = socket.parent().unwrap().metadata().unwrap();
+    assert_eq!((sockets.mode() & 0o7777, sockets.uid()), (0o700, postgres.data_dir().metadata().unwrap().uid()));
+    let status = fs::read_to_string(format!("/proc/{}/status", postgres.pid().unwrap())).unwrap();
+    assert!(!status.contains("\nUid:\t0\t"), "it does not run as root: {status}");
+    postgres.close().unwrap();
+    assert!(!socket.exists());
+}
+
+#[test]
+fn a_restart_keeps_the_data_and_a_stopped_one_can_be_looked_at() {
+    let base = base();
+    let mut postgres = start(base.path(), &[]).unwrap();
+    ask(&postgres, "create table t as select generate_series(1, 1000) as n");
+    let first = postgres.pid().unwrap();
+    postgres.restart().unwrap();
+    assert_ne!(postgres.pid().unwrap(), first);
+    assert_eq!(ask(&postgres, "select sum(n) from t"), "500500");
+
+    postgres.stop().unwrap();
+    assert_eq!(postgres.pid(), None);
+    assert!(!postgres.data_dir().join("postmaster.pid").exists(), "it stopped in good order");
+    let cold = plimsoll_lab::drop_files(postgres.data_dir()).unwrap();
+    assert!(cold.file_bytes > 10_000_000 && cold.resident_bytes == 0, "{cold:?}");
+    postgres.start_again().unwrap();
+    assert_eq!(ask(&postgres, "select count(*) from t"), "1000");
+}
+
+#[test]
+fn one_that_was_killed_is_noticed_and_recovers() {
+    let base = base();
+    let mut postgres = start(base.path(), &[]).unwrap();
+    ask(&postgres, "create table t as select generate_series(1, 1000) as n");
+    let pid = rustix::process::Pid::from_raw(postgres.pid().unwrap() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let started = Instant::now();
+    let error = loop {
+        if let Err(error) = postgres.check() {
+            break error;
+        }
+        assert!(started.elapsed() < Duration::from_secs(10), "nobody noticed");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!((error.kind, &*error.what), (StoreErrorKind::Broken, "postgres was ended by signal 9"));
+    postgres.start_again().unwrap();
+    assert_eq!(ask(&postgres, "select count(*) from t"), "1000");
+}
+
+#[test]
+fn a_setting_it_refuses_is_an_error_in_its_own_words_and_its_log_is_kept() {
+    let base = base();
+    let error = start(base.path(), &[("shared_buffers", "plenty")]).err().unwrap();
+    assert_eq!((error.kind, &*error.what), (StoreErrorKind::Broken, "postgres ended with exit status 1"));
+    assert!(error.detail.unwrap().contains("invalid value for parameter \"shared_buffers\": \"plenty\""));
+    let logs: Vec<PathBuf> =
+        fs::read_dir(base.path().join("logs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(logs.len(), 1, "{logs:?}");
+    assert!(error.next.unwrap().contains(logs[0].to_str().unwrap()));
+    assert!(fs::read_to_string(&logs[0]).unwrap().contains("plenty"));
+    assert_eq!(fs::read_dir(base.path()).unwrap().count(), 1, "only the log stays");
+}
+
+#[test]
+fn a_taken_port_is_an_error_of_its_own() {
+    let base = base();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let error = start(base.path(), &[("listen_addresses", "127.0.0.1"), ("port", &port)]).err().unwrap();
+    assert_eq!(error.kind, StoreErrorKind::AddressTaken, "{error}");
+    assert!(error.detail.unwrap().contains(&port));
+}
+
+fn example() -> PathBuf {
+    let program = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("examples/private_postgres");
+    assert!(program.exists(), "{} is not built: cargo build -p plimsoll-store-postgres --examples", program.display());
+    program
+}
+
+#[test]
+fn a_full_disk_is_an_error_of_its_own() {
+    let base = base();
+    // A disk of 16 MB, seen by this process only: `initdb` wants 40.
+    let mut unshare = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        unshare.args(["--user", "--map-current-user", "--keep-caps"]);
+    }
+    let ran = unshare
+        .args(["--mount", "sh", "-c", "mount -t tmpfs -o size=16m,mode=755 none \"$0\" && exec \"$1\" \"$0\""])
+        .args([base.path(), &example()])
+        .current_dir(base.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(!ran.status.success());
+    assert!(said.contains("kind: DiskFull") && said.contains("initdb ended with"), "{said}");
+    assert!(said.contains("free space on the disk of"), "{said}");
+}
+
+#[test]
+fn nothing_is_left_5_s_after_plimsoll_is_killed() {
+    let base = base();
+    let mut owner = Command::new(example())
+        .arg(base.path())
+        .current_dir(base.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines: Vec<String> = BufReader::new(owner.stdout.take().unwrap()).lines().take(4).map(Result::unwrap).collect();
+    let pid = lines[2].rsplit_once(' ').unwrap().1;
+    let root = fs::read_dir(base.path()).unwrap().next().unwrap().unwrap().path();
+    let processes = |base: &Path| {
+        let entries = fs::read_dir("/proc").unwrap().flatten();
+        let pids = entries
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with(|first: char| first.is_ascii_digit()));
+        pids.filter(|entry| {
+            let cwd = fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(base));
+            let arguments = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            cwd || String::from_utf8_lossy(&arguments).contains(base.to_str().unwrap())
+        })
+        .count()
+    };
+    let segments = || {
+        fs::read_to_string("/proc/sysvipc/shm")
+            .unwrap()
+            .lines()
+            .filter(|line| line.split_whitespace().nth(4) == Some(pid))
+            .count()
+    };
+    assert!(processes(&root) > 5, "the postmaster, its workers and the supervisor");
+    assert_eq!(segments(), 1, "the postmaster's interlock");
+
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    let killed = Instant::now();
+    while processes(&root) > 0 || root.exists() || segments() > 0 {
+        assert!(killed.elapsed() < Duration::from_secs(5), "{} still stands, or its processes run", root.display());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
