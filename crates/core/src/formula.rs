@@ -8,6 +8,7 @@
 //! product = factor { ("*" | "/") factor }
 //! factor  = "-" factor | number | "(" sum ")" | term
 //! term    = word "." word [ "[" label "=" value { "," label "=" value } "]" ]
+//! label   = word { "." word }
 //! ```
 //!
 //! A word is letters, digits and `_`, not beginning with a digit. A value reaches to the next `,` or `]`; blanks
@@ -202,7 +203,7 @@ impl<'a> Parser<'a> {
             self.at += 1;
             loop {
                 self.peek();
-                let label = self.word().to_owned();
+                let label = self.label().to_owned();
                 if label.is_empty() {
                     return Err(self.error("expected a label, as in `[index=own]`"));
                 }
@@ -256,6 +257,14 @@ impl<'a> Parser<'a> {
         rest.get(..length).unwrap_or_default()
     }
 
+    fn label(&mut self) -> &'a str {
+        let start = self.at;
+        while !self.word().is_empty() && self.rest().starts_with('.') {
+            self.at += 1;
+        }
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+
     fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -299,9 +308,9 @@ mod tests {
 
     #[test]
     fn terms_come_with_their_labels_and_places() {
-        let formula = Formula::parse("a.b / warm.p99[size=4MiB,store=my-host:1/x]").unwrap();
+        let formula = Formula::parse("a.b / warm.p99[mixed.size=4MiB,store=my-host:1/x]").unwrap();
         let terms: Vec<_> = formula.terms().map(|(term, at)| (term.to_string(), at)).collect();
-        assert_eq!(terms, [("a.b".to_owned(), 0), ("warm.p99[size=4MiB,store=my-host:1/x]".to_owned(), 6)]);
+        assert_eq!(terms, [("a.b".to_owned(), 0), ("warm.p99[mixed.size=4MiB,store=my-host:1/x]".to_owned(), 6)]);
     }
 
     #[test]
