@@ -40,7 +40,7 @@ pub use model::{
     Drive, Figure, Goal, GoalKind, Limit, Pace, Phase, Plan, Published, Step, StoreUse, Trial, WorkloadUse,
 };
 use sweep::{Choices, Dimensions};
-pub use url::split_password;
+pub use url::{password_ranges, split_password};
 
 /// The keys of a plan.
 const KEYS: &[&str] =

@@ -50,7 +50,7 @@ pub(crate) fn masked(text: &str) -> (String, Vec<Range<usize>>) {
 }
 
 /// Where passwords of URLs stand in `text`, in order, without overlaps. Empty passwords are none.
-fn password_ranges(text: &str) -> Vec<Range<usize>> {
+pub fn password_ranges(text: &str) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for (at, _) in text.match_indices("://") {
         let start = at + 3;
