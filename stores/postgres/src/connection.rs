@@ -79,6 +79,17 @@ impl Connection {
         *self.session.state() == WireState::Ready
     }
 
+    /// True when it can take an operation and the server has not ended it since it was last used.
+    pub fn is_still_ready(&mut self) -> bool {
+        let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+        let told = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0);
+        let mut done = Visit(&mut |_, _| {});
+        if told && let Err(error) = self.step(&mut done, Instant::now()) {
+            self.session.fail(error, &mut done);
+        }
+        self.is_ready()
+    }
+
     /// Starts one operation and calls `visit` with its outcome and answer. An error means that the
     /// connection failed; `visit` was then called with [`Outcome::Unknown`].
     pub(crate) fn run(

@@ -1,10 +1,30 @@
-//! PostgreSQL as a store.
+#![doc = include_str!("../README.md")]
+//!
+//! # Where things are
+//!
+//! | module | what |
+//! |---|---|
+//! | [`kind`] | the store as `stores/all` lists it |
+//! | `store` | attached or private: what it makes, and what it can be asked |
+//! | `control` | settings, sizes, tidying, checks, in plain SQL |
+//! | [`wire`] | one connection as a protocol without I/O |
+//! | [`Connection`] | the same, blocking, over a socket of its own |
+//! | [`sql`] | the `records` interface in SQL |
+//! | `kv` | a table of bytes under bytes, for `keyindex` |
+//! | [`conninfo`] | where a URL, the environment, service and password files lead |
+//! | [`server`] | a private server |
+//!
+//! It is no driver for applications: it has no TLS, no COPY, no pool, and prepares everything at connect.
 
 mod connection;
 pub mod conninfo;
+mod control;
+mod kv;
 pub mod server;
 pub mod sql;
+mod store;
 pub mod wire;
 
 pub use connection::Connection;
 pub use server::PrivatePostgres;
+pub use store::kind;

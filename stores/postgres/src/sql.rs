@@ -4,7 +4,8 @@
 //! order as their bytes do, as in every other store.
 
 use plimsoll_core::{
-    Access, Call, Collection, IndexMode, Layout, OpKind, RecordsCall, StoreError, StoreErrorKind, ValueType,
+    Access, Call, Collection, IndexMode, Layout, OpKind, RecordsCall, StoreError, StoreErrorKind, Value, ValueType,
+    Values,
 };
 
 /// PostgreSQL cuts longer names without an error (`NAMEDATALEN` − 1).
@@ -13,6 +14,12 @@ const NAME_BYTES_MAX: usize = 63;
 /// `name` as a quoted identifier.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// `text` as a string literal, whatever `standard_conforming_strings` says.
+pub(crate) fn literal(text: &str) -> String {
+    let quoted = text.replace('\'', "''");
+    if text.contains('\\') { format!(" E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
 }
 
 fn column_type(value_type: ValueType) -> &'static str {
@@ -82,6 +89,24 @@ pub enum Shape {
     Repeated(usize),
     /// Four statements: both bounds, only the upper, only the lower, none.
     Bounds,
+}
+
+impl Shape {
+    /// Which statement does an operation with these parameters, and with which of them. Of a
+    /// [`Shape::Repeated`] one: the first time.
+    #[inline]
+    pub fn statement<'a>(self, params: Values<'a>) -> (usize, Values<'a>) {
+        match self {
+            Shape::Nothing | Shape::One => (0, params),
+            Shape::Repeated(width) => (0, params.slice(0..width)),
+            Shape::Bounds => {
+                let open = |position| params.get(position) == Value::Null;
+                let (below, above) = (open(0), open(1));
+                let used = usize::from(below)..2 - usize::from(above);
+                (usize::from(below) + 2 * usize::from(above), params.slice(used))
+            }
+        }
+    }
 }
 
 /// What an operation kind is in SQL.

@@ -102,7 +102,6 @@ impl PgSession {
 
     /// Appends operations of several kinds as one: all in one transaction, their rows in one answer. Kinds
     /// that return rows must not be mixed with kinds of other columns; the last one decides how they are read.
-    #[expect(dead_code, reason = "for key-value sessions")]
     pub(crate) fn start_together<'a>(&mut self, ticket: Ticket, ops: impl Iterator<Item = Op<'a>>, out: &mut Vec<u8>) {
         let mut commands = 0;
         let mut kind = 0;

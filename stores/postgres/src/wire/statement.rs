@@ -83,13 +83,13 @@ impl Statement {
         &self.columns
     }
 
-    /// Appends Bind and Execute with the values of `params` from `first` on.
+    /// Appends Bind and Execute with the values of `params`.
     #[inline]
-    pub(crate) fn execute(&self, params: Values<'_>, first: usize, out: &mut Vec<u8>) {
+    pub(crate) fn execute(&self, params: Values<'_>, out: &mut Vec<u8>) {
         let at = out.len();
         out.extend_from_slice(&self.bind);
         for (position, code) in self.params.iter().enumerate() {
-            if !encode(*code, params.get(first + position), out) {
+            if !encode(*code, params.get(position), out) {
                 out[at + self.formats_at + 2 * position + 1] = 0;
             }
         }
@@ -202,23 +202,21 @@ impl Prepared {
     pub(crate) fn execute(&self, params: Values<'_>, out: &mut Vec<u8>) -> u32 {
         match self.shape {
             Shape::One => {
-                self.statements[0].execute(params, 0, out);
+                self.statements[0].execute(params, out);
                 1
             }
             Shape::Nothing => 0,
             Shape::Repeated(width) => {
                 let mut count = 0;
                 for row in params.rows(width) {
-                    self.statements[0].execute(row, 0, out);
+                    self.statements[0].execute(row, out);
                     count += 1;
                 }
                 count
             }
             Shape::Bounds => {
-                let null = |position| matches!(params.get(position), plimsoll_core::Value::Null);
-                let (open_below, open_above) = (null(0), null(1));
-                let which = usize::from(open_below) + 2 * usize::from(open_above);
-                self.statements[which].execute(params, usize::from(open_below), out);
+                let (which, params) = self.shape.statement(params);
+                self.statements[which].execute(params, out);
                 1
             }
         }
@@ -258,12 +256,12 @@ mod tests {
         for value in [Value::Int(-7), Value::Text("x"), Value::Null] {
             params.push(value);
         }
-        described().execute(params.values(), 0, &mut ours);
+        described().execute(params.values(), &mut ours);
         params.clear();
         for value in [Value::Text("8"), Value::Bytes(b"\xff"), Value::Bytes(b"")] {
             params.push(value);
         }
-        described().execute(params.values(), 0, &mut ours);
+        described().execute(params.values(), &mut ours);
         ours.extend_from_slice(&message::SYNC);
         message::frame(&mut ours, b'Q', |out| cstr(out, "SELECT 2"));
         ours.extend_from_slice(&message::TERMINATE);

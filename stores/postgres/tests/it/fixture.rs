@@ -1,15 +1,17 @@
 //! A server for one test, and connections to it.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Address, Answer, Call, Collection, Field, Index, IndexMode, Layout, OpKind, Outcome, RecordsCall, StoreError,
-    Value, ValueBuf, ValueType,
+    Address, Answer, Call, Collection, Done, Field, Index, IndexMode, Layout, Op, OpKind, Outcome, RecordsCall,
+    StoreError, Ticket, Value, ValueBuf, ValueType, WireClient, WireState,
 };
 use plimsoll_store_postgres::Connection;
 use plimsoll_store_postgres::wire::{Login, Password};
@@ -174,6 +176,63 @@ pub fn create(connection: &mut Connection, layout: &Layout) {
     }
 }
 
+/// A URL of the superuser.
+pub fn url(server: &Server, user: &str) -> String {
+    format!("postgres://{user}@/postgres?host={}&port={}", server.dir.path().display(), server.port)
+}
+
+/// Runs operations on a session that a store gave out, one after the other.
+pub struct Wire {
+    socket: UnixStream,
+    client: WireClient,
+    out: Vec<u8>,
+    input: Vec<u8>,
+}
+
+struct Last(Option<(Outcome, Answer)>);
+
+impl Done for Last {
+    fn push(&mut self, _: Ticket, outcome: Outcome, answer: &Answer) {
+        self.0 = Some((outcome, answer.clone()));
+    }
+}
+
+impl Wire {
+    pub fn open(client: WireClient, kinds: &[OpKind]) -> Wire {
+        let Address::Unix(path) = &client.address else { panic!("tests use the socket") };
+        let socket = UnixStream::connect(path).expect("connected");
+        socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+        let mut wire = Wire { socket, client, out: Vec::new(), input: Vec::new() };
+        wire.client.session.open(kinds, &mut wire.out);
+        while *wire.client.session.state() == WireState::Opening {
+            wire.turn(&mut Last(None));
+        }
+        assert_eq!(*wire.client.session.state(), WireState::Ready);
+        wire
+    }
+
+    fn turn(&mut self, last: &mut Last) {
+        self.socket.write_all(&self.out).expect("sent");
+        self.out.clear();
+        let mut buffer = [0; 4096];
+        let count = self.socket.read(&mut buffer).expect("an answer in time");
+        assert!(count > 0, "the server closed the connection");
+        self.input.extend_from_slice(&buffer[..count]);
+        let used = self.client.session.feed(&self.input, &mut self.out, last);
+        self.input.drain(..used);
+    }
+
+    pub fn ask(&mut self, kind: u16, params: &[Value<'_>]) -> (Outcome, Answer) {
+        let params = values(params);
+        self.client.session.start(Ticket(1), &Op { kind, params: params.values() }, &mut self.out);
+        let mut last = Last(None);
+        while last.0.is_none() {
+            self.turn(&mut last);
+        }
+        last.0.expect("it is there now")
+    }
+}
+
 pub fn kind(name: &str, call: RecordsCall, params: &[ValueType]) -> OpKind {
     OpKind {
         name: name.into(),
@@ -199,7 +258,7 @@ pub fn values(all: &[Value<'_>]) -> ValueBuf {
 pub fn ask(connection: &mut Connection, kind: u16, params: &[Value<'_>]) -> (Outcome, Answer) {
     let params = values(params);
     let mut result = None;
-    let op = plimsoll_core::Op { kind, params: params.values() };
+    let op = Op { kind, params: params.values() };
     let ended = connection.execute(&op, &mut |outcome, answer| result = Some((outcome, answer.clone())));
     let result = result.expect("every operation comes to something");
     assert!(ended.is_ok() || result.0 == Outcome::Unknown, "{ended:?}");

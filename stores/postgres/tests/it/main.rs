@@ -7,4 +7,5 @@ mod hostile;
 mod private;
 mod records;
 mod sql;
+mod store;
 mod unknown;

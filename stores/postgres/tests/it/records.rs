@@ -7,14 +7,14 @@ use crate::fixture::{Server, ask, create, kind, layout};
 const TYPES: [ValueType; 6] =
     [ValueType::Text, ValueType::Int, ValueType::Float, ValueType::Bool, ValueType::Bytes, ValueType::Timestamp];
 
-const INSERT: u16 = 0;
-const GET: u16 = 1;
+pub const INSERT: u16 = 0;
+pub const GET: u16 = 1;
 const UPDATE: u16 = 2;
 const DELETE: u16 = 3;
-const SCAN: u16 = 4;
-const FIND: u16 = 5;
-const ALL: u16 = 6;
-const COUNT: u16 = 7;
+pub const SCAN: u16 = 4;
+pub const FIND: u16 = 5;
+pub const ALL: u16 = 6;
+pub const COUNT: u16 = 7;
 const NOTHING: u16 = 8;
 
 pub fn kinds() -> Vec<OpKind> {
@@ -32,7 +32,7 @@ pub fn kinds() -> Vec<OpKind> {
     ]
 }
 
-fn record(code: &str, count: Option<i64>) -> [Value<'_>; 6] {
+pub fn record(code: &str, count: Option<i64>) -> [Value<'_>; 6] {
     [
         Value::Text(code),
         count.map_or(Value::Null, Value::Int),
@@ -43,7 +43,7 @@ fn record(code: &str, count: Option<i64>) -> [Value<'_>; 6] {
     ]
 }
 
-fn codes(answer: &plimsoll_core::Answer) -> Vec<String> {
+pub fn codes(answer: &plimsoll_core::Answer) -> Vec<String> {
     let mut codes: Vec<String> = answer
         .row_iter()
         .map(|row| match row.get(0) {

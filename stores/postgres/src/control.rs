@@ -1,0 +1,233 @@
+//! What the control plane asks of a server in plain SQL: settings, sizes, tidying, checks.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{Answer, Footprint, Setting, StoreError, StoreErrorKind, Value};
+use plimsoll_keyindex::keyspace::INDEX_ROLE;
+
+use crate::connection::Connection;
+use crate::sql::{literal, quoted};
+
+/// How long VACUUM, CHECKPOINT and whatever else tidies up may be silent.
+pub(crate) const TIDY_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// How long autovacuum may still be at work on our tables after we have vacuumed them.
+const QUIET_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Settings whose values may hold credentials. Their values are not shown.
+const SECRET_SETTINGS: [&str; 6] = [
+    "primary_conninfo",
+    "ssl_passphrase_command",
+    "archive_command",
+    "restore_command",
+    "archive_cleanup_command",
+    "recovery_end_command",
+];
+
+fn text(row: plimsoll_core::Values<'_>, column: usize) -> &str {
+    match row.get(column) {
+        Value::Text(text) => text,
+        _ => "",
+    }
+}
+
+fn number(answer: &Answer, column: usize) -> u64 {
+    text(answer.values.values(), column).parse().unwrap_or(0)
+}
+
+/// All settings that differ from the defaults; `ours` are the names of those that Plimsoll has set.
+pub(crate) fn settings(connection: &mut Connection, ours: &[&str]) -> Result<Vec<Setting>, StoreError> {
+    // What the session itself sets (`client`, `session`) is not the server's, and `override` is not anybody's.
+    let answer = connection.simple(
+        "SELECT name, setting, boot_val, coalesce(unit, ''), source FROM pg_settings \
+         WHERE source NOT IN ('default', 'override', 'client', 'session') AND setting IS DISTINCT FROM boot_val \
+         ORDER BY name",
+    )?;
+    let settings = answer.row_iter().map(|row| {
+        let (name, unit, source) = (text(row, 0), text(row, 3), text(row, 4));
+        let secret = SECRET_SETTINGS.contains(&name) || name.contains("password") || name.contains("secret");
+        let default = match row.get(2) {
+            Value::Text(default) => Some(with_unit(default, unit)),
+            _ => None,
+        };
+        Setting {
+            name: name.to_owned(),
+            value: if secret { "(not shown)".to_owned() } else { with_unit(text(row, 1), unit) },
+            default,
+            source: if ours.contains(&name) { "plimsoll".to_owned() } else { source.to_owned() },
+        }
+    });
+    Ok(settings.collect())
+}
+
+/// A setting's number in the largest unit in which it is whole: `16384` of `8kB` is `128MB`.
+fn with_unit(value: &str, unit: &str) -> String {
+    let (Ok(number), false) = (value.parse::<i64>(), unit.is_empty()) else { return value.to_owned() };
+    // Zero and minus one switch things off, or mean "as that other setting".
+    if number <= 0 {
+        return value.to_owned();
+    }
+    let digits = unit.bytes().take_while(u8::is_ascii_digit).count();
+    let number = number.saturating_mul(unit[..digits].parse().unwrap_or(1));
+    let steps: &[(&str, i64)] = match &unit[digits..] {
+        "B" => &[("B", 1024), ("kB", 1024), ("MB", 1024), ("GB", 1024), ("TB", 0)],
+        "kB" => &[("kB", 1024), ("MB", 1024), ("GB", 1024), ("TB", 0)],
+        "MB" => &[("MB", 1024), ("GB", 1024), ("TB", 0)],
+        "ms" => &[("ms", 1000), ("s", 60), ("min", 60), ("h", 24), ("d", 0)],
+        "s" => &[("s", 60), ("min", 60), ("h", 24), ("d", 0)],
+        "min" => &[("min", 60), ("h", 24), ("d", 0)],
+        other => return format!("{number}{other}"),
+    };
+    let mut number = number;
+    for (name, size) in steps {
+        if *size == 0 || number % size != 0 {
+            return format!("{number}{name}");
+        }
+        number /= size;
+    }
+    number.to_string()
+}
+
+/// Names of the tables of a schema, qualified and quoted.
+fn tables(connection: &mut Connection, schema: &str) -> Result<Vec<String>, StoreError> {
+    let answer = connection.simple(&format!(
+        "SELECT relname FROM pg_class WHERE relnamespace = {}::regnamespace AND relkind IN ('r', 'm') ORDER BY relname",
+        literal(&quoted(schema))
+    ))?;
+    Ok(answer.row_iter().map(|row| format!("{}.{}", quoted(schema), quoted(text(row, 0)))).collect())
+}
+
+/// Vacuums and analyzes the schema's tables, has a checkpoint made where that is permitted, and waits until
+/// nobody else tidies them.
+pub(crate) fn settle(connection: &mut Connection, schema: &str) -> Result<(), StoreError> {
+    let tables = tables(connection, schema)?;
+    if !tables.is_empty() {
+        connection.simple(&format!("VACUUM (ANALYZE) {}", tables.join(", ")))?;
+    }
+    let until = Instant::now() + QUIET_TIMEOUT;
+    let busy = format!(
+        "SELECT count(*) FROM (SELECT relid FROM pg_stat_progress_vacuum UNION ALL \
+         SELECT relid FROM pg_stat_progress_analyze) busy JOIN pg_class ON pg_class.oid = busy.relid \
+         WHERE relnamespace = {}::regnamespace",
+        literal(&quoted(schema))
+    );
+    while connection.value(&busy)? != "0" {
+        if Instant::now() > until {
+            let waited = QUIET_TIMEOUT.as_secs();
+            return Err(StoreError::new(
+                StoreErrorKind::Store,
+                format!("autovacuum is still at work on the tables after {waited} s"),
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    match connection.simple("CHECKPOINT") {
+        // Without the role pg_checkpoint the dirty pages are written when the server's own time comes.
+        Err(error) if error.kind == StoreErrorKind::Permission => Ok(()),
+        result => result.map(|_| ()),
+    }
+}
+
+/// Bytes of the schema's tables and indexes. Without `keyindex`, records with their primary keys are data and
+/// the other indexes are index. With it there is one table, whose bytes are shared out by what records and
+/// index keys hold of it.
+pub(crate) fn footprint(connection: &mut Connection, schema: &str, keyindex: bool) -> Result<Footprint, StoreError> {
+    let answer = connection.simple(&format!(
+        "SELECT coalesce(sum(pg_total_relation_size(oid)) FILTER (WHERE relkind IN ('r', 'm')), 0), \
+         coalesce(sum(pg_total_relation_size(oid)) FILTER (WHERE relkind = 'i' AND NOT EXISTS \
+         (SELECT FROM pg_index WHERE indexrelid = pg_class.oid AND indisprimary)), 0) \
+         FROM pg_class WHERE relnamespace = {}::regnamespace",
+        literal(&quoted(schema))
+    ))?;
+    let (total, secondary) = (number(&answer, 0), number(&answer, 1));
+    if !keyindex {
+        let data_bytes = total.saturating_sub(secondary);
+        return Ok(Footprint { data_bytes, index_bytes: Some(secondary), total_bytes: None });
+    }
+    // A row costs a line pointer and a tuple header in the table, and an index tuple beside it, whatever it holds.
+    let answer = connection.simple(&format!(
+        "SELECT coalesce(sum(size), 0), coalesce(sum(size) FILTER (WHERE role = {INDEX_ROLE}), 0) FROM \
+         (SELECT CASE WHEN k = '' THEN 0 ELSE get_byte(k, 0) END AS role, \
+         28 + 12 + 2 * octet_length(k) + octet_length(v) AS size FROM {}.kv) rows",
+        quoted(schema)
+    ))?;
+    let (all, index) = (number(&answer, 0), number(&answer, 1));
+    let index_bytes = (u128::from(total) * u128::from(index)).checked_div(u128::from(all)).unwrap_or(0) as u64;
+    Ok(Footprint { data_bytes: total - index_bytes, index_bytes: Some(index_bytes), total_bytes: None })
+}
+
+/// Checks the schema's tables and B-trees with amcheck; `None` when the server has none that may be used.
+/// `make` allows it to be made, inside the schema.
+pub(crate) fn check_integrity(
+    connection: &mut Connection,
+    schema: &str,
+    make: bool,
+) -> Result<Option<String>, StoreError> {
+    let place = "SELECT nspname FROM pg_extension JOIN pg_namespace ON extnamespace = pg_namespace.oid WHERE extname = 'amcheck'";
+    let mut home = connection.value(place)?;
+    if home.is_empty() && make {
+        match connection.simple(&format!("CREATE EXTENSION amcheck SCHEMA {}", quoted(schema))) {
+            Ok(_) => home = connection.value(place)?,
+            // Its files are not installed (contrib packages of some distributions), or we may not.
+            Err(error) if matches!(error.kind, StoreErrorKind::Permission | StoreErrorKind::Store) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if home.is_empty() {
+        return Ok(None);
+    }
+    let home = quoted(&home);
+    let own = format!("relnamespace = {}::regnamespace", literal(&quoted(schema)));
+    let has_heap_check = connection.value(&format!(
+        "SELECT count(*) FROM pg_proc WHERE proname = 'verify_heapam' AND pronamespace = {}::regnamespace",
+        literal(&home)
+    ))?;
+    let indexes = format!(
+        "SELECT count({home}.bt_index_check(pg_class.oid, true)) FROM pg_class JOIN pg_am ON pg_am.oid = relam \
+         WHERE {own} AND relkind = 'i' AND amname = 'btree'"
+    );
+    let indexes = match connection.value(&indexes) {
+        Ok(count) => count,
+        Err(error) if error.kind == StoreErrorKind::Permission => return Ok(None),
+        Err(error) => return Err(StoreError { kind: StoreErrorKind::Broken, ..error }),
+    };
+    if has_heap_check == "0" {
+        return Ok(Some(format!("amcheck: {indexes} B-trees, every table row found in each")));
+    }
+    let answer = connection.simple(&format!(
+        "SELECT relname, blkno, offnum, msg FROM pg_class, LATERAL {home}.verify_heapam(pg_class.oid) \
+         WHERE {own} AND relkind = 'r' LIMIT 10"
+    ))?;
+    if let Some(row) = answer.row_iter().next() {
+        let (table, block, line, what) = (text(row, 0), text(row, 1), text(row, 2), text(row, 3));
+        return Err(StoreError::new(
+            StoreErrorKind::Broken,
+            format!("table `{table}` is corrupt at block {block}, line {line}: {what}"),
+        ));
+    }
+    let tables = tables(connection, schema)?.len();
+    Ok(Some(format!("amcheck: {tables} tables, and {indexes} B-trees with every table row found in each")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_unit;
+
+    #[test]
+    fn settings_are_shown_as_people_write_them() {
+        for (value, unit, shown) in [
+            ("16384", "8kB", "128MB"),
+            ("100", "", "100"),
+            ("on", "", "on"),
+            ("-1", "8kB", "-1"),
+            ("0", "ms", "0"),
+            ("200", "ms", "200ms"),
+            ("300", "s", "5min"),
+            ("1024", "MB", "1GB"),
+            ("65536", "kB", "64MB"),
+            ("3", "8kB", "24kB"),
+        ] {
+            assert_eq!(with_unit(value, unit), shown, "{value} {unit}");
+        }
+    }
+}

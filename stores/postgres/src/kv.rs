@@ -1,0 +1,230 @@
+//! PostgreSQL as a key-value store: one table of bytes under bytes. What `keyindex` keeps its records and
+//! index keys in.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_core::{
+    Address, Answer, Call, Kv, KvCapabilities, KvError, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
+    ValueBuf, ValueType, Values, WriteBatch,
+};
+
+use crate::connection::{Connection, rejected};
+use crate::wire::Login;
+
+/// Makes the table.
+pub(crate) const CREATE: &str = "CREATE TABLE kv (k bytea PRIMARY KEY, v bytea NOT NULL)";
+
+const GET: u16 = 0;
+const GET_MANY: u16 = 1;
+const PUT: u16 = 2;
+const DELETE: u16 = 3;
+const SCAN: u16 = 4;
+const SCAN_TO_END: u16 = 5;
+
+/// Rows of one page of a scan. Whoever wants fewer breaks off before the next page is asked for; a scan of
+/// everything costs a round trip a page.
+const PAGE_ROWS: u64 = 1_000;
+
+/// Keys of one pipelined get, so that what is in flight stays bounded.
+const KEYS_AT_ONCE: usize = 1_000;
+
+fn kinds() -> Vec<OpKind> {
+    let kind = |name: &str, text: String, params: &[ValueType]| OpKind {
+        name: name.to_owned(),
+        call: Call::Sql(text),
+        params: params.to_vec(),
+        keep_answer: true,
+    };
+    let bytes = ValueType::Bytes;
+    vec![
+        kind("kv get", "SELECT v FROM kv WHERE k = $1".into(), &[bytes]),
+        kind("kv get_many", "SELECT $2::bigint, v FROM kv WHERE k = $1".into(), &[bytes, ValueType::Int]),
+        kind(
+            "kv put",
+            "INSERT INTO kv (k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = excluded.v".into(),
+            &[bytes, bytes],
+        ),
+        kind("kv delete", "DELETE FROM kv WHERE k = $1".into(), &[bytes]),
+        kind(
+            "kv scan",
+            format!("SELECT k, v FROM kv WHERE k >= $1 AND k < $2 ORDER BY k LIMIT {PAGE_ROWS}"),
+            &[bytes, bytes],
+        ),
+        kind("kv scan", format!("SELECT k, v FROM kv WHERE k >= $1 ORDER BY k LIMIT {PAGE_ROWS}"), &[bytes]),
+    ]
+}
+
+/// How a [`PgKv`] connects, also again after its connection was lost.
+#[derive(Clone)]
+pub(crate) struct KvConnect {
+    pub(crate) address: Address,
+    pub(crate) login: Arc<Login>,
+    /// `SET` statements, the schema of the table among them.
+    pub(crate) settings: String,
+    /// How long the server may be silent.
+    pub(crate) timeout: Duration,
+}
+
+/// A connection to the table `kv`. A batch is one transaction. Each page of a scan sees the store at one
+/// moment of its own.
+pub(crate) struct PgKv {
+    connect: KvConnect,
+    connection: Option<Connection>,
+    params: ValueBuf,
+    /// Kind and number of parameters of each operation of a batch.
+    batch: Vec<(u16, usize)>,
+}
+
+impl PgKv {
+    /// Connects.
+    pub(crate) fn open(connect: KvConnect) -> Result<PgKv, StoreError> {
+        let mut kv = PgKv { connect, connection: None, params: ValueBuf::new(), batch: Vec::new() };
+        kv.connection = Some(kv.connected()?);
+        Ok(kv)
+    }
+
+    fn connected(&self) -> Result<Connection, StoreError> {
+        let KvConnect { address, login, settings, timeout } = &self.connect;
+        Connection::open(address, Arc::clone(login), Arc::default(), settings, &kinds(), *timeout)
+    }
+
+    /// Runs all operations of the batch as one. A connection that was lost before is made again first, and
+    /// what fails there has certainly not happened.
+    fn run(&mut self, visit: &mut dyn FnMut(Values<'_>)) -> Result<(), KvError> {
+        if !self.connection.as_ref().is_some_and(Connection::is_ready) {
+            self.connection = Some(self.connected().map_err(KvError::Rejected)?);
+        }
+        let connection = self.connection.as_mut().expect("it was connected just now");
+        let (params, place) = (self.params.values(), &self.connect.login.place);
+        let mut at = 0;
+        let ops = self.batch.iter().map(|&(kind, count)| {
+            at += count;
+            Op { kind, params: params.slice(at - count..at) }
+        });
+        let mut result = Ok(());
+        let ended = connection.run(
+            |session, out| session.start_together(Ticket(0), ops, out),
+            &mut |outcome, answer: &Answer| match outcome {
+                Outcome::Ok | Outcome::NotFound => answer.row_iter().for_each(&mut *visit),
+                Outcome::Rejected => result = Err(KvError::Rejected(rejected(place, answer))),
+                Outcome::Unknown => result = Err(KvError::Unknown(rejected(place, answer))),
+            },
+        );
+        result.and(ended.map_err(KvError::Unknown))
+    }
+
+    /// Makes the batch one operation.
+    fn one(&mut self, kind: u16, params: &[&[u8]]) {
+        self.params.clear();
+        for param in params {
+            self.params.push(Value::Bytes(param));
+        }
+        self.batch.clear();
+        self.batch.push((kind, params.len()));
+    }
+}
+
+impl Kv for PgKv {
+    fn capabilities(&self) -> KvCapabilities {
+        KvCapabilities { atomic_batch: true, snapshot_scan: false }
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, KvError> {
+        value.clear();
+        self.one(GET, &[key]);
+        let mut found = false;
+        self.run(&mut |row| {
+            found = true;
+            value.extend_from_slice(bytes(row, 0));
+        })?;
+        Ok(found)
+    }
+
+    fn get_many(&mut self, keys: &[&[u8]], visit: &mut dyn FnMut(usize, &[u8])) -> Result<(), KvError> {
+        for (chunk, first) in keys.chunks(KEYS_AT_ONCE).zip((0..).step_by(KEYS_AT_ONCE)) {
+            self.params.clear();
+            self.batch.clear();
+            for (key, position) in chunk.iter().zip(first..) {
+                self.params.push(Value::Bytes(key));
+                self.params.push(Value::Int(position));
+                self.batch.push((GET_MANY, 2));
+            }
+            let mut stray = false;
+            self.run(&mut |row| match row.get(0) {
+                Value::Int(position) if (0..keys.len() as i64).contains(&position) => {
+                    visit(position as usize, bytes(row, 1));
+                }
+                _ => stray = true,
+            })?;
+            if stray {
+                let what = format!("{} answered for a key that was not asked", self.connect.login.place);
+                return Err(KvError::Unknown(StoreError::new(StoreErrorKind::Broken, what)));
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), KvError> {
+        self.one(PUT, &[key, value]);
+        self.run(&mut |_| {})
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<(), KvError> {
+        self.one(DELETE, &[key]);
+        self.run(&mut |_| {})
+    }
+
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), KvError> {
+        self.params.clear();
+        self.batch.clear();
+        for (key, value) in batch.iter() {
+            self.params.push(Value::Bytes(key));
+            match value {
+                Some(value) => {
+                    self.params.push(Value::Bytes(value));
+                    self.batch.push((PUT, 2));
+                }
+                None => self.batch.push((DELETE, 1)),
+            }
+        }
+        self.run(&mut |_| {})
+    }
+
+    fn scan(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), KvError> {
+        let mut low = low.to_vec();
+        loop {
+            match high {
+                Some(high) => self.one(SCAN, &[&low, high]),
+                None => self.one(SCAN_TO_END, &[&low]),
+            }
+            let (mut rows, mut broke) = (0, false);
+            self.run(&mut |row| {
+                rows += 1;
+                if !broke {
+                    broke = visit(bytes(row, 0), bytes(row, 1)).is_break();
+                    low.clear();
+                    low.extend_from_slice(bytes(row, 0));
+                }
+            })?;
+            if broke || rows < PAGE_ROWS {
+                return Ok(());
+            }
+            // The key that comes next after the last one.
+            low.push(0);
+        }
+    }
+}
+
+fn bytes(row: Values<'_>, column: usize) -> &[u8] {
+    match row.get(column) {
+        Value::Bytes(bytes) => bytes,
+        _ => &[],
+    }
+}

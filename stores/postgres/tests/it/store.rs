@@ -1,0 +1,295 @@
+//! The store: what it makes, says, measures and leaves behind.
+
+use std::path::PathBuf;
+
+use plimsoll_core::{
+    Answer, BlockingSession, Cold, Durability, IndexMode, Op, OpenOptions, Outcome, ParamValue, Params, Sessions,
+    Store, StoreError, StoreErrorKind, Target, Value,
+};
+use plimsoll_store_postgres::kind;
+
+use crate::fixture::{Server, Wire, layout, url, values};
+use crate::records::{ALL, COUNT, FIND, GET, INSERT, SCAN, codes, kinds, record};
+
+fn options(target: Target) -> OpenOptions {
+    let params = [("shared_buffers", 32 << 20), ("max_connections", 20)];
+    let params = params.map(|(name, value)| (name.to_owned(), ParamValue::Int(value)));
+    OpenOptions { target, params: Params(params.into()), run_id: "20260102-030405-ab12".to_owned() }
+}
+
+fn attached(server: &Server, user: &str) -> Result<Box<dyn Store>, StoreError> {
+    kind().open(options(Target::Attach { url: url(server, user), password: None }), &mut |_| {})
+}
+
+fn private() -> (tempfile::TempDir, Box<dyn Store>) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data_dir = dir.path().join("data");
+    std::fs::create_dir(&data_dir).expect("a directory");
+    let target = Target::Private { data_dir, log_dir: PathBuf::from(dir.path()) };
+    let mut told = Vec::new();
+    let store = kind().open(options(target), &mut |what| told.push(what.to_owned())).expect("a private server");
+    assert!(!told.is_empty(), "what takes a while is said");
+    (dir, store)
+}
+
+fn wire(store: &mut dyn Store, durability: Durability) -> Wire {
+    let Ok(Sessions::Wire(mut clients)) = store.sessions(1, durability) else { panic!("a wire session") };
+    Wire::open(clients.remove(0), &kinds())
+}
+
+/// Everything in a database that is not the system's.
+const INVENTORY: &str = "SELECT string_agg(nspname || '.' || coalesce(relname, ''), ' ' ORDER BY nspname, relname) \
+     FROM pg_namespace LEFT JOIN pg_class ON relnamespace = pg_namespace.oid \
+     WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')";
+
+#[test]
+fn an_attached_server_is_left_as_it_was() {
+    let server = Server::start();
+    let mut control = server.control();
+    control.simple("CREATE TABLE items (code text); INSERT INTO items VALUES ('mine')").expect("a table of theirs");
+    let before = control.value(INVENTORY).expect("an inventory");
+
+    let announced = kind().announce(&options(Target::Attach { url: url(&server, "postgres"), password: None }));
+    assert!(announced.iter().any(|line| line.contains("makes schema plimsoll_20260102_030405_ab12")), "{announced:?}");
+    assert!(announced.iter().any(|line| line.contains("drops it afterwards")), "{announced:?}");
+
+    let mut store = attached(&server, "postgres").expect("attached");
+    for index in [IndexMode::Own, IndexMode::Keyindex, IndexMode::None] {
+        store.create(&layout(index)).expect("created");
+    }
+    store.create(&layout(IndexMode::Own)).expect("created again");
+    let mut wire = wire(&mut *store, Durability::Durable);
+    assert_eq!(wire.ask(INSERT, &record("a", Some(1))).0, Outcome::Ok);
+    assert_eq!(wire.ask(ALL, &[]).1.rows, 1, "it does not see their table of the same name");
+    drop(wire);
+    assert!(control.value(INVENTORY).expect("an inventory").contains("plimsoll_20260102_030405_ab12.items"));
+    store.sync().expect("synced");
+    store.settle().expect("settled");
+    assert!(matches!(store.cold().expect("an answer"), Cold::NotPossible(_)));
+    assert_eq!(store.restart().expect_err("it is not ours").kind, StoreErrorKind::Usage);
+    assert!(store.processes().is_empty());
+    assert_eq!(store.check_integrity().expect("an answer"), None, "no extension is made in a server of others");
+    store.close().expect("closed");
+    assert_eq!(control.value(INVENTORY).expect("an inventory"), before);
+    assert_eq!(control.value("SELECT string_agg(code, ' ') FROM items").expect("theirs"), "mine");
+
+    // Not closed, but dropped, as after an error.
+    let mut store = attached(&server, "postgres").expect("attached");
+    store.create(&layout(IndexMode::Own)).expect("created");
+    drop(store);
+    assert_eq!(control.value(INVENTORY).expect("an inventory"), before);
+}
+
+#[test]
+fn a_schema_of_the_same_name_is_not_touched() {
+    let server = Server::start();
+    let mut control = server.control();
+    control.simple("CREATE SCHEMA plimsoll_20260102_030405_ab12 CREATE TABLE theirs (n int)").expect("made");
+    let before = control.value(INVENTORY).expect("an inventory");
+    let mut store = attached(&server, "postgres").expect("attached");
+    let error = store.create(&layout(IndexMode::Own)).expect_err("it is there already");
+    assert!(error.to_string().contains("already exists"), "{error}");
+    store.close().expect("closed");
+    assert_eq!(control.value(INVENTORY).expect("an inventory"), before);
+}
+
+#[test]
+fn what_a_killed_run_left_is_named() {
+    let server = Server::start();
+    let mut store = attached(&server, "postgres").expect("attached");
+    store.create(&layout(IndexMode::Own)).expect("created");
+    // As if it had been killed.
+    std::mem::forget(store);
+    let mut told = Vec::new();
+    let options = OpenOptions {
+        run_id: "later".to_owned(),
+        ..options(Target::Attach { url: url(&server, "postgres"), password: None })
+    };
+    kind().open(options, &mut |line| told.push(line.to_owned())).expect("attached");
+    assert!(told.iter().any(|line| line.contains("DROP SCHEMA plimsoll_20260102_030405_ab12 CASCADE")), "{told:?}");
+}
+
+#[test]
+fn a_role_that_may_not_make_a_schema_is_told_how_it_may() {
+    let server = Server::start();
+    server.control().simple("CREATE ROLE guest LOGIN").expect("a role");
+    let mut store = attached(&server, "guest").expect("attached");
+    let error = store.create(&layout(IndexMode::Own)).expect_err("no permission");
+    assert_eq!(error.kind, StoreErrorKind::Permission, "{error}");
+    assert!(error.what.contains("role `guest` may not make a schema"), "{error}");
+    assert!(error.next.is_some_and(|next| next.contains("GRANT CREATE ON DATABASE")));
+
+    server.control().simple("GRANT CREATE ON DATABASE postgres TO guest").expect("granted");
+    store.create(&layout(IndexMode::Own)).expect("created");
+    store.settle().expect("settled without the right to a checkpoint");
+    store.sync().expect("synced without it too");
+    store.close().expect("closed");
+}
+
+#[test]
+fn a_durability_that_cannot_be_kept_is_refused() {
+    let server = Server::start();
+    let mut store = attached(&server, "postgres").expect("attached");
+    store.create(&layout(IndexMode::Own)).expect("created");
+    let commit = "SHOW synchronous_commit";
+    let shown = [(Durability::Durable, "on"), (Durability::AtEnd, "off")].map(|(durability, expected)| {
+        let Ok(Sessions::Wire(mut clients)) = store.sessions(1, durability) else { panic!("a wire session") };
+        let mut wire = Wire::open(clients.remove(0), &[crate::fixture::sql("show", commit, &[])]);
+        (wire.ask(0, &[]).1.values.values().get(0) == Value::Text(expected), expected)
+    });
+    assert_eq!(shown, [(true, "on"), (true, "off")]);
+    let buffered = store.sessions(1, Durability::Buffered).map(|_| ()).expect_err("there is none");
+    assert_eq!(buffered.kind, StoreErrorKind::Usage);
+
+    let mut control = server.control();
+    control.simple("ALTER SYSTEM SET fsync = off").expect("set");
+    control.simple("SELECT pg_reload_conf()").expect("reloaded");
+    for _ in 0..1_000 {
+        if server.control().value("SHOW fsync").expect("fsync") == "off" {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // The store's own connection hears of it with its next statement.
+    let refused = (0..100).find_map(|_| store.sessions(1, Durability::Durable).err()).expect("it is refused");
+    assert_eq!(refused.kind, StoreErrorKind::Usage);
+    assert!(refused.what.contains("fsync=off"), "{refused}");
+    let settings = store.describe().expect("described").settings;
+    let fsync = settings.iter().find(|setting| setting.name == "fsync").expect("it is shown");
+    assert_eq!(
+        (fsync.value.as_str(), fsync.default.as_deref(), fsync.source.as_str()),
+        ("off", Some("on"), "configuration file")
+    );
+    assert!(settings.iter().all(|setting| Some(&setting.value) != setting.default.as_ref()), "{settings:?}");
+    store.close().expect("closed");
+}
+
+#[test]
+fn a_private_server_keeps_its_data_through_cold_and_restart() {
+    let (_dir, mut store) = private();
+    let described = store.describe().expect("described");
+    assert!(described.version.starts_with("PostgreSQL "), "{}", described.version);
+    assert_eq!(described.place, "private server");
+    let buffers = described.settings.iter().find(|setting| setting.name == "shared_buffers").expect("it differs");
+    assert_eq!((buffers.value.as_str(), buffers.source.as_str()), ("32MB", "plimsoll"));
+
+    store.create(&layout(IndexMode::Own)).expect("created");
+    let names: Vec<String> = (0..5_000).map(|n| format!("c{n:05}")).collect();
+    let mut session = wire(&mut *store, Durability::AtEnd);
+    for chunk in names.chunks(500) {
+        let batch: Vec<Value<'_>> = chunk.iter().zip(0..).flat_map(|(name, n)| record(name, Some(n))).collect();
+        assert_eq!(session.ask(INSERT, &batch).0, Outcome::Ok);
+    }
+    drop(session);
+    store.sync().expect("synced");
+    store.settle().expect("settled");
+
+    let footprint = store.footprint().expect("a size");
+    let index_bytes = footprint.index_bytes.expect("it can tell");
+    assert!(footprint.data_bytes > 5_000 * 40, "{footprint:?}");
+    assert!((30_000..footprint.data_bytes).contains(&index_bytes), "{footprint:?}");
+    assert!(footprint.total_bytes.expect("it is ours") > footprint.data_bytes + index_bytes, "{footprint:?}");
+
+    let range = values(&[Value::Int(3), Value::Int(5)]);
+    let plan = store.explain(&kinds()[FIND as usize], range.values()).expect("explained").expect("a plan");
+    assert!(plan.contains("items_index_0"), "{plan}");
+    let plan = store.explain(&kinds()[SCAN as usize], range.values()).expect("explained").expect("a plan");
+    assert!(plan.starts_with("Seq Scan on items"), "{plan}");
+    let open = values(&[Value::Null, Value::Int(1)]);
+    let plan = store.explain(&kinds()[FIND as usize], open.values()).expect("explained").expect("a plan");
+    assert!(plan.contains("count < '1'::bigint"), "{plan}");
+
+    let checked = store.check_integrity().expect("sound").expect("amcheck is installed");
+    assert!(checked.contains("1 tables, and 2 B-trees"), "{checked}");
+
+    let pid = store.processes();
+    assert_eq!(pid.len(), 1);
+    let Cold::Done { file_bytes, resident_bytes } = store.cold().expect("cold") else { panic!("it is ours") };
+    assert!(file_bytes > footprint.data_bytes && resident_bytes <= file_bytes);
+    assert_ne!(store.processes(), pid, "it was restarted");
+    store.restart().expect("restarted");
+    let mut session = wire(&mut *store, Durability::Durable);
+    assert_eq!(session.ask(COUNT, &[]).1.rows, 5_000);
+    drop(session);
+    store.close().expect("closed");
+}
+
+#[test]
+fn damage_is_found() {
+    let server = Server::start();
+    let mut store = attached(&server, "postgres").expect("attached");
+    let mut control = server.control();
+    store.create(&layout(IndexMode::Own)).expect("created");
+    control.simple("CREATE EXTENSION amcheck").expect("amcheck");
+    let schema = "plimsoll_20260102_030405_ab12";
+    control
+        .simple(&format!("INSERT INTO {schema}.items (code, count) SELECT 'c' || n, n FROM generate_series(1, 500) n"))
+        .expect("filled");
+    assert!(store.check_integrity().expect("sound").is_some());
+    // Rows that the index does not know of, as after a lost write.
+    control
+        .simple(&format!(
+            "UPDATE pg_index SET indisready = false, indisvalid = false WHERE indexrelid = '{schema}.items_index_0'::regclass"
+        ))
+        .expect("switched off");
+    control.simple(&format!("INSERT INTO {schema}.items (code, count) VALUES ('lost', 7)")).expect("inserted");
+    control
+        .simple(&format!(
+            "UPDATE pg_index SET indisready = true, indisvalid = true WHERE indexrelid = '{schema}.items_index_0'::regclass"
+        ))
+        .expect("switched on");
+    let error = store.check_integrity().expect_err("the index lacks a row");
+    assert_eq!(error.kind, StoreErrorKind::Broken, "{error}");
+    assert!(error.to_string().contains("items_index_0"), "{error}");
+    store.close().expect("closed");
+}
+
+#[test]
+fn keyindex_keeps_its_keys_in_a_table_of_bytes() {
+    let server = Server::start();
+    let mut store = attached(&server, "postgres").expect("attached");
+    store.create(&layout(IndexMode::Keyindex)).expect("created");
+    let Ok(Sessions::Blocking(mut sessions)) = store.sessions(2, Durability::AtEnd) else {
+        panic!("blocking sessions")
+    };
+    let kinds: Vec<_> = kinds().into_iter().take(8).collect();
+    for session in &mut sessions {
+        session.prepare(&kinds).expect("prepared");
+    }
+    let ask = |session: &mut Box<dyn BlockingSession>, kind: u16, params: &[Value<'_>]| {
+        let params = values(params);
+        let mut answer = Answer::default();
+        (session.execute(&Op { kind, params: params.values() }, &mut answer), answer)
+    };
+    let names: Vec<String> = (0..3_000).map(|n| format!("c{n:05}")).collect();
+    for chunk in names.chunks(1_500) {
+        let batch: Vec<Value<'_>> = chunk.iter().flat_map(|name| record(name, name[1..].parse().ok())).collect();
+        let (outcome, answer) = ask(&mut sessions[0], INSERT, &batch);
+        assert_eq!(outcome, Outcome::Ok, "{}", answer.message);
+    }
+    let (outcome, answer) = ask(&mut sessions[0], INSERT, &record("c00007", None));
+    assert_eq!(outcome, Outcome::Rejected, "{answer:?}");
+    let (outcome, answer) = ask(&mut sessions[1], FIND, &[Value::Int(1_000), Value::Int(2_500)]);
+    assert_eq!((outcome, answer.rows), (Outcome::Ok, 1_500), "more than a page, seen by the other session");
+    assert_eq!(codes(&ask(&mut sessions[1], FIND, &[Value::Null, Value::Int(2)]).1), ["c00000", "c00001"]);
+    assert_eq!(codes(&ask(&mut sessions[1], SCAN, &[Value::Null, Value::Int(2)]).1), ["c00000", "c00001"]);
+    assert_eq!(ask(&mut sessions[1], ALL, &[]).1.rows, 3_000);
+    let (outcome, answer) = ask(&mut sessions[1], GET, &[Value::Text("c00042")]);
+    assert_eq!((outcome, answer.values.values().get(1)), (Outcome::Ok, Value::Int(42)));
+
+    let plan = store.explain(&kinds[FIND as usize], values(&[]).values()).expect("an answer").expect("words");
+    assert!(plan.contains("index keys"), "{plan}");
+    let footprint = store.footprint().expect("a size");
+    let index_bytes = footprint.index_bytes.expect("it can tell");
+    assert!((50_000..footprint.data_bytes).contains(&index_bytes), "{footprint:?}");
+
+    // The server ends their connections: what was in flight nowhere is lost nowhere, and the next call connects.
+    server
+        .control()
+        .simple("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%kv%' AND pid <> pg_backend_pid()")
+        .expect("ended");
+    let outcomes: Vec<Outcome> = (0..3).map(|_| ask(&mut sessions[1], GET, &[Value::Text("c00042")]).0).collect();
+    assert_eq!(outcomes.last(), Some(&Outcome::Ok), "{outcomes:?}");
+    drop(sessions);
+    store.close().expect("closed");
+}
