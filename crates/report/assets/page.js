@@ -1,0 +1,391 @@
+// Draws the plots of a report. All numbers come from the data in the page; nothing is calculated here but pixels.
+(async () => {
+  "use strict";
+  const byId = (id) => document.getElementById(id);
+  const packed = byId("plots"), charts = byId("charts");
+  if (!packed || !charts) return;
+  if (typeof DecompressionStream === "undefined") {
+    const note = document.createElement("p");
+    note.className = "note";
+    note.textContent = "This browser is too old to unpack the plots' data. All numbers of the run stand in the tables.";
+    charts.before(note);
+    return;
+  }
+  const bytes = Uint8Array.from(atob(packed.textContent), (c) => c.charCodeAt(0));
+  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const data = JSON.parse(await new Response(unpacked).text());
+  charts.hidden = false;
+
+  // Numbers as text, as the tables have them.
+  const grouped = (text) => text.replace(/^(\d+)/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ","));
+  const short = (value) => {
+    if (value === 0) return "0";
+    const exponent = Math.floor(Math.log10(Math.abs(value)) + 1e-9);
+    return grouped(exponent > 2 ? String(Math.round(value / 10 ** (exponent - 2)) * 10 ** (exponent - 2))
+      : value.toFixed(Math.min(12, 2 - exponent)).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, ""));
+  };
+  const scaled = (value, base, units) => {
+    let at = 0;
+    while (Math.abs(value) >= base * .9995 && at < units.length - 1) { value /= base; at += 1; }
+    return `${short(value)} ${units[at]}`;
+  };
+  const seconds = (value) => {
+    const size = Math.abs(value);
+    if (size === 0) return "0 s";
+    if (size < .9995e-6) return `${short(value * 1e9)} ns`;
+    if (size < .9995e-3) return `${short(value * 1e6)} µs`;
+    return size < .9995 ? `${short(value * 1e3)} ms` : `${short(value)} s`;
+  };
+  const withUnit = (value, unit) => {
+    if (value == null) return "–";
+    switch (unit) {
+      case "s": return seconds(value);
+      case "ms": return seconds(value / 1e3);
+      case "ns": return seconds(value / 1e9);
+      case "B": return scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
+      case "B/s": return scaled(value, 1024, ["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"]);
+      case "1/s": return `${short(value)}/s`;
+      default: return unit ? `${short(value)} ${unit}` : short(value);
+    }
+  };
+  const words = { "1/s": "a second", "s": "seconds, logarithmic", "B": "bytes", "B/s": "bytes a second", "%": "per cent" };
+
+  // Colours come from the style sheet, so that there is one place for them.
+  let colours = {};
+  const readColours = () => {
+    const style = getComputedStyle(document.documentElement);
+    const get = (name) => style.getPropertyValue(`--${name}`).trim();
+    colours = {
+      ink: get("ink"), soft: get("soft"), grid: get("grid"), rule: get("rule"),
+      lines: [1, 2, 3, 4, 5, 6, 7, 8].map((n) => get(`line-${n}`)),
+      heat: [1, 2, 3, 4].map((n) => get(`heat-${n}`)),
+      bands: { load: get("band-load"), ask: get("band-ask"), drive: get("band-drive") },
+    };
+  };
+  const dashes = [[], [7, 3], [2, 3], [9, 3, 2, 3], [4, 2], [1, 2], [12, 4], [5, 2, 1, 2]];
+  const font = (px) => `${px}px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif`;
+  const axisWidth = () => (innerWidth < 640 ? 54 : 66);
+
+  let plots = [];
+  let range = [0, data.end_s];
+  let zooming = false;
+  const sync = uPlot.sync("run");
+
+  const zoom = (from, to) => {
+    if (zooming || !(to > from)) return;
+    range = [Math.max(0, from), Math.min(data.end_s, to)];
+    zooming = true;
+    for (const plot of plots) if (plot.onTime) plot.u.setScale("x", { min: range[0], max: range[1] });
+    zooming = false;
+  };
+  const whole = () => { byId("jump").value = ""; zoom(0, data.end_s); };
+  const bandAt = (t) => data.bands.find((band) => t >= band.start_s && t < band.end_s);
+
+  // The phases behind a plot; over the first plot also the trials' names.
+  const drawBands = (u, names) => {
+    const { ctx, bbox } = u, ratio = devicePixelRatio;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, names ? 0 : bbox.top, bbox.width, bbox.height + (names ? bbox.top : 0));
+    ctx.clip();
+    const x = (t) => u.valToPos(t, "x", true);
+    for (const band of data.bands) {
+      const colour = colours.bands[band.kind];
+      if (!colour || band.end_s < range[0] || band.start_s > range[1]) continue;
+      const from = x(band.start_s), width = Math.max(ratio, x(band.end_s) - from);
+      ctx.fillStyle = colour;
+      ctx.fillRect(from, bbox.top, width, bbox.height);
+      if (band.warmup_end_s != null) {
+        const to = x(band.warmup_end_s);
+        ctx.save();
+        ctx.beginPath();
+        ctx.rect(from, bbox.top, to - from, bbox.height);
+        ctx.clip();
+        ctx.strokeStyle = colours.rule;
+        ctx.lineWidth = ratio;
+        ctx.beginPath();
+        for (let at = from - bbox.height; at < to; at += 7 * ratio) {
+          ctx.moveTo(at, bbox.top + bbox.height);
+          ctx.lineTo(at + bbox.height, bbox.top);
+        }
+        ctx.stroke();
+        ctx.restore();
+      }
+    }
+    ctx.font = font(11.5 * ratio);
+    ctx.textBaseline = "middle";
+    const seen = new Set();
+    for (const band of data.bands) {
+      if (seen.has(band.trial)) continue;
+      seen.add(band.trial);
+      const last = data.bands.findLast((other) => other.trial === band.trial);
+      const from = Math.max(x(band.start_s), bbox.left), to = Math.min(x(last.end_s), bbox.left + bbox.width);
+      if (to < bbox.left || from > bbox.left + bbox.width) continue;
+      ctx.fillStyle = colours.soft;
+      ctx.fillRect(Math.round(from), names ? bbox.top - 18 * ratio : bbox.top, ratio / 2, bbox.height + (names ? 18 * ratio : 0));
+      let label = band.trial_name;
+      const room = to - from - 8 * ratio;
+      while (label && ctx.measureText(label).width > room) label = label.includes(" ") ? label.slice(label.indexOf(" ") + 1) : "";
+      if (names && label) ctx.fillText(label, from + 4 * ratio, bbox.top - 9 * ratio);
+    }
+    ctx.restore();
+  };
+
+  const readout = byId("readout");
+  const say = (plot, spoken) => {
+    const { left, idx } = plot.u.cursor;
+    readout.setAttribute("aria-live", spoken ? "polite" : "off");
+    if (left == null || left < 0) { readout.textContent = ""; return; }
+    const t = plot.u.posToVal(left, "x"), band = bandAt(t);
+    const parts = [`${t.toFixed(2)} s`];
+    if (band) parts.push(band.trial_name, band.phase);
+    if (plot.heat) {
+      const cell = cellAt(plot, t);
+      if (cell) parts.push(cell);
+    } else if (spoken && idx != null) {
+      plot.panel.lines.forEach((line) => { if (line.values[idx] != null) parts.push(`${line.name} ${withUnit(line.values[idx], plot.panel.unit)}`); });
+    }
+    readout.textContent = parts.join(" · ");
+  };
+  const cellAt = (plot, t) => {
+    const top = plot.u.cursor.top;
+    if (top == null || top < 0) return null;
+    const y = plot.u.posToVal(top, "y"), map = plot.heat;
+    const column = map.columns_s.findIndex(([from, to]) => t >= from && t < to);
+    const row = map.edges_s.findIndex((edge, at) => y >= edge && y < map.edges_s[at + 1]);
+    const cell = map.cells.find(([c, r]) => c === column && r === row);
+    return cell && `${grouped(String(cell[2]))} operations took ${seconds(map.edges_s[row])} to ${seconds(map.edges_s[row + 1])}`;
+  };
+
+  // Moves the cursor and zooms with the keyboard.
+  const keys = (plot) => (event) => {
+    const { u } = plot;
+    if (event.target !== plot.box || event.ctrlKey || event.metaKey || event.altKey) return;
+    const times = u.data[0];
+    const at = u.cursor.idx ?? times.findIndex((t) => t >= u.scales.x.min);
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (step) {
+      let to = at;
+      do to += step; while (to > 0 && to < times.length - 1 && Math.abs(times[to] - times[at]) < 1e-5);
+      to = Math.min(Math.max(to, 0), times.length - 1);
+      if (plot.onTime && (times[to] < range[0] || times[to] > range[1])) {
+        const shift = times[to] - (range[0] + range[1]) / 2;
+        zoom(range[0] + shift, range[1] + shift);
+      }
+      u.setCursor({ left: u.valToPos(times[to], "x"), top: u.over.clientHeight / 2 });
+      say(plot, true);
+    } else if (plot.onTime && (event.key === "+" || event.key === "=" || event.key === "-")) {
+      const middle = u.cursor.left >= 0 ? u.posToVal(u.cursor.left, "x") : (range[0] + range[1]) / 2;
+      const half = (range[1] - range[0]) / (event.key === "-" ? 1 : 4);
+      zoom(middle - half, middle + half);
+    } else if (plot.onTime && event.key === "0") {
+      whole();
+    } else return;
+    event.preventDefault();
+  };
+
+  const box = (parent, title, unit, label) => {
+    const element = document.createElement("div");
+    element.className = "plot";
+    element.tabIndex = 0;
+    element.setAttribute("role", "group");
+    element.setAttribute("aria-roledescription", "plot");
+    element.setAttribute("aria-label", label);
+    const name = document.createElement("p");
+    name.textContent = `${title} `;
+    const what = document.createElement("span");
+    what.textContent = words[unit] ?? unit;
+    name.append(what);
+    element.append(name);
+    parent.append(element);
+    return element;
+  };
+
+  // The entries of a legend switch lines on and off; with the keyboard too.
+  const switches = (u) => {
+    u.root.querySelectorAll(".u-legend .u-series:not(:first-child) th").forEach((entry, at) => {
+      entry.tabIndex = 0;
+      entry.setAttribute("role", "switch");
+      const update = () => entry.setAttribute("aria-checked", String(u.series[at + 1].show));
+      update();
+      entry.addEventListener("click", () => setTimeout(update));
+      entry.addEventListener("keydown", (event) => {
+        if (event.key === "Enter" || event.key === " ") { event.preventDefault(); entry.click(); }
+      });
+    });
+  };
+
+  const axes = (unit, xValues, xSplits) => {
+    const line = { stroke: colours.soft, font: font(11), ticks: { stroke: colours.grid, width: 1, size: 4 }, grid: { stroke: colours.grid, width: 1 } };
+    return [
+      { ...line, size: 30, gap: 4, values: xValues, space: 60, ...(xSplits ? { splits: xSplits } : {}) },
+      { ...line, size: axisWidth(), gap: 4, space: 26, values: (u, splits) => splits.map((v) => (v == null ? "" : withUnit(v, unit))) },
+    ];
+  };
+  const logRange = (u, min, max) => (min == null || !(max > 0) ? [1e-6, 1] : [10 ** Math.floor(Math.log10(Math.max(min, 1e-9)) + 1e-9), 10 ** Math.ceil(Math.log10(max) - 1e-9)]);
+
+  const timePlot = (parent, panel, { log = false, height, names = false, title = panel.name, heat = null, first = 0 }) => {
+    const label = `${title} over time, ${words[panel.unit] ?? panel.unit}. Arrow keys move the cursor, plus and minus zoom, 0 shows the whole run.`;
+    const element = box(parent, title, panel.unit, label);
+    const plot = { box: element, panel, heat, onTime: true };
+    const series = panel.lines.map((line, at) => ({
+      label: line.name, stroke: colours.lines[(at + first) % 8], width: 1.6, dash: panel.steps ? undefined : dashes[at % 8], spanGaps: !panel.steps,
+      points: { show: false }, value: (u, v) => withUnit(v, panel.unit),
+      ...(panel.steps ? { paths: uPlot.paths.stepped({ align: 1 }) } : {}),
+    }));
+    const y = heat
+      ? { distr: 3, range: [heat.edges_s[0], heat.edges_s[heat.edges_s.length - 1]] }
+      : log ? { distr: 3, range: logRange }
+        : { range: (u, min, max) => (max == null ? [0, 1] : [Math.min(0, min), max > 0 ? max * 1.08 : 1]) };
+    const u = new uPlot({
+      width: element.clientWidth - 4, height,
+      padding: [names ? 20 : 6, 8, 0, 0],
+      series: [{ label: "time" }, ...series],
+      scales: { x: { time: false, auto: false, min: range[0], max: range[1] }, y },
+      axes: axes(panel.unit, (_, splits) => splits.map((v) => `${+v.toFixed(3)} s`)),
+      legend: { show: !heat, live: true, markers: { width: 0, fill: (v, at) => v.series[at].stroke(v, at) } },
+      cursor: {
+        y: false, points: { show: !heat, size: 6 }, drag: { x: true, y: false, setScale: true }, sync: { key: sync.key, scales: ["x", null] },
+        bind: { dblclick: () => () => { whole(); } },
+      },
+      hooks: {
+        drawClear: [(v) => drawBands(v, names)],
+        draw: heat ? [(v) => drawHeat(v, heat)] : [],
+        setScale: [(v, key) => { if (key === "x" && !zooming && plot.u) { byId("jump").value = ""; zoom(v.scales.x.min, v.scales.x.max); } }],
+        setCursor: [() => { if (plot.u && element.matches(":hover")) say(plot, false); }],
+      },
+    }, [panel.t_s, ...panel.lines.map((line) => line.values)], element);
+    plot.u = u;
+    element.addEventListener("keydown", keys(plot));
+    switches(u);
+    plots.push(plot);
+    return plot;
+  };
+
+  const mix = (share) => {
+    const stops = colours.heat, at = Math.min(share * (stops.length - 1), stops.length - 1.001), from = Math.floor(at);
+    const part = (colour, n) => parseInt(colour.slice(1 + 2 * n, 3 + 2 * n), 16);
+    const mixed = [0, 1, 2].map((n) => Math.round(part(stops[from], n) + (part(stops[from + 1], n) - part(stops[from], n)) * (at - from)));
+    return `rgb(${mixed.join(",")})`;
+  };
+  const drawHeat = (u, map) => {
+    const { ctx, bbox } = u, ratio = devicePixelRatio;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    const y = map.edges_s.map((edge) => Math.round(u.valToPos(edge, "y", true)));
+    for (const [column, row, count] of map.cells) {
+      const [from, to] = map.columns_s[column];
+      if (to < range[0] || from > range[1]) continue;
+      const left = Math.round(u.valToPos(from, "x", true)), right = Math.round(u.valToPos(to, "x", true));
+      ctx.fillStyle = mix(map.count_max > 1 ? Math.log(count) / Math.log(map.count_max) : 1);
+      ctx.fillRect(left, y[row + 1], Math.max(right - left, 2 * ratio), Math.max(y[row] - y[row + 1], ratio));
+    }
+    ctx.restore();
+  };
+
+  const heatPlot = (parent, map) => {
+    // One point a column, so that the keyboard can step from one to the next.
+    const panel = { name: "How long operations took", unit: "s", steps: false, t_s: map.columns_s.map(([from, to]) => (from + to) / 2), lines: [{ name: "", values: map.columns_s.map(() => null) }] };
+    if (map.cells.length) timePlot(parent, panel, { heat: map, height: 230, title: "Heat map: darker is more operations" });
+  };
+
+  const curvePlot = (parent, curves) => {
+    if (!curves.length) {
+      const note = document.createElement("p");
+      note.className = "note";
+      note.textContent = "No phase has enough operations of this kind for a curve.";
+      parent.append(note);
+      return;
+    }
+    const several = new Set(curves.map((curve) => curve.phase)).size > 1;
+    const element = box(parent, "Share of operations that were faster", "s", "Percentile curves. Arrow keys move the cursor.");
+    const name = (nines) => (nines <= 0 ? "0" : `p${+(100 - 100 * 10 ** -nines).toFixed(Math.max(0, Math.ceil(nines) - 1))}`);
+    const most = Math.max(...curves.map((curve) => curve.nines[curve.nines.length - 1]));
+    const splits = [0, Math.log10(2), 1, 2, 3, 4, 5, 6, 7].filter((nines) => nines <= most + .3);
+    const joined = uPlot.join(curves.map((curve) => [curve.nines, curve.seconds]));
+    const lines = curves.map((curve) => ({ name: several ? `${curve.trial_name}, ${curve.phase}` : curve.trial_name, values: [] }));
+    const plot = { box: element, panel: { unit: "s", lines }, onTime: false };
+    plot.u = new uPlot({
+      width: element.clientWidth - 4, height: 260, padding: [8, 16, 0, 0],
+      series: [{ label: "percentile" }, ...lines.map((line, at) => ({
+        label: line.name, stroke: colours.lines[at % 8], width: 1.8, dash: dashes[at % 8], spanGaps: true, points: { show: false }, value: (u, v) => withUnit(v, "s"),
+      }))],
+      scales: { x: { time: false, range: [0, Math.max(most, 1)] }, y: { distr: 3, range: logRange } },
+      axes: axes("s", (u, at) => at.map(name), () => splits),
+      legend: { live: true, markers: { width: 0, fill: (v, at) => v.series[at].stroke(v, at) } },
+      cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
+    }, joined, element);
+    lines.forEach((line, at) => { line.values = joined[at + 1]; });
+    element.addEventListener("keydown", (event) => {
+      const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+      if (!step || event.target !== element) return;
+      event.preventDefault();
+      const { u } = plot, times = u.data[0], to = Math.min(Math.max((u.cursor.idx ?? -1) + step, 0), times.length - 1);
+      u.setCursor({ left: u.valToPos(times[to], "x"), top: 0 });
+      readout.setAttribute("aria-live", "polite");
+      readout.textContent = [name(times[to]), ...lines.filter((line) => line.values[to] != null).map((line) => `${line.name} ${seconds(line.values[to])}`)].join(" · ");
+    });
+    switches(plot.u);
+    plots.push(plot);
+  };
+
+  const stack = byId("stack"), curves = byId("curves"), host = byId("host"), op = byId("op");
+  const hostPlots = (parent, panels) => panels.forEach((panel) => timePlot(parent, panel, { height: 150 }));
+  const draw = () => {
+    plots.forEach((plot) => { sync.unsub(plot.u); plot.u.destroy(); });
+    plots = [];
+    for (const place of [stack, curves, host]) place.replaceChildren();
+    readColours();
+    const chosen = +op.value;
+    if (data.throughput.lines.length) timePlot(stack, data.throughput, { height: 210, names: true, title: "Throughput" });
+    const latency = data.latency[chosen];
+    const of = chosen ? `: ${data.ops[chosen]}` : "";
+    if (latency.lines.length) timePlot(stack, latency, { height: 230, log: true, title: `Latency${of}` });
+    heatPlot(stack, data.heat[chosen]);
+    curvePlot(curves, data.curves.filter((curve) => curve.op === chosen));
+    hostPlots(host, data.host.filter((panel) => panel.primary));
+    const rest = data.host.filter((panel) => !panel.primary);
+    if (rest.length) {
+      const details = document.createElement("details"), summary = document.createElement("summary"), inside = document.createElement("div");
+      summary.textContent = `More of the machine (${rest.length})`;
+      details.append(summary, inside);
+      // Drawn when it is opened: what is not shown has no width.
+      details.addEventListener("toggle", () => { if (details.open && !inside.childElementCount) hostPlots(inside, rest); });
+      host.append(details);
+    }
+  };
+
+  // A part of the run to look at: a trial, or a phase under load.
+  const jump = byId("jump");
+  const spans = [];
+  data.bands.forEach((band) => {
+    let span = spans.find((other) => other.trial === band.trial && !other.phase);
+    if (!span) spans.push(span = { trial: band.trial, name: band.trial_name, from: band.start_s, to: band.end_s });
+    span.to = band.end_s;
+    if (band.kind === "drive") spans.push({ trial: band.trial, phase: true, name: `${band.trial_name}: ${band.phase}`, from: band.start_s, to: band.end_s });
+  });
+  spans.forEach((span, at) => jump.append(new Option(span.phase ? `\u2003${span.name}` : span.name, String(at))));
+  jump.addEventListener("change", () => {
+    const value = jump.value, span = spans[+value];
+    if (value === "") { whole(); return; }
+    const margin = (span.to - span.from) * .02;
+    zoom(span.from - margin, span.to + margin);
+    jump.value = value;
+  });
+  op.addEventListener("change", draw);
+  draw();
+
+  let width = innerWidth, pending = 0;
+  addEventListener("resize", () => {
+    if (innerWidth === width) return;
+    width = innerWidth;
+    clearTimeout(pending);
+    pending = setTimeout(draw, 120);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  // Paper is white whatever the screen is.
+  addEventListener("beforeprint", () => { document.documentElement.classList.add("on-paper"); draw(); });
+  addEventListener("afterprint", () => { document.documentElement.classList.remove("on-paper"); draw(); });
+})();

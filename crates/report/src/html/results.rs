@@ -1,0 +1,298 @@
+//! The sections that say what came of it: verdict, figures, goals, answers and ledger, latencies.
+
+use plimsoll_analysis::RunView;
+use plimsoll_analysis::number;
+use plimsoll_analysis::view::{FigureCell, GoalState, PercentileView, VerdictState};
+
+use super::markup::{Table, Text, esc, list, numbers, words};
+
+/// The verdict and what it rests on.
+pub fn verdict(view: &RunView) -> String {
+    let (class, word) = match view.verdict.state {
+        VerdictState::Pass => ("pass", "Pass"),
+        VerdictState::Fail => ("fail", "Fail"),
+        VerdictState::Incomplete => ("incomplete", "Incomplete"),
+    };
+    let reasons = if view.verdict.reasons.len() > 1 { list("reasons", &view.verdict.reasons) } else { String::new() };
+    format!(
+        "<section class=\"verdict {class}\" aria-label=\"Verdict\">\n<p class=\"word\">{word}</p>\n<p class=\"sentence\">{}</p>\n{reasons}</section>\n",
+        Text(&view.verdict.sentence)
+    )
+}
+
+/// The figures that are shown large.
+pub fn headlines(view: &RunView) -> String {
+    if view.headlines.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("<section class=\"headlines\" aria-label=\"In short\">\n");
+    for headline in &view.headlines {
+        out.push_str(&format!("<div class=\"headline\"><h2>{}</h2><dl>", Text(&headline.name)));
+        for value in &headline.values {
+            out.push_str(&format!("<div><dt>{}</dt><dd>{}</dd></div>", Text(&value.name), Text(&value.value)));
+        }
+        let published: Vec<String> =
+            headline.published.iter().map(|one| format!("{} {}", one.value, one.name)).collect();
+        out.push_str(&format!("</dl><p>published: {}</p></div>\n", esc(&published.join("; "))));
+    }
+    out.push_str("</section>\n");
+    out
+}
+
+/// The figures beside the published ones.
+pub fn figures(view: &RunView) -> String {
+    if view.figures.is_empty() {
+        return String::new();
+    }
+    let mut columns = vec![words("figure")];
+    columns.extend(view.stores.iter().map(|store| numbers(store)));
+    let any_published = view.figures.iter().any(|figure| !figure.published.is_empty());
+    if any_published {
+        columns.push(words("published"));
+    }
+    let mut table = Table::new("Figures", columns);
+    for figure in &view.figures {
+        for row in &figure.rows {
+            let labels: Vec<String> = row.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let labels = if labels.is_empty() {
+                String::new()
+            } else {
+                format!(" <span class=\"dim\">{}</span>", esc(&labels.join(", ")))
+            };
+            let mut cells =
+                vec![format!("<span title=\"{}\">{}</span>{labels}", Text(&figure.formula), Text(&figure.name))];
+            cells.extend(row.cells.iter().map(figure_cell));
+            if any_published {
+                let published: Vec<String> = figure
+                    .published
+                    .iter()
+                    .map(|one| format!("<span class=\"pub\"><b>{}</b> {}</span>", Text(&one.text), Text(&one.of)))
+                    .collect();
+                cells.push(published.join(" "));
+            }
+            table.row(cells);
+        }
+    }
+    let mut out = String::new();
+    if !view.durability.is_empty() {
+        let all: Vec<String> =
+            view.durability.iter().map(|one| format!("{} <b>{}</b>", Text(&one.name), Text(&one.value))).collect();
+        out.push_str(&format!(
+            "<p class=\"note\">Durability, equal for all stores: {}. Small: observations behind a value.</p>\n",
+            all.join(", ")
+        ));
+    }
+    out.push_str(&table.html());
+    let formulas: String = view
+        .figures
+        .iter()
+        .map(|figure| {
+            format!("<div><dt>{}</dt><dd><code>{}</code></dd></div>", Text(&figure.name), Text(&figure.formula))
+        })
+        .collect();
+    out.push_str(&format!(
+        "<details><summary>How the figures are calculated</summary><dl class=\"pairs\">{formulas}</dl></details>\n"
+    ));
+    out
+}
+
+fn figure_cell(cell: &FigureCell) -> String {
+    match &cell.missing {
+        None => format!("<b>{}</b> <small>n {}</small>", Text(&cell.text), number::count(cell.n)),
+        Some(why) => format!("<span class=\"dim\" title=\"{0}\">–<span class=\"unseen\"> {0}</span></span>", Text(why)),
+    }
+}
+
+/// What had to hold.
+pub fn goals(view: &RunView) -> String {
+    let mut table = Table::new(
+        "Goals",
+        vec![words("what"), numbers("wanted"), numbers("got, worst of all"), numbers("n"), words("")],
+    );
+    for goal in &view.goals {
+        table.row(vec![
+            esc(&goal.text),
+            esc(&goal.wanted),
+            format!("<b>{}</b>", Text(&goal.got_text)),
+            number::count(goal.n),
+            state(goal.state),
+        ]);
+    }
+    let mut out = table.html();
+    if view.goals.is_empty() {
+        return out;
+    }
+    let mut each = Table::new(
+        "Goals, trial by trial",
+        vec![words("where"), words("what"), numbers("got"), numbers("n"), words("")],
+    );
+    for goal in &view.goals {
+        for place in &goal.trials {
+            each.row(vec![
+                esc(&place.place),
+                esc(&goal.text),
+                esc(&place.got_text),
+                number::count(place.n),
+                state(place.state),
+            ]);
+        }
+    }
+    out.push_str(&format!("<details><summary>Trial by trial</summary>{}</details>\n", each.html()));
+    out
+}
+
+fn state(state: GoalState) -> String {
+    let (class, word) = match state {
+        GoalState::Held => ("pass", "held"),
+        GoalState::Missed => ("fail", "missed"),
+        GoalState::NotMeasured => ("incomplete", "not measured"),
+    };
+    format!("<span class=\"state {class}\">{word}</span>")
+}
+
+/// Answers against the truth, and the ledger.
+pub fn truth(view: &RunView) -> String {
+    let mut answers = Table::new(
+        "Answers against the truth",
+        vec![
+            words("trial"),
+            words("phase"),
+            words("operation"),
+            numbers("answers"),
+            numbers("expected"),
+            numbers("got"),
+            numbers("missing"),
+            numbers("wrong"),
+        ],
+    );
+    let mut ledgers = Table::new(
+        "Ledger",
+        vec![
+            words("trial"),
+            numbers("acknowledged"),
+            numbers("read back"),
+            numbers("lost"),
+            numbers("wrong"),
+            numbers("rejected"),
+            numbers("unknown"),
+            numbers("lost at most (95 %)"),
+        ],
+    );
+    let bad = |n: u64| {
+        if n > 0 { format!("<b class=\"bad\">{}</b>", number::count(n)) } else { "0".to_string() }
+    };
+    let mut examples = Vec::new();
+    for trial in &view.trials {
+        for answer in &trial.answers {
+            answers.row(vec![
+                esc(&trial.name),
+                esc(&answer.phase),
+                esc(&answer.op),
+                number::count(answer.answers),
+                number::count(answer.expected),
+                number::count(answer.got),
+                bad(answer.missing),
+                bad(answer.wrong),
+            ]);
+            examples.extend(answer.examples.iter().map(|example| format!("{}: {example}", trial.name)));
+        }
+        for ledger in &trial.ledgers {
+            let mut wrong = bad(ledger.wrong_total);
+            for (name, n) in ledger.wrong.iter().filter(|(_, n)| **n > 0) {
+                wrong.push_str(&format!("<br><small>{} {}</small>", number::count(*n), esc(&name.replace('_', " "))));
+            }
+            let mut lost = bad(ledger.lost);
+            if let Some((from_s, to_s)) = ledger.lost_window_s {
+                lost.push_str(&format!("<br><small>acknowledged {from_s:.2}–{to_s:.2} s</small>"));
+            }
+            ledgers.row(vec![
+                esc(&trial.name),
+                number::count(ledger.acknowledged),
+                number::count(ledger.read_back),
+                lost,
+                wrong,
+                number::count(ledger.rejected),
+                number::count(ledger.unknown),
+                if ledger.complete {
+                    ledger
+                        .loss_upper_bound
+                        .map_or("–".to_string(), |bound| format!("{} %", number::significant(bound * 100.0)))
+                } else {
+                    "<b class=\"bad\">could not keep up</b>".to_string()
+                },
+            ]);
+            examples.extend(ledger.examples.iter().map(|example| format!("{}: {example}", trial.name)));
+        }
+    }
+    let mut out = list("examples", &examples);
+    for (title, table) in [
+        ("Ledger: what was acknowledged against what was read back", ledgers),
+        ("Answers: the records in them against the truth", answers),
+    ] {
+        let table = table.html();
+        if !table.is_empty() {
+            out.push_str(&format!("<h3>{title}</h3>\n{table}"));
+        }
+    }
+    out
+}
+
+/// Latency of the driven phases.
+pub fn latencies(view: &RunView) -> String {
+    let mut table = Table::new(
+        "Latency under load",
+        vec![
+            words("trial"),
+            words("phase"),
+            words("operation"),
+            numbers("n"),
+            numbers("rate"),
+            numbers("mean"),
+            numbers("p50"),
+            numbers("p90"),
+            numbers("p99"),
+            numbers("p99.9"),
+            numbers("max"),
+        ],
+    );
+    for trial in &view.trials {
+        for phase in trial.phases.iter().filter(|phase| phase.kind == "drive") {
+            for row in &phase.latencies {
+                let mut op = if row.op == "all" { "<i>all kinds</i>".to_string() } else { esc(&row.op) };
+                if !matches!(row.outcome.as_str(), "ok" | "all") {
+                    op.push_str(&format!(" <span class=\"dim\">{}</span>", esc(&row.outcome.replace('_', " "))));
+                }
+                if phase.scheduled_rate_per_s.is_some() && row.measure == "service" {
+                    op.push_str(" <span class=\"dim\">service time</span>");
+                }
+                let mut cells = vec![
+                    esc(&trial.name),
+                    esc(&phase.name),
+                    op,
+                    number::count(row.count),
+                    number::with_unit(row.rate_per_s, "1/s"),
+                    number::seconds(row.mean_ns / 1e9),
+                ];
+                cells.extend(row.percentiles.iter().map(percentile));
+                cells.push(number::nanoseconds(row.max_ns));
+                table.row(cells);
+            }
+        }
+    }
+    let table = table.html();
+    if table.is_empty() {
+        return table;
+    }
+    let about = "Without warm-up. A percentile is given only with ten samples above it.";
+    format!("<p class=\"note\">{about}</p>\n{table}")
+}
+
+fn percentile(percentile: &PercentileView) -> String {
+    match (percentile.ns, &percentile.missing) {
+        (Some(ns), _) => number::nanoseconds(ns),
+        (None, why) => {
+            let why = why.as_deref().unwrap_or("");
+            format!("<span class=\"dim\" title=\"{0}\">–<span class=\"unseen\"> {0}</span></span>", Text(why))
+        }
+    }
+}

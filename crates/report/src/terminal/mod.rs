@@ -1,0 +1,330 @@
+//! The report as text: verdict first, then what it rests on, the figures beside the published ones, and tables.
+
+mod table;
+
+use owo_colors::{OwoColorize, Style};
+use plimsoll_analysis::RunView;
+use plimsoll_analysis::number;
+use plimsoll_analysis::view::{GoalState, LatencyView, VerdictState};
+
+use self::table::{Cell, Side, Table, clean, wrap};
+
+struct Text {
+    out: String,
+    colour: bool,
+    width: usize,
+}
+
+/// See [`crate::terminal`].
+pub fn text(view: &RunView, colour: bool, width: usize) -> String {
+    let mut text = Text { out: String::new(), colour, width: width.max(40) };
+    text.verdict(view);
+    text.goals(view);
+    text.figures(view);
+    text.truth(view);
+    text.space(view);
+    text.latencies(view);
+    text.notes(view);
+    text.out
+}
+
+impl Text {
+    fn line(&mut self, line: &str) {
+        self.out.push_str(line.trim_end());
+        self.out.push('\n');
+    }
+
+    fn styled(&self, text: &str, style: Style) -> String {
+        if self.colour { text.style(style).to_string() } else { text.to_string() }
+    }
+
+    /// A paragraph, wrapped; the first line begins with `first`, the others with as many blanks.
+    fn paragraph(&mut self, first: &str, first_style: Style, text: &str, style: Style) {
+        let indent = table::width_of(first);
+        for (at, line) in wrap(&clean(text), self.width.saturating_sub(indent)).into_iter().enumerate() {
+            let start = if at == 0 { self.styled(first, first_style) } else { " ".repeat(indent) };
+            let line = format!("{start}{}", self.styled(&line, style));
+            self.line(&line);
+        }
+    }
+
+    fn heading(&mut self, heading: &str, note: &str) {
+        let heading = self.styled(heading, Style::new().bold());
+        let note = if note.is_empty() {
+            String::new()
+        } else {
+            self.styled(&format!("  {}", clean(note)), Style::new().dimmed())
+        };
+        self.line("");
+        self.line(&format!("{heading}{note}"));
+    }
+
+    fn table(&mut self, heading: &str, note: &str, table: &Table) {
+        if table.is_empty() {
+            return;
+        }
+        self.heading(heading, note);
+        for line in table.lines(self.colour, self.width) {
+            self.line(&line);
+        }
+    }
+
+    fn verdict(&mut self, view: &RunView) {
+        let (word, style) = match view.verdict.state {
+            VerdictState::Pass => ("PASS", Style::new().green().bold()),
+            VerdictState::Fail => ("FAIL", Style::new().red().bold()),
+            VerdictState::Incomplete => ("INCOMPLETE", Style::new().yellow().bold()),
+        };
+        self.paragraph(&format!("{word}  "), style, &view.verdict.sentence, Style::new().bold());
+        let indent = " ".repeat(word.len() + 2);
+        if view.verdict.reasons.len() > 1 {
+            for reason in &view.verdict.reasons {
+                self.paragraph(&format!("{indent}- "), Style::new(), reason, Style::new());
+            }
+        }
+        let about = format!("{} · run {} · {} · seed {}", view.run.title, view.run.id, view.run.started, view.run.seed);
+        self.paragraph(&indent, Style::new(), &about, Style::new().dimmed());
+    }
+
+    fn goals(&mut self, view: &RunView) {
+        let mut table = Table::new(vec![
+            ("goal".into(), Side::Left),
+            ("wanted".into(), Side::Right),
+            ("got".into(), Side::Right),
+            ("n".into(), Side::Right),
+            (String::new(), Side::Left),
+        ]);
+        for goal in &view.goals {
+            let (word, style) = match goal.state {
+                GoalState::Held => ("held", Style::new().green()),
+                GoalState::Missed => ("MISSED", Style::new().red().bold()),
+                GoalState::NotMeasured => ("not measured everywhere", Style::new().yellow()),
+            };
+            table.row(vec![
+                Cell::new(&goal.text),
+                Cell::new(&goal.wanted),
+                Cell::new(&goal.got_text),
+                Cell::new(number::count(goal.n)),
+                Cell::styled(word, style),
+            ]);
+        }
+        self.table("Goals", "the worst of all trials", &table);
+    }
+
+    fn figures(&mut self, view: &RunView) {
+        let mut head = vec![("figure".to_string(), Side::Left)];
+        for store in &view.stores {
+            head.push((store.clone(), Side::Right));
+            head.push(("n".into(), Side::Right));
+        }
+        let any_published = view.figures.iter().any(|figure| !figure.published.is_empty());
+        if any_published {
+            head.push(("published".into(), Side::Left));
+        }
+        let mut table = Table::new(head);
+        for figure in &view.figures {
+            for row in &figure.rows {
+                let labels: Vec<String> = row.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                let name = if labels.is_empty() {
+                    figure.name.clone()
+                } else {
+                    format!("{}, {}", figure.name, labels.join(", "))
+                };
+                let mut cells = vec![Cell::new(name)];
+                for cell in &row.cells {
+                    cells.push(Cell::styled(&cell.text, Style::new().bold()));
+                    let n = if cell.value.is_some() { number::count(cell.n) } else { String::new() };
+                    cells.push(Cell::styled(n, Style::new().dimmed()));
+                }
+                if any_published {
+                    let published: Vec<String> = figure
+                        .published
+                        .iter()
+                        .map(|published| format!("{} {}", published.text, published.of))
+                        .collect();
+                    cells.push(Cell::styled(published.join("; "), Style::new().dimmed()));
+                }
+                table.row(cells);
+            }
+        }
+        self.table("Figures", &durability(view), &table);
+    }
+
+    fn truth(&mut self, view: &RunView) {
+        let mut answers = Table::new(vec![
+            ("trial".into(), Side::Left),
+            ("phase".into(), Side::Left),
+            ("op".into(), Side::Left),
+            ("answers".into(), Side::Right),
+            ("expected".into(), Side::Right),
+            ("got".into(), Side::Right),
+            ("missing".into(), Side::Right),
+            ("wrong".into(), Side::Right),
+        ]);
+        let mut ledgers = Table::new(vec![
+            ("trial".into(), Side::Left),
+            ("acknowledged".into(), Side::Right),
+            ("read back".into(), Side::Right),
+            ("lost".into(), Side::Right),
+            ("wrong".into(), Side::Right),
+            ("rejected".into(), Side::Right),
+            ("unknown".into(), Side::Right),
+            ("lost at most (95 %)".into(), Side::Right),
+        ]);
+        let bad = |n: u64| {
+            let style = if n > 0 { Style::new().red().bold() } else { Style::new() };
+            Cell::styled(number::count(n), style)
+        };
+        let mut examples = Vec::new();
+        for trial in &view.trials {
+            for answer in &trial.answers {
+                answers.row(vec![
+                    Cell::new(&trial.name),
+                    Cell::new(&answer.phase),
+                    Cell::new(&answer.op),
+                    Cell::new(number::count(answer.answers)),
+                    Cell::new(number::count(answer.expected)),
+                    Cell::new(number::count(answer.got)),
+                    bad(answer.missing),
+                    bad(answer.wrong),
+                ]);
+                examples.extend(answer.examples.iter().map(|example| format!("{}: {example}", trial.name)));
+            }
+            for ledger in &trial.ledgers {
+                ledgers.row(vec![
+                    Cell::new(&trial.name),
+                    Cell::new(number::count(ledger.acknowledged)),
+                    Cell::new(number::count(ledger.read_back)),
+                    bad(ledger.lost),
+                    bad(ledger.wrong_total),
+                    Cell::new(number::count(ledger.rejected)),
+                    Cell::new(number::count(ledger.unknown)),
+                    Cell::new(
+                        ledger
+                            .loss_upper_bound
+                            .map_or("–".to_string(), |bound| format!("{} %", number::significant(bound * 100.0))),
+                    ),
+                ]);
+                examples.extend(ledger.examples.iter().map(|example| format!("{}: {example}", trial.name)));
+            }
+        }
+        self.table("Answers", "records in them against the truth", &answers);
+        self.table("Ledger", "what was acknowledged against what was read back", &ledgers);
+        for example in examples.iter().take(10) {
+            self.paragraph("  ! ", Style::new().red(), example, Style::new());
+        }
+    }
+
+    fn space(&mut self, view: &RunView) {
+        let mut table = Table::new(vec![
+            ("trial".into(), Side::Left),
+            ("version".into(), Side::Left),
+            ("data".into(), Side::Right),
+            ("index".into(), Side::Right),
+            ("all on disk".into(), Side::Right),
+            ("written per record".into(), Side::Right),
+            ("/ its bytes".into(), Side::Right),
+        ]);
+        let bytes = |bytes: Option<f64>| Cell::new(bytes.map_or("–".to_string(), number::bytes));
+        for trial in &view.trials {
+            let footprint = trial.footprint.as_ref();
+            if footprint.is_none() && trial.device_bytes_per_record.is_none() {
+                continue;
+            }
+            table.row(vec![
+                Cell::new(&trial.name),
+                Cell::new(&trial.version),
+                bytes(footprint.map(|footprint| footprint.data_bytes as f64)),
+                bytes(footprint.and_then(|footprint| footprint.index_bytes).map(|bytes| bytes as f64)),
+                bytes(footprint.and_then(|footprint| footprint.total_bytes).map(|bytes| bytes as f64)),
+                bytes(trial.device_bytes_per_record),
+                Cell::new(trial.write_amplification.map_or("–".to_string(), |times| number::with_unit(times, "×"))),
+            ]);
+        }
+        self.table("Space", "after load and settle; written to the device by both", &table);
+    }
+
+    fn latencies(&mut self, view: &RunView) {
+        let mut table = Table::new(vec![
+            ("trial".into(), Side::Left),
+            ("phase".into(), Side::Left),
+            ("op".into(), Side::Left),
+            ("n".into(), Side::Right),
+            ("rate".into(), Side::Right),
+            ("p50".into(), Side::Right),
+            ("p90".into(), Side::Right),
+            ("p99".into(), Side::Right),
+            ("p99.9".into(), Side::Right),
+            ("max".into(), Side::Right),
+        ]);
+        let mut any_missing = false;
+        for trial in &view.trials {
+            for phase in trial.phases.iter().filter(|phase| phase.kind == "drive") {
+                for row in &phase.latencies {
+                    let mut cells = vec![
+                        Cell::new(&trial.name),
+                        Cell::new(&phase.name),
+                        Cell::new(op_name(row, phase.scheduled_rate_per_s.is_some())),
+                        Cell::new(number::count(row.count)),
+                        Cell::new(number::with_unit(row.rate_per_s, "1/s")),
+                    ];
+                    for percentile in &row.percentiles {
+                        any_missing |= percentile.ns.is_none();
+                        cells.push(Cell::new(percentile.ns.map_or("–".to_string(), number::nanoseconds)));
+                    }
+                    cells.push(Cell::new(number::nanoseconds(row.max_ns)));
+                    table.row(cells);
+                }
+            }
+        }
+        let note =
+            if any_missing { "– needs 10 samples above it: p99 1,000, p99.9 10,000" } else { "without warm-up" };
+        self.table("Latency under load", note, &table);
+    }
+
+    fn notes(&mut self, view: &RunView) {
+        if !view.left_out.is_empty() {
+            self.heading("Left out", "");
+            for left_out in &view.left_out {
+                self.paragraph("  ", Style::new(), left_out, Style::new());
+            }
+        }
+        if !view.warnings.is_empty() {
+            self.heading("Doubts", "");
+            for warning in &view.warnings {
+                self.paragraph("  ? ", Style::new().yellow(), &warning.text, Style::new());
+                self.paragraph("    ", Style::new(), &warning.next, Style::new().dimmed());
+            }
+        }
+        let errors: Vec<_> = view.events.iter().filter(|event| event.level != "info").collect();
+        if !errors.is_empty() {
+            self.heading("Events", "");
+            for event in errors.iter().take(20) {
+                let trial = event.trial.as_ref().map_or(String::new(), |trial| format!("{trial}: "));
+                let first = format!("  {:>8.2} s  ", event.at_s);
+                self.paragraph(&first, Style::new().dimmed(), &format!("{trial}{}", event.text), Style::new());
+            }
+            if errors.len() > 20 {
+                self.line(&format!("  and {} more", number::count(errors.len() as u64 - 20)));
+            }
+        }
+    }
+}
+
+/// The durabilities of the phases that write: `load at-end, mixed durable`.
+fn durability(view: &RunView) -> String {
+    let all: Vec<String> = view.durability.iter().map(|one| format!("{} {}", one.name, one.value)).collect();
+    all.join(", ")
+}
+
+/// The kind, its outcome where it is not ok, and in an open loop whether the wait for a session is in it.
+fn op_name(row: &LatencyView, open_loop: bool) -> String {
+    let mut name = if row.op == "all" { "all kinds".to_string() } else { row.op.clone() };
+    if !matches!(row.outcome.as_str(), "ok" | "all") {
+        name.push_str(&format!(", {}", row.outcome.replace('_', " ")));
+    }
+    if open_loop && row.measure == "service" {
+        name.push_str(", service time");
+    }
+    name
+}
