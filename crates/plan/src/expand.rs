@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use plimsoll_core::{Durability, IndexMode, ParamType, ParamValue, Params, WorkloadSpec};
+use plimsoll_core::{Durability, IndexMode, Interface, ParamType, ParamValue, Params, WorkloadSpec};
 
 use crate::document::Reading;
 use crate::model::{Drive, Limit, Pace, Phase, Step, Trial, WorkloadUse};
@@ -183,7 +183,8 @@ impl<'c> Reading<'c> {
         let loaded = before.iter().any(|phase| matches!(phase.step, Step::Load { .. }));
         let needs_load = match &draft.step {
             StepDraft::Check => true,
-            StepDraft::Ask { .. } | StepDraft::Drive(_) => !workload.interfaces.is_empty(),
+            // Statements may fill their tables themselves; records come from a load only.
+            StepDraft::Ask { .. } | StepDraft::Drive(_) => workload.interfaces.contains(&Interface::Records),
             _ => false,
         };
         if needs_load && !loaded {

@@ -200,7 +200,10 @@ fn phases_without_a_name_get_one() {
 }
 
 #[test]
-fn a_workload_without_data_needs_no_load() {
+fn a_workload_without_records_needs_no_load() {
+    plan(
+        "stores = [\"sqlite\"]\nworkload = { name = \"select\" }\nphase = [{ do = \"drive\", mix = { select = 1 }, ops = 5 }]",
+    );
     let plan = plan(
         "stores = [\"sqlite\"]\nworkload = { name = \"nothing\" }\nsamplers = []\nphase = [{ do = \"drive\", mix = { nothing = 1 }, ops = 5, warmup = \"1s\" }]",
     );
