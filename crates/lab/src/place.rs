@@ -81,8 +81,8 @@ impl Place {
         // The mark comes first and names what will be made, so that a sweep finds all of it at any moment.
         let mark_path = root.join(MARK_FILE);
         let mut mark = new_file(&mark_path)?;
-        rustix::fs::flock(&mark, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|error| io(&mark_path, &error.into()))?;
+        // Text under a free lock is an orphan's. A sweep that looks just now lets go at once, for there is no text yet.
+        rustix::fs::flock(&mark, FlockOperation::LockExclusive).map_err(|error| io(&mark_path, &error.into()))?;
         mark.write_all(format!("{MARK}\npid {}\n{MARK_SOCKETS}", std::process::id()).as_bytes())
             .and_then(|()| mark.write_all(sockets.as_os_str().as_bytes()))
             .and_then(|()| mark.write_all(b"\n"))
