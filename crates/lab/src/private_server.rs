@@ -392,7 +392,7 @@ fn spawn_supervisor(place: &Place, leave: StopSignal) -> io::Result<(Child, Chil
     command
         .args(["-c", SUPERVISOR, "plimsoll-supervisor"])
         .args([&place.root, &place.sockets])
-        .args([leave.name(), &(LEAVE_BOUND.as_millis() / 50).to_string()])
+        .args([leave.name(), &LEAVE_BOUND.as_secs().to_string()])
         .env_clear()
         .env("PATH", SYSTEM_PATH)
         .env("LC_ALL", "C")

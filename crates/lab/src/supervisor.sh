@@ -7,8 +7,8 @@
 #   reap              waits for it and ends what it left running; answers "exited STATUS"
 #   kill              ends it and everything below it at once; no answer
 #
-# At the end of stdin the program gets signal LEAVE, LIMIT twentieths of a second later everything below is
-# killed, and ROOT and SOCKETS are removed. This shell is in a session of its own, so that Ctrl-C does not reach
+# At the end of stdin the program gets signal LEAVE; after LIMIT seconds everything that is still below is
+# killed; and ROOT and SOCKETS are removed. This shell is in a session of its own, so that Ctrl-C does not reach
 # it, and is the reaper of its orphaned descendants, so that "below" is found however they forked.
 root=$1 sockets=$2 leave=$3 limit=$4
 server=
@@ -17,28 +17,49 @@ trap '' HUP INT QUIT TERM PIPE
 # Sets `below` to the living children of this shell. Only builtins: a forked reader would be one of them.
 find_below() {
     below=
-    for stat in /proc/[0-9]*/stat; do
+    # Not every kernel lists children; all processes are looked at then.
+    children=/proc/[0-9]*
+    if [ -e "/proc/$$/task/$$/children" ]; then
+        children=
+        read -r children <"/proc/$$/task/$$/children"
+    fi
+    for child in $children; do
         line=
-        { read -r line <"$stat"; } 2>/dev/null
+        { read -r line <"/proc/${child#/proc/}/stat"; } 2>/dev/null
         case ${line##*) } in
         [ZX]*) ;;
-        ?" $$ "*)
-            pid=${stat#/proc/}
-            below="$below ${pid%/stat}"
-            ;;
+        ?" $$ "*) below="$below ${child#/proc/}" ;;
         esac
+    done
+}
+
+# Sets `now` to seconds since some moment.
+look_at_clock() {
+    read -r now rest </proc/uptime
+    now=${now%.*}
+}
+
+# Waits until nothing is below, for at most $1 seconds, and less than one fewer; false when something still is.
+wait_below() {
+    look_at_clock
+    until=$((now + $1))
+    while find_below; [ -n "$below" ]; do
+        [ "$now" -lt "$until" ] || return 1
+        sleep 0.05
+        look_at_clock
     done
 }
 
 # Kills everything below, one generation a round, because killing the parent makes its children ours.
 # After 10 s only what not even SIGKILL ends is left; false then.
 kill_below() {
-    rounds=0
+    look_at_clock
+    give_up=$((now + 10))
     while find_below; [ -n "$below" ]; do
-        [ "$rounds" -lt 200 ] || return 1
-        rounds=$((rounds + 1))
+        [ "$now" -lt "$give_up" ] || return 1
         kill -KILL $below 2>/dev/null
-        sleep 0.05
+        sleep 0.02
+        look_at_clock
     done
 }
 
@@ -63,11 +84,7 @@ done
 
 if [ -n "$server" ]; then
     kill -s "$leave" "$server" 2>/dev/null
-    rounds=0
-    while find_below; [ -n "$below" ] && [ "$rounds" -lt "$limit" ]; do
-        rounds=$((rounds + 1))
-        sleep 0.05
-    done
+    wait_below "$limit"
 fi
 # With somebody still writing there it is better left to the next sweep.
 kill_below && rm -rf -- "$sockets" "$root"

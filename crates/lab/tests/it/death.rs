@@ -1,22 +1,48 @@
 //! What stays when Plimsoll, or its supervisor, or both are killed: nothing.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_lab::{FALLBACK_BASES, sweep_orphans};
+use plimsoll_lab::{FALLBACK_BASES, PrivateServer, ServerUser, StopSignal, sweep_orphans};
 use rustix::process::{Pid, Signal};
 
 /// Everything has to be gone this long after Plimsoll's death.
 const BOUND: Duration = Duration::from_secs(5);
 
-/// The example, which owns a private server whose processes ignore polite signals.
+/// Where the process that owns a server for another test finds its base.
+const OWNER_BASE: &str = "PLIMSOLL_LAB_OWNER_BASE";
+/// A server with a child, both of which ignore polite signals.
+const STUBBORN: &str = "trap '' TERM QUIT; echo ready; (while :; do sleep 1; done) & wait";
+
+/// A test of its own, and, started again by [`Owner::start`], the process that others kill.
+#[test]
+fn an_owner_that_ends_as_it_should_leaves_nothing() {
+    let own_base = base();
+    let asked_base = std::env::var_os(OWNER_BASE).map(PathBuf::from);
+    let base = asked_base.clone().unwrap_or_else(|| own_base.path().to_owned());
+    // As root this is another user's server, as most real ones are.
+    let user = ServerUser::caller_or("nobody", "base-passwd").unwrap();
+    let mut server = PrivateServer::new("stubborn", &[base], user, StopSignal::Quit, Path::new(".")).unwrap();
+    let pid = server.start("sh", Path::new("/bin/sh"), &["-c", STUBBORN]).unwrap();
+    println!("owner: {pid} {} {}", server.root_dir().display(), server.socket_dir().display());
+    if asked_base.is_some() {
+        std::io::stdin().read_line(&mut String::new()).unwrap();
+    }
+    let root = server.root_dir().to_owned();
+    server.close().unwrap();
+    assert!(!root.exists() && those_in(&root).is_empty());
+}
+
+/// The test above in a process of its own.
 struct Owner {
     process: Child,
+    /// Kept open, because the test program fails when it cannot write its last line.
+    _stdout: BufReader<ChildStdout>,
     server_pid: i32,
     root: PathBuf,
     sockets: PathBuf,
@@ -24,24 +50,30 @@ struct Owner {
 
 impl Owner {
     fn start(base: &Path) -> Self {
-        let program = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("examples/private_server");
-        assert!(program.exists(), "{} is not built: cargo build -p plimsoll-lab --examples", program.display());
-        let mut process = Command::new(program)
-            .arg(base)
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "death::an_owner_that_ends_as_it_should_leaves_nothing", "--nocapture"])
+            .env(OWNER_BASE, base)
             .current_dir(base)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .process_group(0)
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut stdout = BufReader::new(process.stdout.take().unwrap());
+        let line =
+            stdout.by_ref().lines().map(Result::unwrap).find_map(|line| Some(line.split_once("owner: ")?.1.to_owned()));
+        let line = line.expect("the owner tells what it owns");
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [server_pid, root, sockets] = words[..] else { panic!("the example said {line:?}") };
-        let owner =
-            Self { process, server_pid: server_pid.parse().unwrap(), root: root.into(), sockets: sockets.into() };
+        let [server_pid, root, sockets] = words[..] else { panic!("the owner said {line:?}") };
+        let owner = Self {
+            process,
+            _stdout: stdout,
+            server_pid: server_pid.parse().unwrap(),
+            root: root.into(),
+            sockets: sockets.into(),
+        };
         wait_for("the server's log", || fs::read_to_string(owner.root.join("log")).is_ok_and(|log| log == "ready\n"));
-        assert!(those_in(&owner.root).len() >= 2, "the server and its child work in the data directory");
+        wait_for("the server's child", || those_in(&owner.root).len() >= 2);
         owner
     }
 
@@ -113,7 +145,7 @@ fn ctrl_c_does_not_reach_the_server_and_its_owner_removes_it() {
     let base = base();
     let mut owner = Owner::start(base.path());
     let group = Pid::from_raw(owner.process.id() as i32).unwrap();
-    // What a terminal does; the example has no handler and dies of it.
+    // What a terminal does; the owner has no handler and dies of it.
     rustix::process::kill_process_group(group, Signal::INT).unwrap();
     owner.process.wait().unwrap();
     assert_nothing_is_left(&owner.root, &owner.sockets);
@@ -141,7 +173,8 @@ fn a_sweep_removes_what_a_killed_supervisor_left_and_leaves_the_living_alone() {
     assert!(!those_in(&root).is_empty(), "its processes ignore the kernel's polite signal");
 
     assert_eq!(sweep_orphans(base.path()).unwrap(), Vec::<PathBuf>::new(), "the living one is no orphan");
-    assert_eq!(sweep_orphans(&long).unwrap(), std::slice::from_ref(&root));
+    // A killed process lets go of its lock a moment later.
+    wait_for("the sweep", || sweep_orphans(&long).unwrap() == std::slice::from_ref(&root));
     assert_nothing_is_left(&root, &sockets);
     assert!(those_in(&living.root).len() >= 2);
     let (root, sockets) = living.kill();

@@ -134,10 +134,28 @@ fn a_taken_port_is_an_error_of_its_own() {
     assert!(error.detail.unwrap().contains(&port));
 }
 
-fn example() -> PathBuf {
-    let program = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("examples/private_postgres");
-    assert!(program.exists(), "{} is not built: cargo build -p plimsoll-store-postgres --examples", program.display());
-    program
+/// Where the process that owns a server for another test finds its base.
+const OWNER_BASE: &str = "PLIMSOLL_POSTGRES_OWNER_BASE";
+
+/// A test of its own, and, started again by [`owner`], the process that others kill.
+#[test]
+fn closing_removes_everything() {
+    let own_base = base();
+    let asked_base = std::env::var_os(OWNER_BASE).map(PathBuf::from);
+    let postgres = start(asked_base.as_deref().unwrap_or(own_base.path()), &[]).unwrap();
+    println!("owner: {}", postgres.pid().unwrap());
+    if asked_base.is_some() {
+        std::io::stdin().read_line(&mut String::new()).unwrap();
+    }
+    let data = postgres.data_dir().to_owned();
+    postgres.close().unwrap();
+    assert!(!data.parent().unwrap().exists());
+}
+
+/// The test above as a program and arguments.
+fn owner() -> [std::ffi::OsString; 4] {
+    let test = "private::closing_removes_everything";
+    [std::env::current_exe().unwrap().into(), "--exact".into(), test.into(), "--nocapture".into()]
 }
 
 #[test]
@@ -149,8 +167,10 @@ fn a_full_disk_is_an_error_of_its_own() {
         unshare.args(["--user", "--map-current-user", "--keep-caps"]);
     }
     let ran = unshare
-        .args(["--mount", "sh", "-c", "mount -t tmpfs -o size=16m,mode=755 none \"$0\" && exec \"$1\" \"$0\""])
-        .args([base.path(), &example()])
+        .args(["--mount", "sh", "-c", "mount -t tmpfs -o size=16m,mode=755 none \"$0\" && exec \"$@\""])
+        .arg(base.path())
+        .args(owner())
+        .env(OWNER_BASE, base.path())
         .current_dir(base.path())
         .stdin(Stdio::null())
         .output()
@@ -164,15 +184,17 @@ fn a_full_disk_is_an_error_of_its_own() {
 #[test]
 fn nothing_is_left_5_s_after_plimsoll_is_killed() {
     let base = base();
-    let mut owner = Command::new(example())
-        .arg(base.path())
-        .current_dir(base.path())
+    let [program, arguments @ ..] = owner();
+    let mut owner = Command::new(program)
+        .args(arguments)
+        .env(OWNER_BASE, base.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines: Vec<String> = BufReader::new(owner.stdout.take().unwrap()).lines().take(4).map(Result::unwrap).collect();
-    let pid = lines[2].rsplit_once(' ').unwrap().1;
+    let lines = BufReader::new(owner.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut pids = lines.filter_map(|line| Some(line.split_once("owner: ")?.1.to_owned()));
+    let pid = &*pids.next().expect("the owner tells what it owns");
     let root = fs::read_dir(base.path()).unwrap().next().unwrap().unwrap().path();
     let processes = |base: &Path| {
         let entries = fs::read_dir("/proc").unwrap().flatten();
