@@ -1,1 +1,29 @@
-//! Under construction.
+//! What stores, and the ledger, are tried against.
+//!
+//! For tests: a conformance suite that every store passes with one line, a reference store, a store that
+//! lies. It knows no store by name and asks them only through `core`'s traits and the drive loop, as a run does.
+//!
+//! ```text
+//! #[test]
+//! fn it_conforms() {
+//!     plimsoll_testkit::conformance::run(&*plimsoll_store_sqlite::kind());
+//! }
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | [`conformance`] | the suite, gated by what a store declares |
+//! | [`reference`] | records in memory behind one lock, right by its plainness |
+//! | [`lying`] | the reference store with one kind of lie |
+//! | [`trial`] | a small trial with the ledger on |
+//! | [`ask`] | single operations with their answers |
+//! | [`owned`], `table` | values that own what they hold; records in memory |
+
+pub mod ask;
+pub mod conformance;
+pub mod lying;
+pub mod owned;
+pub mod reference;
+pub mod trial;
+
+mod table;

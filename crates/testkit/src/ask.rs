@@ -1,0 +1,104 @@
+//! Asks an open store a list of questions, through the drive loop as a phase does, and keeps the answers.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use plimsoll_core::{
+    Answer, Durability, KindId, Observer, Op, OpKind, Outcome, Store, Stream, Ticket, Value, ValueBuf,
+};
+use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
+
+/// How long one operation may take.
+pub(crate) const OP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What came of one operation.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// What it came to.
+    pub outcome: Outcome,
+    /// The answer, as the session gave it.
+    pub answer: Answer,
+}
+
+/// Operations to be asked one after the other.
+#[derive(Debug, Default, Clone)]
+pub struct Script {
+    ops: Vec<(KindId, ValueBuf)>,
+}
+
+impl Script {
+    /// No operations.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an operation.
+    pub fn op<'a>(&mut self, kind: KindId, params: impl IntoIterator<Item = Value<'a>>) -> &mut Self {
+        let mut buf = ValueBuf::new();
+        params.into_iter().for_each(|value| buf.push(value));
+        self.ops.push((kind, buf));
+        self
+    }
+
+    /// Number of operations.
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// True when there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+}
+
+impl Stream for Script {
+    fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
+        let (kind, values) = self.ops.get(usize::try_from(cycle).ok()?).filter(|_| client == 0)?;
+        params.extend(values.values());
+        Some(*kind)
+    }
+}
+
+/// Keeps every answer.
+struct Keeper(Arc<Mutex<Vec<Reply>>>);
+
+impl Observer for Keeper {
+    fn sent(&mut self, _ticket: Ticket, _at_ns: u64, _client: u32, _cycle: u64, _op: &Op<'_>) {}
+
+    fn finished(&mut self, _ticket: Ticket, _at_ns: u64, outcome: Outcome, answer: &Answer) {
+        let mut replies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        replies.push(Reply { outcome, answer: answer.clone() });
+    }
+}
+
+/// Asks all of `script` in one session, one after the other: as many replies as there are operations, or what
+/// stopped it.
+pub fn ask(
+    store: &mut dyn Store,
+    kinds: &[OpKind],
+    durability: Durability,
+    script: &Script,
+) -> Result<Vec<Reply>, String> {
+    if script.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sessions = store.sessions(1, durability).map_err(|error| error.to_string())?;
+    let replies = Arc::new(Mutex::new(Vec::with_capacity(script.len())));
+    let spec = DriveSpec { limit: Limit::Exhausted, op_timeout: OP_TIMEOUT, ..DriveSpec::default() };
+    let drive = Drive {
+        clock: &Clock::start(),
+        spec: &spec,
+        sessions,
+        kinds,
+        stream: Arc::new(script.clone()),
+        observers: vec![Box::new(Keeper(Arc::clone(&replies)))],
+        stop: Arc::new(AtomicBool::new(false)),
+    };
+    let result = drive.run(&mut |_| {}).map_err(|error| error.to_string())?;
+    let replies = std::mem::take(&mut *replies.lock().unwrap_or_else(PoisonError::into_inner));
+    if replies.len() != script.len() {
+        return Err(format!("{} of {} operations were answered ({:?})", replies.len(), script.len(), result.stop));
+    }
+    Ok(replies)
+}

@@ -1,0 +1,197 @@
+//! What a store does as a whole: durability, restarts, sizes, many sessions, sessions that go.
+
+use plimsoll_core::{Access, Cold, Durability, Footprint, IndexMode, Outcome, StoreError, StreamSpec, Value, ValueBuf};
+
+use super::Subject;
+use super::things::{ALL, COUNT, Model, all_came_to, asked, find, gave, kinds, made_and_asked};
+use crate::ask::{Script, ask};
+use crate::trial::{Trial, workload};
+
+const CLIENTS: u32 = 8;
+
+fn said(what: &str) -> impl Fn(StoreError) -> String + '_ {
+    move |error| format!("{what}: {error}")
+}
+
+pub(super) fn describes_itself(subject: &mut Subject<'_>) -> Result<(), String> {
+    let description = subject.store.describe().map_err(said("describe"))?;
+    if description.version.trim().is_empty() || description.place.trim().is_empty() {
+        return Err(format!("version `{}`, place `{}`", description.version, description.place));
+    }
+    let nameless = description.settings.iter().find(|setting| setting.name.is_empty() || setting.source.is_empty());
+    nameless.map_or(Ok(()), |setting| Err(format!("a setting without name or source: {setting:?}")))
+}
+
+pub(super) fn durabilities(subject: &mut Subject<'_>) -> Result<(), String> {
+    for durability in [Durability::Durable, Durability::Buffered, Durability::AtEnd] {
+        let declared = subject.spec.durabilities.contains(&durability);
+        match (subject.store.sessions(2, durability), declared) {
+            (Ok(sessions), true) if sessions.len() == 2 => {}
+            (Ok(sessions), true) => return Err(format!("2 sessions asked for, {} opened", sessions.len())),
+            (Err(error), true) => return Err(format!("{} is declared: {error}", durability.name())),
+            (Ok(_), false) => return Err(format!("{} is not declared, and sessions open", durability.name())),
+            (Err(_), false) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Makes the collections and fills them; says what is in them.
+fn filled(subject: &mut Subject<'_>, mode: IndexMode, count: u64, seed: u64) -> Result<Model, String> {
+    let model = Model::random("life", count, seed);
+    let mut script = Script::new();
+    model.insert(&mut script, 100);
+    let replies = made_and_asked(subject, mode, &script)?;
+    all_came_to(&replies, Outcome::Ok, "inserts")?;
+    Ok(model)
+}
+
+fn holds(subject: &mut Subject<'_>, model: &Model, what: &str) -> Result<(), String> {
+    let mut script = Script::new();
+    script.op(ALL, []).op(find(COUNT, Access::Indexed), [Value::Int(0), Value::Null]);
+    let replies = asked(subject, &script)?;
+    gave(&replies[0], &model.rows(), &format!("all {what}"))?;
+    let matching = model.matching(COUNT, &crate::owned::Owned::Int(0), &crate::owned::Owned::Null);
+    gave(&replies[1], &matching, &format!("find {what}"))
+}
+
+pub(super) fn made_again_is_empty(subject: &mut Subject<'_>, mode: IndexMode) -> Result<(), String> {
+    filled(subject, mode, 200, 11)?;
+    let mut script = Script::new();
+    script.op(ALL, []).op(find(COUNT, Access::Indexed), [Value::Null, Value::Null]);
+    let replies = made_and_asked(subject, mode, &script)?;
+    replies.iter().try_for_each(|reply| gave(reply, &[], "all and find in a store that was made again"))
+}
+
+pub(super) fn data_outlives(subject: &mut Subject<'_>, mode: IndexMode) -> Result<(), String> {
+    let model = filled(subject, mode, 400, 12)?;
+    subject.store.sync().map_err(said("sync"))?;
+    holds(subject, &model, "after sync")?;
+    subject.store.settle().map_err(said("settle"))?;
+    holds(subject, &model, "after settling")?;
+    if let Cold::Done { file_bytes, resident_bytes } = subject.store.cold().map_err(said("cold"))?
+        && (file_bytes == 0 || resident_bytes > file_bytes)
+    {
+        return Err(format!("cold: {resident_bytes} of {file_bytes} bytes resident"));
+    }
+    holds(subject, &model, "after cold")?;
+    subject.store.restart().map_err(said("restart"))?;
+    holds(subject, &model, "after a restart")
+}
+
+pub(super) fn footprint_grows(subject: &mut Subject<'_>, mode: IndexMode) -> Result<(), String> {
+    filled(subject, mode, 200, 13)?;
+    let small = settled_footprint(subject)?;
+    filled(subject, mode, 6_000, 14)?;
+    let large = settled_footprint(subject)?;
+    let said = format!("{small:?} with 200 records, {large:?} with 6,000");
+    let plausible = small.data_bytes > 0 && large.data_bytes > small.data_bytes;
+    let index = match (mode, small.index_bytes, large.index_bytes) {
+        (IndexMode::None, ..) | (_, None, _) | (_, _, None) => true,
+        (_, Some(small), Some(large)) => large > small,
+    };
+    let total = large.total_bytes.is_none_or(|total| total >= large.data_bytes);
+    if plausible && index && total { Ok(()) } else { Err(said) }
+}
+
+fn settled_footprint(subject: &mut Subject<'_>) -> Result<Footprint, String> {
+    subject.store.sync().map_err(said("sync"))?;
+    subject.store.settle().map_err(said("settle"))?;
+    subject.store.footprint().map_err(said("footprint"))
+}
+
+pub(super) fn explains_and_checks(subject: &mut Subject<'_>, mode: IndexMode) -> Result<(), String> {
+    filled(subject, mode, 300, 15)?;
+    subject.store.settle().map_err(said("settle"))?;
+    let mut params = ValueBuf::new();
+    params.push(Value::Null);
+    params.push(Value::Int(0));
+    for access in [Access::Indexed, Access::Scan] {
+        let kind = &kinds()[usize::from(find(COUNT, access))];
+        let plan = subject.store.explain(kind, params.values()).map_err(said("explain"))?;
+        if plan.is_some_and(|plan| plan.trim().is_empty()) {
+            return Err("an explanation is empty".into());
+        }
+    }
+    let checked = subject.store.check_integrity().map_err(said("its own integrity check"))?;
+    if checked.is_some_and(|words| words.trim().is_empty()) {
+        return Err("the integrity check does not say what was checked".into());
+    }
+    Ok(())
+}
+
+pub(super) fn many_sessions(subject: &mut Subject<'_>, mode: IndexMode) -> Result<(), String> {
+    let mix = [("update", 4), ("read", 4), ("query", 2)].map(|(kind, share)| (kind.to_owned(), share));
+    let trial = Trial {
+        workload: workload("coupons", 16, &[("records", 2_000), ("below", 300)], &[("index", mode.name())]),
+        clients: if subject.spec.concurrent { CLIENTS } else { 1 },
+        ops_per_client: 150,
+        mix: mix.into(),
+        durability: subject.durability(),
+        batch: 500,
+    };
+    let outcomes = trial.run(&mut *subject.store)?;
+    let LedgerCounts { acknowledged, unknown, rejected } = LedgerCounts::of(&outcomes.ledger);
+    if !outcomes.is_right() {
+        return Err(outcomes.complaints());
+    }
+    if unknown > 0 || rejected > 0 || acknowledged <= 2_000 {
+        return Err(format!("{acknowledged} writes acknowledged, {rejected} refused, {unknown} without an answer"));
+    }
+    Ok(())
+}
+
+struct LedgerCounts {
+    acknowledged: u64,
+    unknown: u64,
+    rejected: u64,
+}
+
+impl LedgerCounts {
+    fn of(verdict: &plimsoll_verify::LedgerVerdict) -> Self {
+        Self { acknowledged: verdict.acknowledged, unknown: verdict.unknown, rejected: verdict.rejected }
+    }
+}
+
+pub(super) fn sessions_come_and_go(subject: &mut Subject<'_>, mode: IndexMode) -> Result<(), String> {
+    let mut model = Model::default();
+    subject.store.create(&super::things::layout(mode)).map_err(said("create"))?;
+    for round in 0..5 {
+        let more = Model::random(&format!("round{round}"), 20, 20 + round);
+        let mut script = Script::new();
+        more.insert(&mut script, 7);
+        all_came_to(&asked(subject, &script)?, Outcome::Ok, "inserts")?;
+        model.0.extend(more.0);
+        holds(subject, &model, &format!("in session {round}"))?;
+    }
+    Ok(())
+}
+
+pub(super) fn selects(subject: &mut Subject<'_>) -> Result<(), String> {
+    let select = workload("select", 17, &[("scale", 1)], &[]);
+    subject.store.create(select.layout()).map_err(said("create"))?;
+    let stream = select.stream(&StreamSpec::One { kind: "select".into(), clients: 1 })?;
+    let mut kinds = select.kinds().to_vec();
+    kinds[0].keep_answer = true;
+    let mut script = Script::new();
+    let mut params = ValueBuf::new();
+    for cycle in 0..100 {
+        params.clear();
+        let kind = stream.op(0, cycle, &mut params).ok_or("the stream ended")?;
+        script.op(kind, params.values().iter());
+    }
+    script.op(0, [Value::Int(100_001)]);
+    let durability = subject.durability();
+    let replies = ask(&mut *subject.store, &kinds, durability, &script)?;
+    all_came_to(&replies[..100], Outcome::Ok, "a select")?;
+    for reply in &replies[..100] {
+        if (reply.answer.rows, reply.answer.values.values().get(0)) != (1, Value::Int(0)) {
+            return Err(format!("one balance of 0 expected: {:?}", reply.answer));
+        }
+    }
+    let beyond = &replies[100];
+    match (beyond.outcome, beyond.answer.rows) {
+        (Outcome::Ok | Outcome::NotFound, 0) => Ok(()),
+        other => Err(format!("an account that is not there came to {other:?}")),
+    }
+}

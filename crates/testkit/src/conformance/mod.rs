@@ -1,0 +1,175 @@
+//! The suite that every store passes with one line in its tests.
+//!
+//! What is checked follows from what the store declares: interfaces, ways of keeping an index, durabilities,
+//! whether sessions may work at the same time, whether it keeps data at all. All checks run, through the
+//! drive loop as in a run, and everything that failed is said at once.
+//!
+//! What is *not* asked of a store, because some engines cannot: NaN, a minus zero that stays one, and U+0000 in texts.
+//! Bytes may hold anything. Timestamps are of the years 1 to 9999.
+//!
+//! | file | what |
+//! |---|---|
+//! | `things` | the collections that are asked, and a model of them |
+//! | `records` | single operations on records, against the model |
+//! | `life` | what a store does as a whole: durability, restarts, sizes, concurrency, going away |
+
+mod life;
+mod records;
+mod things;
+
+use std::fmt;
+use std::path::Path;
+
+use plimsoll_core::{Durability, IndexMode, Interface, OpenOptions, Params, Store, StoreKind, StoreSpec, Target};
+
+/// What a check came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// As it should be.
+    Passed,
+    /// Not asked of this store, and why.
+    NotApplicable(String),
+    /// What was otherwise.
+    Failed(String),
+}
+
+/// What all checks came to, in order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Report {
+    /// Name and verdict of each.
+    pub checks: Vec<(String, Verdict)>,
+}
+
+impl Report {
+    /// True when no check failed.
+    pub fn is_clean(&self) -> bool {
+        self.checks.iter().all(|(_, verdict)| !matches!(verdict, Verdict::Failed(_)))
+    }
+
+    fn add(&mut self, name: impl Into<String>, result: Result<(), String>) {
+        self.checks.push((name.into(), result.map_or_else(Verdict::Failed, |()| Verdict::Passed)));
+    }
+
+    fn skip(&mut self, name: &str, why: &str) {
+        self.checks.push((name.to_owned(), Verdict::NotApplicable(why.to_owned())));
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, verdict) in &self.checks {
+            match verdict {
+                Verdict::Passed => writeln!(f, "  ok      {name}")?,
+                Verdict::NotApplicable(why) => writeln!(f, "  –       {name}: {why}")?,
+                Verdict::Failed(why) => writeln!(f, "  FAILED  {name}: {why}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs all checks on a private store.
+///
+/// # Panics
+/// When a check fails, or the store does not open, with everything that was found.
+pub fn run(kind: &dyn StoreKind) -> Report {
+    let dir = tempfile::tempdir().expect("a temporary directory for the store's files");
+    let (data_dir, log_dir) = (dir.path().join("data"), dir.path().join("log"));
+    for place in [&data_dir, &log_dir] {
+        std::fs::create_dir(place).expect("a place in the temporary directory");
+    }
+    let target = Target::Private { data_dir: data_dir.clone(), log_dir };
+    let mut report = check(kind, target);
+    report.add("after closing no file is left", nothing_left(&data_dir));
+    insist(kind.spec(), report)
+}
+
+/// Runs all checks on a running store at `url`.
+///
+/// # Panics
+/// When a check fails, or the store does not open, with everything that was found.
+pub fn run_attached(kind: &dyn StoreKind, url: &str, password: Option<&str>) -> Report {
+    let target = Target::Attach { url: url.to_owned(), password: password.map(str::to_owned) };
+    insist(kind.spec(), check(kind, target))
+}
+
+fn insist(spec: &StoreSpec, report: Report) -> Report {
+    assert!(report.is_clean(), "{} does not conform:\n{report}", spec.name);
+    report
+}
+
+fn nothing_left(dir: &Path) -> Result<(), String> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Ok(()) };
+    let names: Vec<_> = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    if names.is_empty() { Ok(()) } else { Err(format!("{} holds {}", dir.display(), names.join(", "))) }
+}
+
+/// An open store and what it declares.
+struct Subject<'a> {
+    spec: &'a StoreSpec,
+    store: Box<dyn Store>,
+}
+
+impl Subject<'_> {
+    /// The strongest durability that the store declares.
+    fn durability(&self) -> Durability {
+        let wanted = [Durability::Durable, Durability::Buffered, Durability::AtEnd];
+        wanted.into_iter().find(|one| self.spec.durabilities.contains(one)).unwrap_or(Durability::AtEnd)
+    }
+}
+
+fn check(kind: &dyn StoreKind, target: Target) -> Report {
+    let spec = kind.spec();
+    let options = OpenOptions { target, params: Params::default(), run_id: "conformance".to_owned() };
+    let mut report = Report::default();
+    let announced = !kind.announce(&options).is_empty();
+    report.add("it says what it will do", announced.then_some(()).ok_or_else(|| "it announces nothing".to_owned()));
+    let store = match kind.open(options, &mut |_| {}) {
+        Ok(store) => store,
+        Err(error) => panic!("{} does not open: {error}. {}", spec.name, error.next.as_deref().unwrap_or("")),
+    };
+    let mut subject = Subject { spec, store };
+    report.add("it has a version and a place", life::describes_itself(&mut subject));
+    report.add("it opens sessions of the durabilities it declares, and no others", life::durabilities(&mut subject));
+    if !spec.keeps_data {
+        report.skip("everything about data", "it keeps none");
+    } else if spec.interfaces.contains(&Interface::Records) {
+        for mode in spec.index_modes {
+            records_checks(&mut subject, *mode, &mut report);
+        }
+    } else {
+        report.skip("records", "it does not speak them");
+    }
+    if spec.keeps_data && spec.interfaces.contains(&Interface::Sql) {
+        report.add("pgbench's tables and select", life::selects(&mut subject));
+    } else {
+        report.skip("pgbench's tables and select", "it does not speak sql, or keeps no data");
+    }
+    report.add("it closes", subject.store.close().map_err(|error| error.to_string()));
+    report
+}
+
+/// A check of records under one way of keeping indexes.
+type RecordsCheck = fn(&mut Subject<'_>, IndexMode) -> Result<(), String>;
+
+fn records_checks(subject: &mut Subject<'_>, mode: IndexMode, report: &mut Report) {
+    let checks: [(&str, RecordsCheck); 14] = [
+        ("every value comes back as it was", records::values_come_back),
+        ("keys of every type", records::keys_of_every_type),
+        ("a batch is inserted as a whole or not at all", records::batches_are_whole),
+        ("what is not there is not found", records::not_found),
+        ("an update changes its fields and no others", records::updates_change_their_fields),
+        ("finds by scan and by index are right for any bounds", records::finds_are_right),
+        ("finds stay right while records change", records::finds_stay_right),
+        ("rows are counted when they are not kept", records::rows_are_counted),
+        ("it is empty when it is made again", life::made_again_is_empty),
+        ("data outlives sync, settling, cold and restart", life::data_outlives),
+        ("its size is told and grows", life::footprint_grows),
+        ("it explains and checks itself", life::explains_and_checks),
+        ("many sessions at the same time, with the ledger on", life::many_sessions),
+        ("a session's end loses nothing", life::sessions_come_and_go),
+    ];
+    for (name, check) in checks {
+        report.add(format!("{name} (index: {})", mode.name()), check(subject, mode));
+    }
+}

@@ -1,0 +1,272 @@
+//! A store that lies: the reference store with one kind of lie, told now and then.
+//!
+//! The ledger has to catch every kind. Lies are told by sessions, each with a seed of its own; how many were
+//! told is counted, so that a test can say that one was.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plimsoll_core::{
+    Answer, BlockingSession, Op, OpKind, OpenOptions, Outcome, RecordsCall, Store, StoreError, StoreKind, StoreSpec,
+};
+
+use crate::owned::{Owned, Row};
+use crate::reference::{Reference, ReferenceStore, SPEC, Shared, give, open};
+
+/// What a store may lie about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lie {
+    /// A write is acknowledged and not done.
+    Lose,
+    /// A record is kept twice.
+    Duplicate,
+    /// A write is acknowledged, and done only after later ones.
+    Reorder,
+    /// What was overwritten or deleted comes back.
+    Resurrect,
+    /// A read by key shows what was there before.
+    Stale,
+    /// A record is written, and the index does not hear of it.
+    ForgetIndex,
+    /// A record's content is spoilt.
+    Corrupt,
+    /// A write is refused and done.
+    Deny,
+    /// There is a record that nobody wrote.
+    Invent,
+}
+
+impl Lie {
+    /// Every kind of lie.
+    pub const ALL: [Lie; 9] = [
+        Lie::Lose,
+        Lie::Duplicate,
+        Lie::Reorder,
+        Lie::Resurrect,
+        Lie::Stale,
+        Lie::ForgetIndex,
+        Lie::Corrupt,
+        Lie::Deny,
+        Lie::Invent,
+    ];
+}
+
+/// Operations of one session between a write and its late consequence.
+const LATER: u32 = 3;
+
+/// A kind of store that lies.
+pub struct Lying {
+    lie: Lie,
+    one_in: u64,
+    seed: u64,
+    told: Arc<AtomicU64>,
+    spec: StoreSpec,
+}
+
+impl Lying {
+    /// A store that tells `lie` at one in `one_in` opportunities, as `seed` chooses.
+    pub fn new(lie: Lie, one_in: u64, seed: u64) -> Self {
+        let spec = StoreSpec { name: "lying", summary: "the reference store with one kind of lie", ..SPEC };
+        Self { lie, one_in: one_in.max(1), seed, told: Arc::default(), spec }
+    }
+
+    /// How many lies have been told.
+    pub fn told(&self) -> u64 {
+        self.told.load(Ordering::Relaxed)
+    }
+}
+
+impl StoreKind for Lying {
+    fn spec(&self) -> &StoreSpec {
+        &self.spec
+    }
+
+    fn announce(&self, _options: &OpenOptions) -> Vec<String> {
+        vec!["the lying store keeps records in memory and writes no file".into()]
+    }
+
+    fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        let shared = open(&options)?;
+        let (lie, one_in, told) = (self.lie, self.one_in, Arc::clone(&self.told));
+        let seeds = AtomicU64::new(self.seed);
+        let open = Box::new(move |shared: &Shared| -> Box<dyn BlockingSession> {
+            let seed = seeds.fetch_add(1, Ordering::Relaxed);
+            let honest = Reference::new(shared);
+            Box::new(Liar { honest, lie, one_in, draws: 0, seed, told: Arc::clone(&told), pending: Vec::new() })
+        });
+        Ok(Box::new(ReferenceStore { shared, open }))
+    }
+}
+
+/// Something that happens later than it should.
+struct Pending {
+    /// Operations until then.
+    after: u32,
+    collection: usize,
+    what: Late,
+}
+
+enum Late {
+    /// An acknowledged update is done.
+    Update { key: Owned, fields: Vec<u16>, values: Row },
+    /// An old record is put back.
+    Put(Row),
+}
+
+struct Liar {
+    honest: Reference,
+    lie: Lie,
+    one_in: u64,
+    draws: u64,
+    seed: u64,
+    told: Arc<AtomicU64>,
+    pending: Vec<Pending>,
+}
+
+impl Liar {
+    /// True at one in so many opportunities: then a lie has been told.
+    fn lies(&mut self) -> bool {
+        self.draws += 1;
+        let lies = plimsoll_workload::scramble::hash(self.seed, self.draws, 0).is_multiple_of(self.one_in);
+        self.told.fetch_add(u64::from(lies), Ordering::Relaxed);
+        lies
+    }
+
+    /// Does what is due of what was put off; all of it when `all`.
+    fn catch_up(&mut self, all: bool) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let mut tables = self.honest.shared.write();
+        self.pending.retain_mut(|pending| {
+            pending.after = pending.after.saturating_sub(1);
+            if pending.after > 0 && !all {
+                return true;
+            }
+            let table = &mut tables[pending.collection];
+            match &pending.what {
+                Late::Update { key, fields, values } => drop(table.update(key, fields, values)),
+                Late::Put(row) => table.put(row),
+            }
+            false
+        });
+    }
+
+    fn insert(&mut self, collection: usize, op: &Op<'_>, answer: &mut Answer) -> Outcome {
+        let outcome = self.honest.execute(op, answer);
+        let wanted = matches!(self.lie, Lie::Lose | Lie::Duplicate | Lie::ForgetIndex | Lie::Corrupt | Lie::Invent);
+        if outcome != Outcome::Ok || !wanted || !self.lies() {
+            return outcome;
+        }
+        let Some(row) = self.honest.rows(op).into_iter().next() else { return outcome };
+        let mut tables = self.honest.shared.write();
+        let table = &mut tables[collection];
+        let key = table.key_of(&row);
+        match self.lie {
+            Lie::Lose => drop(table.delete(&key)),
+            Lie::Duplicate => table.double(row),
+            Lie::ForgetIndex => table.unlink(&row),
+            Lie::Corrupt => table.put(&spoilt(row, table.key_field())),
+            Lie::Invent => {
+                let field = table.key_field();
+                let mut invented = row;
+                invented[field] = match &invented[field] {
+                    Owned::Text(key) => Owned::Text(format!("{key}?")),
+                    _ => Owned::Int(-1),
+                };
+                table.put(&invented);
+            }
+            _ => {}
+        }
+        outcome
+    }
+
+    fn update(&mut self, collection: usize, fields: &[u16], op: &Op<'_>, answer: &mut Answer) -> Outcome {
+        let told = !matches!(self.lie, Lie::Duplicate | Lie::Stale | Lie::Invent) && self.lies();
+        let key = Owned::from(op.params.get(0));
+        let values: Row = op.params.iter().skip(1).map(Owned::from).collect();
+        let before = self.honest.shared.read()[collection].get(&key).cloned();
+        let Some(before) = before.filter(|_| told) else { return self.honest.execute(op, answer) };
+        match self.lie {
+            Lie::Lose => return Outcome::Ok,
+            Lie::Reorder => {
+                let what = Late::Update { key, fields: fields.to_vec(), values };
+                self.pending.push(Pending { after: LATER, collection, what });
+                return Outcome::Ok;
+            }
+            _ => {}
+        }
+        let outcome = self.honest.execute(op, answer);
+        let mut tables = self.honest.shared.write();
+        let table = &mut tables[collection];
+        let now = table.get(&key).cloned().unwrap_or_else(|| before.clone());
+        match self.lie {
+            Lie::Resurrect => self.pending.push(Pending { after: LATER, collection, what: Late::Put(before) }),
+            Lie::ForgetIndex => table.unlink(&now),
+            Lie::Corrupt => table.put(&spoilt(now, table.key_field())),
+            Lie::Deny => return answer.fail(Outcome::Rejected, "denied", "the store lies"),
+            _ => {}
+        }
+        outcome
+    }
+
+    fn delete(&mut self, collection: usize, op: &Op<'_>, answer: &mut Answer) -> Outcome {
+        let told = matches!(self.lie, Lie::Lose | Lie::Resurrect | Lie::Deny) && self.lies();
+        let key = Owned::from(op.params.get(0));
+        let before = self.honest.shared.read()[collection].get(&key).cloned();
+        let Some(before) = before.filter(|_| told) else { return self.honest.execute(op, answer) };
+        if self.lie == Lie::Lose {
+            return Outcome::Ok;
+        }
+        let outcome = self.honest.execute(op, answer);
+        if self.lie == Lie::Resurrect {
+            self.pending.push(Pending { after: LATER, collection, what: Late::Put(before) });
+            return outcome;
+        }
+        answer.fail(Outcome::Rejected, "denied", "the store lies")
+    }
+
+    /// Answers with what was there before, where that is known.
+    fn read(&mut self, collection: usize, op: &Op<'_>, answer: &mut Answer) -> Outcome {
+        let before = self.honest.shared.read()[collection].before(&Owned::from(op.params.get(0))).cloned();
+        match before {
+            Some(before) if self.lie == Lie::Stale && self.lies() => give(answer, true, std::iter::once(&before)),
+            _ => self.honest.execute(op, answer),
+        }
+    }
+}
+
+/// The row with its first text that is no key spoilt, or else its last value.
+fn spoilt(mut row: Row, key: usize) -> Row {
+    let is_text = |(field, value): (usize, &Owned)| field != key && matches!(value, Owned::Text(_));
+    let field = row.iter().enumerate().position(is_text).unwrap_or(row.len() - 1);
+    row[field] = match &row[field] {
+        Owned::Text(text) => Owned::Text(format!("{text}~")),
+        _ => Owned::Null,
+    };
+    row
+}
+
+impl BlockingSession for Liar {
+    fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
+        self.honest.prepare(kinds)
+    }
+
+    fn execute(&mut self, op: &Op<'_>, answer: &mut Answer) -> Outcome {
+        self.catch_up(false);
+        match self.honest.call(op) {
+            Some((collection, RecordsCall::Insert)) => self.insert(collection, op, answer),
+            Some((collection, RecordsCall::Update { fields })) => self.update(collection, &fields, op, answer),
+            Some((collection, RecordsCall::Delete)) => self.delete(collection, op, answer),
+            Some((collection, RecordsCall::Get)) => self.read(collection, op, answer),
+            Some(_) => self.honest.execute(op, answer),
+            None => Outcome::Ok,
+        }
+    }
+}
+
+impl Drop for Liar {
+    fn drop(&mut self) {
+        self.catch_up(true);
+    }
+}

@@ -1,0 +1,83 @@
+//! The ledger catches every kind of lie, through the drive loop, while eight clients work at the same time.
+
+use plimsoll_core::{Durability, OpenOptions, Params, StoreKind, Target};
+use plimsoll_testkit::lying::{Lie, Lying};
+use plimsoll_testkit::trial::{Outcomes, Trial, workload};
+
+/// 400 coupons of which a tenth match, so that keys and the index are fought over.
+fn trial(kind: &dyn StoreKind, seed: u64) -> Outcomes {
+    let options = OpenOptions {
+        target: Target::Private { data_dir: "unused".into(), log_dir: "unused".into() },
+        params: Params::default(),
+        run_id: "test".into(),
+    };
+    let mut store = kind.open(options, &mut |_| {}).unwrap();
+    let workload = workload("coupons", seed, &[("records", 400), ("below", 1_000)], &[("index", "own")]);
+    let mix = [("update", 4), ("read", 4), ("query", 1), ("scan", 1)].map(|(kind, share)| (kind.to_owned(), share));
+    let trial =
+        Trial { workload, clients: 8, ops_per_client: 500, mix: mix.into(), durability: Durability::Durable, batch: 1 };
+    let outcomes = trial.run(&mut *store).unwrap();
+    store.close().unwrap();
+    outcomes
+}
+
+/// What was wrong with the answers, summed over phases and kinds.
+#[derive(Debug, Default)]
+struct Answers {
+    missing: u64,
+    not_matching: u64,
+    stale: u64,
+    wrong_content: u64,
+    refused: u64,
+    alien: u64,
+    duplicated: u64,
+}
+
+fn answers(outcomes: &Outcomes) -> Answers {
+    outcomes.answers.iter().fold(Answers::default(), |sum, one| Answers {
+        missing: sum.missing + one.missing,
+        not_matching: sum.not_matching + one.not_matching,
+        stale: sum.stale + one.stale,
+        wrong_content: sum.wrong_content + one.wrong_content,
+        refused: sum.refused + one.refused,
+        alien: sum.alien + one.alien,
+        duplicated: sum.duplicated + one.duplicated,
+    })
+}
+
+#[test]
+fn the_reference_store_tells_the_truth() {
+    for seed in 0..5 {
+        let outcomes = trial(&*plimsoll_testkit::reference::kind(), seed);
+        assert!(outcomes.is_right(), "{}", outcomes.complaints());
+        assert!(outcomes.ledger.acknowledged > 400 + 1_000, "{:?}", outcomes.ledger);
+        let queries = outcomes.answers.iter().find(|one| one.kind_name == "query").unwrap();
+        assert!(queries.answers > 200 && queries.expected > 20 * queries.answers, "{queries:?}");
+    }
+}
+
+#[test]
+fn every_lie_is_caught_and_called_by_its_name() {
+    for (number, lie) in Lie::ALL.into_iter().enumerate() {
+        for seed in 0..3 {
+            let kind = Lying::new(lie, 10, 100 * number as u64 + seed);
+            let outcomes = trial(&kind, seed);
+            assert!(kind.told() > 0, "{lie:?} was never told");
+            assert!(!outcomes.is_right(), "{lie:?} was told {} times and not caught", kind.told());
+            let (ledger, answers) = (&outcomes.ledger, answers(&outcomes));
+            let complaints = outcomes.complaints();
+            let caught = match lie {
+                Lie::Lose => ledger.lost > 0 && answers.stale + answers.missing > 0,
+                Lie::Duplicate => ledger.duplicated > 0 && answers.duplicated > 0,
+                Lie::Reorder => answers.stale > 0 && ledger.wrong_content == 0,
+                Lie::Resurrect => answers.stale > 0 && ledger.resurrected > 0,
+                Lie::Stale => answers.stale > 0 && ledger.is_kept(),
+                Lie::ForgetIndex => answers.missing > 0 && ledger.index_disagrees > 0 && ledger.lost == 0,
+                Lie::Corrupt => answers.wrong_content > 0 && ledger.wrong_content > 0 && ledger.lost == 0,
+                Lie::Deny => answers.refused > 0 && ledger.refused > 0,
+                Lie::Invent => answers.alien > 0 && ledger.alien > 0 && ledger.lost == 0,
+            };
+            assert!(caught, "{lie:?}, told {} times, was taken for something else:\n{complaints}", kind.told());
+        }
+    }
+}
