@@ -1,1 +1,79 @@
-//! Under construction.
+#![doc = include_str!("../README.md")]
+//!
+//! # Where things are
+//!
+//! | module | what |
+//! |---|---|
+//! | `store` | the control plane: one database file, its sessions, sizes, cold start, checks |
+//! | `open` | connections, their pragmas, and which of them differ from SQLite's defaults |
+//! | `statements` | SQL made from a layout |
+//! | `session` | records and statements, one connection each |
+//! | `kv` | keys and values in two tables, for the key index |
+//! | `failure` | SQLite's errors as outcomes and as errors for people |
+
+mod failure;
+mod kv;
+mod open;
+mod session;
+mod statements;
+mod store;
+
+use plimsoll_core::{
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Store, StoreError, StoreErrorKind, StoreKind,
+    StoreSpec, Target,
+};
+
+const SPEC: StoreSpec = StoreSpec {
+    name: "sqlite",
+    summary: "SQLite inside Plimsoll: one file, write-ahead log, one writer at a time",
+    schemes: &[],
+    private: true,
+    interfaces: &[Interface::Kv, Interface::Records, Interface::Sql],
+    durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
+    index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
+    concurrent: true,
+    keeps_data: true,
+    params: &[ParamSpec {
+        name: "cache_size",
+        param_type: ParamType::Bytes,
+        default: "2000KiB",
+        summary: "page cache of each connection",
+    }],
+    packages: &[],
+};
+
+/// SQLite as a kind of store.
+pub fn kind() -> Box<dyn StoreKind> {
+    Box::new(SqliteKind)
+}
+
+struct SqliteKind;
+
+impl StoreKind for SqliteKind {
+    fn spec(&self) -> &StoreSpec {
+        &SPEC
+    }
+
+    fn installed(&self) -> Result<String, StoreError> {
+        Ok(format!("built in, version {}", rusqlite::version()))
+    }
+
+    fn announce(&self, options: &OpenOptions) -> Vec<String> {
+        match &options.target {
+            Target::Private { data_dir, .. } => {
+                vec![format!("sqlite: makes a database in {} and removes it afterwards", data_dir.display())]
+            }
+            Target::Attach { .. } => vec!["sqlite: there is nothing to attach to".to_owned()],
+        }
+    }
+
+    fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        match &options.target {
+            Target::Private { data_dir, .. } => Ok(Box::new(store::SqliteStore::open(data_dir, &options.params)?)),
+            Target::Attach { .. } => {
+                Err(StoreError::new(StoreErrorKind::Usage, "sqlite runs inside Plimsoll and cannot be attached to")
+                    .next("Name it without a URL: `--on sqlite`."))
+            }
+        }
+    }
+}

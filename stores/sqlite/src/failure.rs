@@ -1,0 +1,121 @@
+//! SQLite's errors as outcomes of operations and as errors for people.
+
+use plimsoll_core::{Answer, KvError, Outcome, StoreError, StoreErrorKind};
+use rusqlite::ErrorCode;
+
+/// What went wrong with `what`, for people.
+pub(crate) fn store_error(what: &str, error: &rusqlite::Error) -> StoreError {
+    let (kind, next) = match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => {
+            (StoreErrorKind::DiskFull, "Free some space, or put the run directory on a larger file system.")
+        }
+        Some(ErrorCode::PermissionDenied | ErrorCode::ReadOnly | ErrorCode::CannotOpen) => {
+            (StoreErrorKind::Permission, "Check that the run directory is there and that you may write to it.")
+        }
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::SystemIoFailure) => {
+            (StoreErrorKind::Broken, "Look at the kernel's log for errors of the disk under the run directory.")
+        }
+        _ => return StoreError::new(StoreErrorKind::Store, format!("sqlite: {what}")).detail(words(error)),
+    };
+    StoreError::new(kind, format!("sqlite: {what}")).detail(words(error)).next(next)
+}
+
+/// What an operation came to that ended with `error` and was rolled back: rejected where it has certainly not
+/// happened. After an I/O error it may have: a commit whose sync failed may still be found after a crash.
+pub(crate) fn outcome(error: &rusqlite::Error) -> Outcome {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Outcome::Unknown,
+        _ => Outcome::Rejected,
+    }
+}
+
+/// Puts `error` into `answer`.
+#[cold]
+pub(crate) fn fail(answer: &mut Answer, error: &rusqlite::Error) -> Outcome {
+    answer.clear();
+    answer.fail(outcome(error), &code(error), &words(error))
+}
+
+/// `error` as a key-value call's.
+#[cold]
+pub(crate) fn kv_error(what: &str, error: &rusqlite::Error) -> KvError {
+    match outcome(error) {
+        Outcome::Unknown => KvError::Unknown(store_error(what, error)),
+        _ => KvError::Rejected(store_error(what, error)),
+    }
+}
+
+/// SQLite's own words, without the statement.
+fn words(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
+        rusqlite::Error::SqliteFailure(failure, None) => failure.to_string(),
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The name of SQLite's extended result code, as in its documentation.
+fn code(error: &rusqlite::Error) -> String {
+    use rusqlite::ffi;
+    let Some(failure) = error.sqlite_error() else {
+        return "REFUSED".to_owned();
+    };
+    let name = match failure.extended_code {
+        ffi::SQLITE_CONSTRAINT_PRIMARYKEY => "SQLITE_CONSTRAINT_PRIMARYKEY",
+        ffi::SQLITE_CONSTRAINT_UNIQUE => "SQLITE_CONSTRAINT_UNIQUE",
+        ffi::SQLITE_CONSTRAINT_ROWID => "SQLITE_CONSTRAINT_ROWID",
+        ffi::SQLITE_CONSTRAINT_NOTNULL => "SQLITE_CONSTRAINT_NOTNULL",
+        ffi::SQLITE_CONSTRAINT_CHECK => "SQLITE_CONSTRAINT_CHECK",
+        ffi::SQLITE_CONSTRAINT_FOREIGNKEY => "SQLITE_CONSTRAINT_FOREIGNKEY",
+        ffi::SQLITE_CONSTRAINT_DATATYPE => "SQLITE_CONSTRAINT_DATATYPE",
+        ffi::SQLITE_BUSY_SNAPSHOT => "SQLITE_BUSY_SNAPSHOT",
+        ffi::SQLITE_IOERR_FSYNC => "SQLITE_IOERR_FSYNC",
+        ffi::SQLITE_IOERR_WRITE => "SQLITE_IOERR_WRITE",
+        ffi::SQLITE_IOERR_READ => "SQLITE_IOERR_READ",
+        extended => match extended & 0xff {
+            ffi::SQLITE_BUSY => "SQLITE_BUSY",
+            ffi::SQLITE_LOCKED => "SQLITE_LOCKED",
+            ffi::SQLITE_FULL => "SQLITE_FULL",
+            ffi::SQLITE_IOERR => "SQLITE_IOERR",
+            ffi::SQLITE_CORRUPT => "SQLITE_CORRUPT",
+            ffi::SQLITE_NOTADB => "SQLITE_NOTADB",
+            ffi::SQLITE_READONLY => "SQLITE_READONLY",
+            ffi::SQLITE_CANTOPEN => "SQLITE_CANTOPEN",
+            ffi::SQLITE_NOMEM => "SQLITE_NOMEM",
+            ffi::SQLITE_CONSTRAINT => "SQLITE_CONSTRAINT",
+            ffi::SQLITE_MISMATCH => "SQLITE_MISMATCH",
+            ffi::SQLITE_RANGE => "SQLITE_RANGE",
+            ffi::SQLITE_ERROR => "SQLITE_ERROR",
+            _ => return format!("SQLITE_{extended}"),
+        },
+    };
+    name.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    #[test]
+    fn a_full_database_is_a_full_disk() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("PRAGMA max_page_count = 3; CREATE TABLE t (v BLOB)").unwrap();
+        let error = connection.execute("INSERT INTO t VALUES (zeroblob(100000))", []).unwrap_err();
+        assert_eq!(code(&error), "SQLITE_FULL");
+        assert_eq!(outcome(&error), Outcome::Rejected);
+        assert_eq!(store_error("insert", &error).kind, StoreErrorKind::DiskFull);
+    }
+
+    #[test]
+    fn a_damaged_database_is_broken_and_leaves_open_what_happened() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        std::fs::write(&path, [7; 4096]).unwrap();
+        let error = Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (v)").unwrap_err();
+        assert_eq!((code(&error).as_str(), outcome(&error)), ("SQLITE_NOTADB", Outcome::Unknown));
+        assert_eq!(store_error("open", &error).kind, StoreErrorKind::Broken);
+    }
+}

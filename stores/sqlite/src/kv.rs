@@ -1,0 +1,197 @@
+//! Keys and values: what the key index stands on.
+//!
+//! Two tables of one shape, so that the sizes of records and of their index keys can be told apart: one for keys
+//! that begin with the key index's first byte for index keys, one for all others. To a caller they are one.
+
+use std::ops::ControlFlow;
+
+use plimsoll_core::{Kv, KvCapabilities, KvError, WriteBatch};
+use plimsoll_keyindex::keyspace::INDEX_ROLE;
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::failure::kv_error;
+
+/// Makes the tables.
+pub(crate) const CREATE: [&str; 2] = [
+    "CREATE TABLE kv (k BLOB PRIMARY KEY NOT NULL, v BLOB NOT NULL) STRICT, WITHOUT ROWID",
+    "CREATE TABLE kv_index (k BLOB PRIMARY KEY NOT NULL, v BLOB NOT NULL) STRICT, WITHOUT ROWID",
+];
+
+/// The table of index keys.
+pub(crate) const INDEX_TABLE: &str = "kv_index";
+
+/// The statements on one of the tables.
+struct Table {
+    get: &'static str,
+    put: &'static str,
+    delete: &'static str,
+    scan: &'static str,
+    scan_to_end: &'static str,
+}
+
+const RECORDS: Table = Table {
+    get: "SELECT v FROM kv WHERE k = ?1",
+    put: "INSERT INTO kv (k, v) VALUES (?1, ?2) ON CONFLICT (k) DO UPDATE SET v = excluded.v",
+    delete: "DELETE FROM kv WHERE k = ?1",
+    scan: "SELECT k, v FROM kv WHERE k >= ?1 AND k < ?2 ORDER BY k",
+    scan_to_end: "SELECT k, v FROM kv WHERE k >= ?1 ORDER BY k",
+};
+
+const INDEX: Table = Table {
+    get: "SELECT v FROM kv_index WHERE k = ?1",
+    put: "INSERT INTO kv_index (k, v) VALUES (?1, ?2) ON CONFLICT (k) DO UPDATE SET v = excluded.v",
+    delete: "DELETE FROM kv_index WHERE k = ?1",
+    scan: "SELECT k, v FROM kv_index WHERE k >= ?1 AND k < ?2 ORDER BY k",
+    scan_to_end: "SELECT k, v FROM kv_index WHERE k >= ?1 ORDER BY k",
+};
+
+/// The first key of the index table's, and the first after them.
+const INDEX_LOW: &[u8] = &[INDEX_ROLE];
+const INDEX_HIGH: &[u8] = &[INDEX_ROLE + 1];
+
+fn table(key: &[u8]) -> &'static Table {
+    if key.first() == Some(&INDEX_ROLE) { &INDEX } else { &RECORDS }
+}
+
+/// One connection as an ordered key-value store.
+pub(crate) struct SqliteKv {
+    connection: Connection,
+}
+
+impl SqliteKv {
+    pub(crate) fn new(connection: Connection) -> Self {
+        SqliteKv { connection }
+    }
+
+    fn write_one(&self, key: &[u8], value: Option<&[u8]>) -> rusqlite::Result<()> {
+        let table = table(key);
+        let mut statement = self.connection.prepare_cached(if value.is_some() { table.put } else { table.delete })?;
+        statement.raw_bind_parameter(1, key)?;
+        if let Some(value) = value {
+            statement.raw_bind_parameter(2, value)?;
+        }
+        statement.raw_execute()?;
+        Ok(())
+    }
+
+    fn write_all(&self, batch: &WriteBatch) -> rusqlite::Result<()> {
+        for (key, value) in batch.iter() {
+            self.write_one(key, value)?;
+        }
+        self.connection.prepare_cached("COMMIT")?.raw_execute()?;
+        Ok(())
+    }
+
+    /// Visits what one table has of the range; breaks when `visit` does.
+    fn scan_table(
+        &self,
+        table: &Table,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> rusqlite::Result<ControlFlow<()>> {
+        if high.is_some_and(|high| high <= low) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let mut statement =
+            self.connection.prepare_cached(if high.is_some() { table.scan } else { table.scan_to_end })?;
+        statement.raw_bind_parameter(1, low)?;
+        if let Some(high) = high {
+            statement.raw_bind_parameter(2, high)?;
+        }
+        let mut rows = statement.raw_query();
+        while let Some(row) = rows.next()? {
+            if visit(row.get_ref(0)?.as_blob()?, row.get_ref(1)?.as_blob()?).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The range in key order: what comes before the index keys, these, and what comes after.
+    fn scan_parts(
+        &self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> rusqlite::Result<()> {
+        let up_to = |end: &'static [u8]| match high {
+            Some(high) if high < end => high,
+            _ => end,
+        };
+        if low < INDEX_LOW && self.scan_table(&RECORDS, low, Some(up_to(INDEX_LOW)), visit)?.is_break() {
+            return Ok(());
+        }
+        if low < INDEX_HIGH && self.scan_table(&INDEX, low.max(INDEX_LOW), Some(up_to(INDEX_HIGH)), visit)?.is_break() {
+            return Ok(());
+        }
+        if high.is_none_or(|high| high > INDEX_HIGH) {
+            let _ = self.scan_table(&RECORDS, low.max(INDEX_HIGH), high, visit)?;
+        }
+        Ok(())
+    }
+}
+
+impl Kv for SqliteKv {
+    fn capabilities(&self) -> KvCapabilities {
+        KvCapabilities { atomic_batch: true, snapshot_scan: true }
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, KvError> {
+        value.clear();
+        self.connection
+            .prepare_cached(table(key).get)
+            .and_then(|mut statement| {
+                statement
+                    .query_row([key], |row| {
+                        value.extend_from_slice(row.get_ref(0)?.as_blob()?);
+                        Ok(())
+                    })
+                    .optional()
+            })
+            .map(|found| found.is_some())
+            .map_err(|error| kv_error("cannot get a key", &error))
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), KvError> {
+        self.write_one(key, Some(value)).map_err(|error| kv_error("cannot put a key", &error))
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<(), KvError> {
+        self.write_one(key, None).map_err(|error| kv_error("cannot delete a key", &error))
+    }
+
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), KvError> {
+        let failed = |error| kv_error("cannot write a batch", &error);
+        self.connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.raw_execute()).map_err(failed)?;
+        self.write_all(batch).map_err(|error| {
+            // After some errors SQLite has rolled back by itself.
+            if !self.connection.is_autocommit()
+                && let Err(stuck) = self.connection.execute_batch("ROLLBACK")
+            {
+                return kv_error("cannot roll back a batch", &stuck);
+            }
+            failed(error)
+        })
+    }
+
+    fn scan(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), KvError> {
+        let failed = |error| kv_error("cannot scan", &error);
+        // One statement sees one moment; several need a transaction to see the same one.
+        let one_table = low.first() == Some(&INDEX_ROLE) && high.is_some_and(|high| high <= INDEX_HIGH)
+            || high.is_some_and(|high| high <= INDEX_LOW)
+            || low >= INDEX_HIGH;
+        if one_table {
+            return self.scan_parts(low, high, visit).map_err(failed);
+        }
+        self.connection.execute_batch("BEGIN").map_err(failed)?;
+        let done = self.scan_parts(low, high, visit);
+        let ended = self.connection.execute_batch("COMMIT");
+        done.and(ended).map_err(failed)
+    }
+}

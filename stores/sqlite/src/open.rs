@@ -1,0 +1,98 @@
+//! Connections, their pragmas, and which of them differ from SQLite's defaults.
+
+use std::path::Path;
+use std::time::Duration;
+
+use plimsoll_core::{Durability, Setting, StoreError};
+use rusqlite::{Connection, OpenFlags};
+
+use crate::failure::store_error;
+
+/// How long SQLite itself waits for the write lock before it says SQLITE_BUSY. Its default is not at all,
+/// with which two writers could not work at a time.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Statements that a connection keeps prepared: more than any workload has.
+const STATEMENTS_MAX: usize = 256;
+
+/// How a connection is opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pragmas {
+    /// Bytes of its page cache.
+    pub(crate) cache_bytes: i64,
+    pub(crate) durability: Durability,
+}
+
+/// The value of `PRAGMA synchronous` with which a write-ahead log gives `durability`.
+///
+/// `FULL` syncs the log at each commit. `NORMAL` syncs at checkpoints only: a commit survives the process,
+/// a power loss may take the last ones but leaves the database whole. `OFF` never syncs.
+pub(crate) fn synchronous(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Durable => "FULL",
+        Durability::Buffered => "NORMAL",
+        Durability::AtEnd => "OFF",
+    }
+}
+
+/// Opens the database at `path`, which is made if it is not there.
+pub(crate) fn open(path: &Path, pragmas: Pragmas) -> Result<Connection, StoreError> {
+    let failed = |error| store_error(&format!("cannot open {}", path.display()), &error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    connection
+        .execute_batch(&format!(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = {}; PRAGMA cache_size = {}",
+            synchronous(pragmas.durability),
+            // Negative: in KiB.
+            -(pragmas.cache_bytes / 1024).max(1)
+        ))
+        .map_err(failed)?;
+    Ok(connection)
+}
+
+/// What a pragma is when nobody sets it, as SQLite's documentation says.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("journal_mode", "delete"),
+    ("page_size", "4096"),
+    ("cache_size", "-2000"),
+    ("mmap_size", "0"),
+    ("temp_store", "0"),
+    ("wal_autocheckpoint", "1000"),
+    ("auto_vacuum", "0"),
+    ("locking_mode", "normal"),
+    ("foreign_keys", "0"),
+    ("busy_timeout", "0"),
+    ("secure_delete", "0"),
+    ("threads", "0"),
+];
+
+/// All pragmas of `connection` that differ from SQLite's defaults.
+pub(crate) fn settings(connection: &Connection) -> Result<Vec<Setting>, StoreError> {
+    let mut settings = Vec::new();
+    for (name, default) in DEFAULTS {
+        let value = connection
+            .query_row(&format!("PRAGMA {name}"), [], |row| {
+                Ok(match row.get_ref(0)? {
+                    rusqlite::types::ValueRef::Integer(number) => number.to_string(),
+                    other => other.as_str().unwrap_or_default().to_owned(),
+                })
+            })
+            .map_err(|error| store_error(&format!("cannot read the setting {name}"), &error))?;
+        if value != *default {
+            // Foreign keys are switched on when SQLite is compiled; no workload has any.
+            let source = if *name == "foreign_keys" { "build" } else { "plimsoll" };
+            settings.push(setting(name, value, default, source));
+        }
+    }
+    let by_durability = [Durability::Durable, Durability::Buffered, Durability::AtEnd]
+        .map(|durability| format!("{} for {}", synchronous(durability), durability.name()));
+    settings.push(setting("synchronous", by_durability.join(", "), "FULL", "plimsoll"));
+    Ok(settings)
+}
+
+fn setting(name: &str, value: String, default: &str, source: &str) -> Setting {
+    Setting { name: name.to_owned(), value, default: Some(default.to_owned()), source: source.to_owned() }
+}

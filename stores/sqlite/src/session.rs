@@ -1,0 +1,311 @@
+//! Records and statements over one connection.
+
+use plimsoll_core::{
+    Answer, BlockingSession, Call, Layout, Op, OpKind, Outcome, RecordsCall, StoreError, StoreErrorKind, Value,
+    ValueType, Values,
+};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, Statement, ToSql};
+
+use crate::failure::{fail, store_error};
+use crate::statements;
+
+/// One client's connection.
+///
+/// Statements are prepared once and found again by their text in the connection's own cache.
+pub(crate) struct SqlSession {
+    connection: Connection,
+    layout: Layout,
+    kinds: Vec<Prepared>,
+}
+
+/// What is to be done, with everything looked up that can be before the first operation.
+enum Prepared {
+    Nothing,
+    Insert {
+        sql: String,
+        width: usize,
+    },
+    Select {
+        sql: String,
+        shape: Shape,
+        one: bool,
+    },
+    /// A statement for each pair of bounds: position 1 for a given low one, plus 2 for a given high one.
+    Find {
+        sql: [String; 4],
+        shape: Shape,
+    },
+    /// `params` is how many the operation must have.
+    Change {
+        sql: String,
+        params: usize,
+    },
+    Sql {
+        sql: String,
+        keep: bool,
+    },
+}
+
+/// How rows become values.
+struct Shape {
+    types: Vec<ValueType>,
+    keep: bool,
+}
+
+/// A value on its way to SQLite, borrowed.
+struct Param<'a>(Value<'a>);
+
+impl ToSql for Param<'_> {
+    #[inline]
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self.0 {
+            Value::Null => ValueRef::Null,
+            Value::Bool(truth) => ValueRef::Integer(i64::from(truth)),
+            Value::Int(number) | Value::Timestamp(number) => ValueRef::Integer(number),
+            Value::Float(number) => ValueRef::Real(number),
+            Value::Text(text) => ValueRef::Text(text.as_bytes()),
+            Value::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+impl SqlSession {
+    pub(crate) fn new(connection: Connection, layout: Layout) -> Self {
+        SqlSession { connection, layout, kinds: Vec::new() }
+    }
+
+    fn prepared(&self, kind: &OpKind) -> Result<Prepared, StoreError> {
+        prepared(&self.layout, kind)
+    }
+
+    fn insert(&self, sql: &str, width: usize, params: Values<'_>) -> rusqlite::Result<Outcome> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        if params.len() == width {
+            bind(&mut statement, params)?;
+            statement.raw_execute()?;
+            return Ok(Outcome::Ok);
+        }
+        self.in_transaction(|| {
+            for row in params.rows(width) {
+                bind(&mut statement, row)?;
+                statement.raw_execute()?;
+            }
+            Ok(Outcome::Ok)
+        })
+    }
+
+    /// All of `work` or nothing. The write lock is taken at once, so that SQLite waits for it and does not give
+    /// up a transaction half-way.
+    fn in_transaction(&self, work: impl FnOnce() -> rusqlite::Result<Outcome>) -> rusqlite::Result<Outcome> {
+        self.connection.prepare_cached("BEGIN IMMEDIATE")?.raw_execute()?;
+        let done = work().and_then(|outcome| {
+            self.connection.prepare_cached("COMMIT")?.raw_execute()?;
+            Ok(outcome)
+        });
+        // After some errors SQLite has rolled back by itself.
+        if done.is_err() && !self.connection.is_autocommit() {
+            self.connection.execute_batch("ROLLBACK")?;
+        }
+        done
+    }
+
+    fn select(&self, sql: &str, shape: &Shape, params: Values<'_>, answer: &mut Answer) -> rusqlite::Result<()> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        bind_given(&mut statement, params)?;
+        answer.columns = shape.types.len();
+        let mut rows = statement.raw_query();
+        while let Some(row) = rows.next()? {
+            answer.rows += 1;
+            if shape.keep {
+                for (column, value_type) in shape.types.iter().enumerate() {
+                    answer.values.push(typed(row.get_ref(column)?, *value_type)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn sql(&self, sql: &str, keep: bool, params: Values<'_>, answer: &mut Answer) -> rusqlite::Result<Outcome> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        bind(&mut statement, params)?;
+        let columns = statement.column_count();
+        if columns == 0 {
+            statement.raw_execute()?;
+            return Ok(Outcome::Ok);
+        }
+        answer.columns = columns;
+        let mut rows = statement.raw_query();
+        while let Some(row) = rows.next()? {
+            answer.rows += 1;
+            if keep {
+                for column in 0..columns {
+                    answer.values.push(untyped(row.get_ref(column)?)?);
+                }
+            }
+        }
+        Ok(Outcome::Ok)
+    }
+}
+
+impl BlockingSession for SqlSession {
+    fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
+        let mut all = Vec::new();
+        for kind in kinds {
+            let prepared = self.prepared(kind)?;
+            for sql in texts(&prepared) {
+                self.connection
+                    .prepare_cached(sql)
+                    .map_err(|error| store_error(&format!("cannot prepare `{}`", kind.name), &error))?;
+            }
+            all.push(prepared);
+        }
+        self.kinds = all;
+        Ok(())
+    }
+
+    fn execute(&mut self, op: &Op<'_>, answer: &mut Answer) -> Outcome {
+        let Some(prepared) = self.kinds.get(usize::from(op.kind)) else {
+            return answer.fail(Outcome::Rejected, "REFUSED", "this kind of operation has not been prepared");
+        };
+        let params = op.params;
+        let done = match prepared {
+            Prepared::Nothing => Ok(Outcome::Ok),
+            Prepared::Insert { width, .. } if params.is_empty() || !params.len().is_multiple_of(*width) => {
+                let what = "the number of values is not a multiple of the number of fields";
+                return answer.fail(Outcome::Rejected, "REFUSED", what);
+            }
+            Prepared::Change { params: wanted, .. } if params.len() != *wanted => {
+                return answer.fail(Outcome::Rejected, "REFUSED", "the number of values is not that of the operation");
+            }
+            Prepared::Insert { sql, width } => self.insert(sql, *width, params),
+            Prepared::Select { sql, shape, one } => {
+                self.select(sql, shape, params, answer).map(|()| found(*one, answer.rows))
+            }
+            Prepared::Find { sql, shape } => {
+                self.select(&sql[which_bounds(params)], shape, params.slice(0..2), answer).map(|()| Outcome::Ok)
+            }
+            Prepared::Change { sql, .. } => self.change(sql, params),
+            Prepared::Sql { sql, keep } => self.sql(sql, *keep, params, answer),
+        };
+        done.unwrap_or_else(|error| fail(answer, &error))
+    }
+}
+
+impl SqlSession {
+    fn change(&self, sql: &str, params: Values<'_>) -> rusqlite::Result<Outcome> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        bind(&mut statement, params)?;
+        Ok(found(true, statement.raw_execute()? as u64))
+    }
+}
+
+/// What is to be done for `kind`, with its statements as text.
+fn prepared(layout: &Layout, kind: &OpKind) -> Result<Prepared, StoreError> {
+    let bad = |what: String| StoreError::new(StoreErrorKind::Usage, format!("operation `{}`: {what}", kind.name));
+    let (collection, call) = match &kind.call {
+        Call::Nothing => return Ok(Prepared::Nothing),
+        Call::Sql(sql) => return Ok(Prepared::Sql { sql: statements::numbered(sql), keep: kind.keep_answer }),
+        Call::Records { collection, call } => (usize::from(*collection), call),
+    };
+    let collection =
+        layout.collections.get(collection).ok_or_else(|| bad(format!("there is no collection number {collection}")))?;
+    let width = collection.fields.len();
+    let field = |field: u16| match collection.fields.get(usize::from(field)) {
+        Some(_) => Ok(()),
+        None => Err(bad(format!("`{}` has no field number {field}", collection.name))),
+    };
+    let shape =
+        Shape { types: collection.fields.iter().map(|field| field.value_type).collect(), keep: kind.keep_answer };
+    let sql = statements::of_call(collection, call, true, true);
+    Ok(match call {
+        RecordsCall::Insert => Prepared::Insert { sql, width },
+        RecordsCall::Get => Prepared::Select { sql, shape, one: true },
+        RecordsCall::All => Prepared::Select { sql, shape, one: false },
+        RecordsCall::Delete => Prepared::Change { sql, params: 1 },
+        RecordsCall::Update { fields } => {
+            for position in fields {
+                field(*position)?;
+                if *position == collection.key {
+                    return Err(bad(format!("the key of `{}` cannot be set", collection.name)));
+                }
+            }
+            Prepared::Change { sql, params: fields.len() + 1 }
+        }
+        RecordsCall::Find { field: position, .. } => {
+            field(*position)?;
+            let sql = [(false, false), (true, false), (false, true), (true, true)];
+            Prepared::Find { sql: sql.map(|(low, high)| statements::of_call(collection, call, low, high)), shape }
+        }
+    })
+}
+
+/// The statement of `kind` with these parameters, numbered as SQLite numbers them; `None` when it has none.
+pub(crate) fn statement_text(layout: &Layout, kind: &OpKind, params: Values<'_>) -> Result<Option<String>, StoreError> {
+    Ok(match prepared(layout, kind)? {
+        Prepared::Nothing => None,
+        Prepared::Find { sql, .. } => sql.into_iter().nth(which_bounds(params)),
+        Prepared::Insert { sql, .. }
+        | Prepared::Select { sql, .. }
+        | Prepared::Change { sql, .. }
+        | Prepared::Sql { sql, .. } => Some(sql),
+    })
+}
+
+fn texts(prepared: &Prepared) -> Vec<&str> {
+    match prepared {
+        Prepared::Nothing => Vec::new(),
+        Prepared::Find { sql, .. } => sql.iter().map(String::as_str).collect(),
+        Prepared::Insert { sql, .. } => vec![sql, "BEGIN IMMEDIATE", "COMMIT"],
+        Prepared::Select { sql, .. } | Prepared::Change { sql, .. } | Prepared::Sql { sql, .. } => vec![sql],
+    }
+}
+
+fn which_bounds(params: Values<'_>) -> usize {
+    let given = |position| usize::from(params.get(position) != Value::Null);
+    given(0) + 2 * given(1)
+}
+
+fn found(wanted: bool, rows: u64) -> Outcome {
+    if wanted && rows == 0 { Outcome::NotFound } else { Outcome::Ok }
+}
+
+/// Binds all of `params`, which must be as many as the statement has.
+#[inline]
+fn bind(statement: &mut Statement<'_>, params: Values<'_>) -> rusqlite::Result<()> {
+    if params.len() != statement.parameter_count() {
+        return Err(rusqlite::Error::InvalidParameterCount(params.len(), statement.parameter_count()));
+    }
+    bind_given(statement, params)
+}
+
+/// Binds those of `params` that the statement has: an open bound has no place in it.
+#[inline]
+pub(crate) fn bind_given(statement: &mut Statement<'_>, params: Values<'_>) -> rusqlite::Result<()> {
+    for (position, value) in params.iter().enumerate().take(statement.parameter_count()) {
+        statement.raw_bind_parameter(position + 1, Param(value))?;
+    }
+    Ok(())
+}
+
+/// A column of a collection as a value of its field's type.
+#[inline]
+fn typed(value: ValueRef<'_>, value_type: ValueType) -> rusqlite::Result<Value<'_>> {
+    Ok(match (value, value_type) {
+        (ValueRef::Integer(number), ValueType::Bool) => Value::Bool(number != 0),
+        (ValueRef::Integer(number), ValueType::Timestamp) => Value::Timestamp(number),
+        (other, _) => return untyped(other),
+    })
+}
+
+/// A column of a statement as the value that SQLite says it is.
+#[inline]
+fn untyped(value: ValueRef<'_>) -> rusqlite::Result<Value<'_>> {
+    Ok(match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Int(number),
+        ValueRef::Real(number) => Value::Float(number),
+        ValueRef::Text(_) => Value::Text(value.as_str()?),
+        ValueRef::Blob(bytes) => Value::Bytes(bytes),
+    })
+}

@@ -1,0 +1,304 @@
+//! The control plane: one database file, its sessions, sizes, cold start and checks.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use plimsoll_core::{
+    BlockingSession, Cold, Durability, Footprint, IndexMode, Layout, OpKind, ParamValue, Params, Sessions, Store,
+    StoreDescription, StoreError, StoreErrorKind, Values,
+};
+use plimsoll_keyindex::records::Records;
+use plimsoll_lab::page_cache;
+use rusqlite::Connection;
+
+use crate::failure::store_error;
+use crate::kv::{self, SqliteKv};
+use crate::open::{self, Pragmas};
+use crate::session::{SqlSession, bind_given, statement_text};
+use crate::statements;
+
+/// The database's file name.
+const FILE: &str = "store.sqlite";
+
+/// A database of our own.
+pub(crate) struct SqliteStore {
+    data_dir: PathBuf,
+    cache_bytes: i64,
+    layout: Layout,
+    /// Where the layout's indexes are kept as keys.
+    records: Option<Records>,
+    /// `None` only while the store is being reopened.
+    open: Option<Open>,
+}
+
+/// What is held while the database is open.
+struct Open {
+    connection: Connection,
+    /// The database file, to sync it. Closed after the last connection and never before: closing any
+    /// descriptor of a file takes away the locks that SQLite holds on it in this process.
+    file: File,
+}
+
+impl SqliteStore {
+    pub(crate) fn open(data_dir: &Path, params: &Params) -> Result<Self, StoreError> {
+        let cache_bytes = match params.0.get("cache_size") {
+            Some(ParamValue::Int(bytes)) => *bytes,
+            _ => 2000 * 1024,
+        };
+        let mut store = SqliteStore {
+            data_dir: data_dir.to_owned(),
+            cache_bytes,
+            layout: Layout::default(),
+            records: None,
+            open: None,
+        };
+        store.reopen()?;
+        Ok(store)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.data_dir.join(FILE)
+    }
+
+    fn files(&self) -> [PathBuf; 3] {
+        ["", "-wal", "-shm"].map(|ending| self.data_dir.join(format!("{FILE}{ending}")))
+    }
+
+    fn connect(&self, durability: Durability) -> Result<Connection, StoreError> {
+        open::open(&self.path(), Pragmas { cache_bytes: self.cache_bytes, durability })
+    }
+
+    fn reopen(&mut self) -> Result<(), StoreError> {
+        self.shut()?;
+        let connection = self.connect(Durability::Durable)?;
+        let path = self.path();
+        let file = File::open(&path).map_err(|error| StoreError::io(path.display(), &error))?;
+        self.open = Some(Open { connection, file });
+        Ok(())
+    }
+
+    /// Closes the database; the last connection writes the log back and removes it.
+    fn shut(&mut self) -> Result<(), StoreError> {
+        let Some(Open { connection, file }) = self.open.take() else {
+            return Ok(());
+        };
+        let closed = connection.close().map_err(|(_, error)| store_error("cannot close the database", &error));
+        drop(file);
+        closed
+    }
+
+    fn remove_files(&self) -> Result<(), StoreError> {
+        for path in self.files() {
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(StoreError::io(path.display(), &error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn held(&self) -> Result<&Open, StoreError> {
+        self.open.as_ref().ok_or_else(|| {
+            StoreError::new(StoreErrorKind::Broken, "sqlite: the database is closed since an earlier error")
+        })
+    }
+
+    /// Writes the whole log back into the database and empties it.
+    fn checkpoint(&self) -> Result<(), StoreError> {
+        let busy: i64 = self
+            .held()?
+            .connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+            .map_err(|error| store_error("cannot write the log back", &error))?;
+        if busy == 0 {
+            return Ok(());
+        }
+        Err(StoreError::new(
+            StoreErrorKind::Store,
+            "sqlite: the log could not be written back: somebody is still reading",
+        ))
+    }
+
+    /// Pages' bytes of every table and index, by name.
+    fn sizes(&self) -> rusqlite::Result<Vec<(String, u64)>> {
+        let Some(open) = &self.open else {
+            return Ok(Vec::new());
+        };
+        // The second argument asks for one row for each B-tree.
+        let mut statement = open.connection.prepare("SELECT name, pgsize FROM dbstat('main', 1)")?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?;
+        rows.collect()
+    }
+
+    fn is_index(&self, name: &str) -> bool {
+        match self.layout.index {
+            IndexMode::None => false,
+            IndexMode::Keyindex => name == kv::INDEX_TABLE,
+            IndexMode::Own => self.layout.collections.iter().any(|collection| {
+                (0..collection.indexes.len())
+                    .any(|position| statements::index_name(collection, position).trim_matches('"') == name)
+            }),
+        }
+    }
+}
+
+impl Store for SqliteStore {
+    fn describe(&mut self) -> Result<StoreDescription, StoreError> {
+        Ok(StoreDescription {
+            version: format!("SQLite {}", rusqlite::version()),
+            place: "embedded".to_owned(),
+            settings: open::settings(&self.held()?.connection)?,
+        })
+    }
+
+    fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
+        let records = match layout.index {
+            IndexMode::Keyindex => Some(Records::new(layout)?),
+            IndexMode::None | IndexMode::Own => None,
+        };
+        self.shut()?;
+        self.remove_files()?;
+        self.reopen()?;
+        self.layout = layout.clone();
+        let mut all: Vec<String> = match records {
+            Some(_) => kv::CREATE.map(str::to_owned).into(),
+            None => statements::create(layout),
+        };
+        self.records = records;
+        all.extend(layout.statements.iter().cloned());
+        for sql in all {
+            let connection = &self.held()?.connection;
+            connection.execute_batch(&sql).map_err(|error| {
+                let begin: String = sql.chars().take(60).collect();
+                store_error(&format!("cannot make the layout at `{begin}`"), &error)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
+        let one = |_| -> Result<Box<dyn BlockingSession>, StoreError> {
+            let connection = self.connect(durability)?;
+            Ok(match &self.records {
+                Some(records) => Box::new(records.session(SqliteKv::new(connection))),
+                None => Box::new(SqlSession::new(connection, self.layout.clone())),
+            })
+        };
+        (0..count).map(one).collect::<Result<_, _>>().map(Sessions::Blocking)
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.checkpoint()?;
+        // Pages that earlier checkpoints of unsynced sessions wrote back have not been synced by anybody.
+        self.held()?.file.sync_all().map_err(|error| StoreError::io(self.path().display(), &error))
+    }
+
+    fn settle(&mut self) -> Result<(), StoreError> {
+        self.held()?
+            .connection
+            .execute_batch("ANALYZE")
+            .map_err(|error| store_error("cannot analyze the tables", &error))?;
+        self.checkpoint()
+    }
+
+    fn cold(&mut self) -> Result<Cold, StoreError> {
+        self.shut()?;
+        let dropped =
+            page_cache::drop_files(&self.data_dir).map_err(|error| StoreError::io(self.data_dir.display(), &error));
+        self.reopen()?;
+        let page_cache::PageCache { file_bytes, resident_bytes } = dropped?;
+        Ok(Cold::Done { file_bytes, resident_bytes })
+    }
+
+    fn restart(&mut self) -> Result<(), StoreError> {
+        self.reopen()
+    }
+
+    fn footprint(&mut self) -> Result<Footprint, StoreError> {
+        let sizes = self.sizes().map_err(|error| store_error("cannot read the sizes of tables", &error))?;
+        let (mut data_bytes, mut index_bytes) = (0, 0);
+        for (name, bytes) in sizes {
+            if self.is_index(&name) {
+                index_bytes += bytes;
+            } else if !name.starts_with("sqlite_") || name.starts_with("sqlite_autoindex_") {
+                data_bytes += bytes;
+            }
+        }
+        let on_disk = |path: &PathBuf| path.metadata().map_or(0, |metadata| metadata.len());
+        let total_bytes = self.files().iter().map(on_disk).sum();
+        Ok(Footprint { data_bytes, index_bytes: Some(index_bytes), total_bytes: Some(total_bytes) })
+    }
+
+    fn explain(&mut self, kind: &OpKind, params: Values<'_>) -> Result<Option<String>, StoreError> {
+        if let Some(records) = &self.records {
+            return Ok(records.explain(kind).map(str::to_owned));
+        }
+        let Some(sql) = statement_text(&self.layout, kind, params)? else {
+            return Ok(None);
+        };
+        let lines = || -> rusqlite::Result<Vec<String>> {
+            let Some(open) = &self.open else {
+                return Ok(Vec::new());
+            };
+            let mut statement = open.connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
+            bind_given(&mut statement, params)?;
+            let mut rows = statement.raw_query();
+            let mut lines = Vec::new();
+            while let Some(row) = rows.next()? {
+                lines.push(row.get("detail")?);
+            }
+            Ok(lines)
+        };
+        let lines = lines().map_err(|error| store_error(&format!("cannot explain `{}`", kind.name), &error))?;
+        Ok((!lines.is_empty()).then(|| lines.join("; ")))
+    }
+
+    fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
+        let failed = |error| store_error("cannot check the database", &error);
+        let found: Vec<String> = {
+            let mut statement = self.held()?.connection.prepare("PRAGMA integrity_check(10)").map_err(failed)?;
+            let rows = statement.query_map([], |row| row.get(0)).map_err(failed)?;
+            rows.collect::<rusqlite::Result<_>>().map_err(failed)?
+        };
+        if found != ["ok"] {
+            return Err(
+                StoreError::new(StoreErrorKind::Broken, "sqlite: the database is damaged").detail(found.join("; "))
+            );
+        }
+        let mut said = "integrity_check: ok".to_owned();
+        if let Some(records) = &self.records {
+            let mut kv = SqliteKv::new(self.connect(Durability::Durable)?);
+            let checks = records.verify(&mut kv).map_err(|error| {
+                StoreError::new(StoreErrorKind::Broken, "sqlite: the index keys cannot be read")
+                    .detail(error.to_string())
+            })?;
+            for (name, check) in checks {
+                if !check.is_clean() {
+                    let what = format!("sqlite: the index keys of `{name}` do not agree with its records");
+                    let detail = format!(
+                        "{} dangling, {} missing, {} unreadable records",
+                        check.dangling, check.missing, check.unreadable
+                    );
+                    return Err(StoreError::new(StoreErrorKind::Broken, what).detail(detail));
+                }
+                said.push_str(&format!(
+                    "; `{name}`: {} index keys agree with {} records",
+                    check.index_keys, check.records
+                ));
+            }
+        }
+        Ok(Some(said))
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    fn close(mut self: Box<Self>) -> Result<(), StoreError> {
+        let shut = self.shut();
+        self.remove_files()?;
+        shut
+    }
+}
