@@ -59,7 +59,7 @@ pub struct AllocationWatch {
 }
 
 impl AllocationWatch {
-    pub fn new(from: u64, to: u64) -> (Box<dyn Observer>, Arc<AtomicU64>) {
+    pub fn between(from: u64, to: u64) -> (Box<dyn Observer>, Arc<AtomicU64>) {
         let found = Arc::new(AtomicU64::new(u64::MAX));
         (Box::new(Self { from, to, seen: 0, at_from: 0, found: found.clone() }), found)
     }

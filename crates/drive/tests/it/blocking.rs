@@ -275,7 +275,7 @@ fn a_session_that_panics_is_an_error_that_says_so() {
 #[test]
 fn an_operation_allocates_nothing() {
     for pace in [Pace::Closed, Pace::Open { rate_per_s: 50_000.0 }] {
-        let (watch, found) = AllocationWatch::new(1_000, 15_000);
+        let (watch, found) = AllocationWatch::between(1_000, 15_000);
         let script = |number: i64, answer: &mut Answer| match number % 3 {
             0 => answer.fail(Outcome::Rejected, "23505", "duplicate key"),
             _ => Outcome::Ok,

@@ -6,3 +6,6 @@
 mod allocations;
 mod blocking;
 mod seen;
+mod toy;
+mod wire;
+mod wire_faults;

@@ -132,7 +132,6 @@ impl Driven {
         all.filter(|h| h.measure == measure).map(|h| h.histogram.max()).max().unwrap_or(0)
     }
 
-
     pub fn length(&self) -> Duration {
         Duration::from_nanos(self.result.end_ns - self.result.start_ns)
     }

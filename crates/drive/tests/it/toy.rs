@@ -1,0 +1,343 @@
+//! A protocol of length and bytes, its session without I/O, and a server that follows a script.
+//!
+//! Greeting: `HELLO`, answered by `READY` or `NEVER`. Request: length (4 bytes, little-endian), then a number
+//! (8 bytes) and as many more bytes as the length says. Answer: the number, and the sum of the request's bytes.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use plimsoll_core::{
+    Address, Answer, Done, Op, OpKind, Outcome, Sessions, StoreError, StoreErrorKind, Ticket, Value, WireClient,
+    WireSession, WireState,
+};
+
+pub struct ToySession {
+    state: WireState,
+    ticket: Option<Ticket>,
+    number: i64,
+    sum: u64,
+    /// Bytes that each request carries beside its number.
+    ballast: usize,
+    answer: Answer,
+}
+
+impl WireSession for ToySession {
+    fn open(&mut self, _: &[OpKind], out: &mut Vec<u8>) {
+        self.state = WireState::Opening;
+        self.ticket = None;
+        out.extend_from_slice(b"HELLO");
+    }
+
+    fn state(&self) -> &WireState {
+        &self.state
+    }
+
+    fn depth_max(&self) -> u32 {
+        1
+    }
+
+    fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>) {
+        assert!(self.ticket.is_none(), "one operation at a time");
+        let Value::Int(number) = op.params.get(0) else { panic!("an operation without its number") };
+        self.ticket = Some(ticket);
+        self.number = number;
+        let begin = out.len() + 4;
+        out.extend_from_slice(&(8 + self.ballast as u32).to_le_bytes());
+        out.extend_from_slice(&number.to_le_bytes());
+        out.extend((0..self.ballast).map(|i| (i as i64 + number) as u8));
+        self.sum = sum(&out[begin..]);
+    }
+
+    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, done: &mut dyn Done) -> usize {
+        let mut used = 0;
+        while self.state == WireState::Opening && bytes.len() - used >= 5 {
+            self.state = match &bytes[used..used + 5] {
+                b"READY" => WireState::Ready,
+                _ => WireState::Failed(StoreError::new(StoreErrorKind::Authentication, "the server said NEVER")),
+            };
+            used += 5;
+        }
+        while bytes.len() - used >= 16 {
+            let number = i64::from_le_bytes(bytes[used..used + 8].try_into().unwrap());
+            let sum = u64::from_le_bytes(bytes[used + 8..used + 16].try_into().unwrap());
+            let ticket = self.ticket.take().expect("an answer to a request");
+            assert_eq!((number, sum), (self.number, self.sum), "the answer is to this request");
+            done.push(ticket, Outcome::Ok, &self.answer);
+            used += 16;
+        }
+        used
+    }
+
+    fn close(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&0u32.to_le_bytes());
+    }
+}
+
+fn sum(bytes: &[u8]) -> u64 {
+    bytes.iter().map(|&byte| u64::from(byte)).sum()
+}
+
+/// What the server does with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    Answer,
+    AnswerAfter(Duration),
+    /// One byte at a time.
+    Dribble,
+    /// Close the connection without an answer.
+    Close,
+    /// Close it with a reset (TCP).
+    Reset,
+    /// Close it in the middle of the answer.
+    CloseHalfWay,
+    /// Say nothing to this request.
+    Ignore,
+}
+
+/// What the server does, by the connection's number, the request's number within it, and the number asked.
+pub type Script = Arc<dyn Fn(u64, u64, i64) -> Act + Send + Sync>;
+
+/// A server on loopback or on a Unix socket, with a thread to a connection.
+pub struct Server {
+    pub address: Address,
+    pub answered: Arc<AtomicU64>,
+    pub connections: Arc<AtomicU64>,
+    /// Greet with `NEVER` from now on.
+    pub never: Arc<AtomicBool>,
+    /// Read in small pieces with pauses.
+    pub slow_reader: Arc<AtomicBool>,
+    /// Connections that were closed politely.
+    pub goodbyes: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    streams: Arc<Mutex<Vec<Socket>>>,
+    thread: Option<JoinHandle<()>>,
+    _place: Option<tempfile::TempDir>,
+}
+
+enum Listener {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+enum Socket {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Socket::Unix(socket) => socket.read(buffer),
+            Socket::Tcp(socket) => socket.read(buffer),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Socket::Unix(socket) => socket.write(buffer),
+            Socket::Tcp(socket) => socket.write(buffer),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Socket {
+    fn clone(&self) -> Socket {
+        match self {
+            Socket::Unix(socket) => Socket::Unix(socket.try_clone().unwrap()),
+            Socket::Tcp(socket) => Socket::Tcp(socket.try_clone().unwrap()),
+        }
+    }
+
+    fn shutdown(&self) {
+        let _ = match self {
+            Socket::Unix(socket) => socket.shutdown(std::net::Shutdown::Both),
+            Socket::Tcp(socket) => socket.shutdown(std::net::Shutdown::Both),
+        };
+    }
+
+    fn reset(&self) {
+        if let Socket::Tcp(socket) = self {
+            // Dissolving an established connection sends a reset, whoever else holds a handle on it.
+            rustix::net::connect_unspec(socket).unwrap();
+        }
+    }
+}
+
+impl Server {
+    pub fn unix(script: impl Fn(u64, u64, i64) -> Act + Send + Sync + 'static) -> Server {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("s");
+        let listener = Listener::Unix(UnixListener::bind(&path).unwrap());
+        Self::serve(listener, Address::Unix(path), Some(place), Arc::new(script))
+    }
+
+    /// On a Unix socket that is already somewhere.
+    pub fn unix_at(path: &Path, script: impl Fn(u64, u64, i64) -> Act + Send + Sync + 'static) -> Server {
+        let _ = std::fs::remove_file(path);
+        let listener = Listener::Unix(UnixListener::bind(path).unwrap());
+        Self::serve(listener, Address::Unix(PathBuf::from(path)), None, Arc::new(script))
+    }
+
+    pub fn tcp(script: impl Fn(u64, u64, i64) -> Act + Send + Sync + 'static) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        // The name may stand for ::1 as well, where nobody listens.
+        Self::serve(Listener::Tcp(listener), Address::Tcp("localhost".to_owned(), port), None, Arc::new(script))
+    }
+
+    fn serve(listener: Listener, address: Address, place: Option<tempfile::TempDir>, script: Script) -> Server {
+        let mut server = Server {
+            address,
+            answered: Arc::default(),
+            connections: Arc::default(),
+            never: Arc::default(),
+            slow_reader: Arc::default(),
+            goodbyes: Arc::default(),
+            stop: Arc::default(),
+            streams: Arc::default(),
+            thread: None,
+            _place: place,
+        };
+        let (stop, streams, connections) = (server.stop.clone(), server.streams.clone(), server.connections.clone());
+        let (never, slow, answered) = (server.never.clone(), server.slow_reader.clone(), server.answered.clone());
+        let goodbyes = server.goodbyes.clone();
+        server.thread = Some(std::thread::spawn(move || {
+            loop {
+                let socket = match &listener {
+                    Listener::Unix(listener) => listener.accept().map(|(socket, _)| Socket::Unix(socket)),
+                    Listener::Tcp(listener) => listener.accept().map(|(socket, _)| Socket::Tcp(socket)),
+                };
+                if stop.load(SeqCst) {
+                    return;
+                }
+                let socket = socket.unwrap();
+                if let Socket::Tcp(socket) = &socket {
+                    socket.set_nodelay(true).unwrap();
+                }
+                streams.lock().unwrap().push(socket.clone());
+                let connection = connections.fetch_add(1, SeqCst);
+                let (never, slow, answered) = (never.clone(), slow.clone(), answered.clone());
+                let (goodbyes, script) = (goodbyes.clone(), script.clone());
+                std::thread::spawn(move || {
+                    // The end of a connection, from whichever side, is an error here and expected.
+                    let _ = converse(socket, connection, &script, &never, &slow, &answered, &goodbyes);
+                });
+            }
+        }));
+        server
+    }
+
+    pub fn clients(&self, count: usize) -> Sessions {
+        self.clients_with(count, 0)
+    }
+
+    /// Sessions whose requests carry `ballast` bytes more.
+    pub fn clients_with(&self, count: usize, ballast: usize) -> Sessions {
+        Sessions::Wire((0..count).map(|_| client(self.address.clone(), ballast)).collect())
+    }
+
+    /// Ends all connections and listens no more.
+    pub fn die(&mut self) {
+        self.stop.store(true, SeqCst);
+        match &self.address {
+            Address::Unix(path) => drop(UnixStream::connect(path)),
+            Address::Tcp(_, port) => drop(TcpStream::connect(("127.0.0.1", *port))),
+        }
+        for socket in self.streams.lock().unwrap().drain(..) {
+            socket.shutdown();
+        }
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.die();
+    }
+}
+
+pub fn client(address: Address, ballast: usize) -> WireClient {
+    let session =
+        ToySession { state: WireState::Opening, ticket: None, number: 0, sum: 0, ballast, answer: Answer::default() };
+    WireClient { address, session: Box::new(session) }
+}
+
+fn converse(
+    mut socket: Socket,
+    connection: u64,
+    script: &Script,
+    never: &AtomicBool,
+    slow: &AtomicBool,
+    answered: &AtomicU64,
+    goodbyes: &AtomicU64,
+) -> std::io::Result<()> {
+    let mut greeting = [0; 5];
+    socket.read_exact(&mut greeting)?;
+    assert_eq!(&greeting, b"HELLO");
+    socket.write_all(if never.load(SeqCst) { b"NEVER" } else { b"READY" })?;
+    for request in 0.. {
+        let mut length = [0; 4];
+        socket.read_exact(&mut length)?;
+        let length = u32::from_le_bytes(length) as usize;
+        if length == 0 {
+            goodbyes.fetch_add(1, SeqCst);
+            return Ok(());
+        }
+        let mut bytes = vec![0; length];
+        let piece = if slow.load(SeqCst) { 64 * 1024 } else { length };
+        for piece in bytes.chunks_mut(piece) {
+            if slow.load(SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            socket.read_exact(piece)?;
+        }
+        let number = i64::from_le_bytes(bytes[..8].try_into().unwrap());
+        let mut answer = [0; 16];
+        answer[..8].copy_from_slice(&number.to_le_bytes());
+        answer[8..].copy_from_slice(&sum(&bytes).to_le_bytes());
+        match script(connection, request, number) {
+            Act::Answer => socket.write_all(&answer)?,
+            Act::AnswerAfter(delay) => {
+                std::thread::sleep(delay);
+                socket.write_all(&answer)?;
+            }
+            Act::Dribble => {
+                for byte in answer {
+                    socket.write_all(&[byte])?;
+                    std::thread::sleep(Duration::from_micros(50));
+                }
+            }
+            Act::Close => {
+                socket.shutdown();
+                return Ok(());
+            }
+            Act::Reset => {
+                socket.reset();
+                socket.shutdown();
+                return Ok(());
+            }
+            Act::CloseHalfWay => {
+                socket.write_all(&answer[..7])?;
+                socket.shutdown();
+                return Ok(());
+            }
+            Act::Ignore => continue,
+        }
+        answered.fetch_add(1, SeqCst);
+    }
+    Ok(())
+}

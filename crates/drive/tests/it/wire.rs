@@ -1,0 +1,150 @@
+//! The wire executor when all goes well.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use plimsoll_core::{Measure, Outcome};
+use plimsoll_drive::{DriveSpec, Limit, Pace, StopReason};
+
+use crate::allocations::AllocationWatch;
+use crate::seen::{Numbered, drive, drive_with, endless};
+use crate::toy::{Act, Server};
+
+const MS: Duration = Duration::from_millis(1);
+
+pub fn for_ms(length: u32) -> DriveSpec {
+    DriveSpec { limit: Limit::Duration(MS * length), slice: MS * 100, op_timeout: MS * 500, ..DriveSpec::default() }
+}
+
+#[test]
+fn every_operation_goes_out_and_comes_back_over_unix_and_tcp_and_two_workers() {
+    for workers in [1, 2] {
+        for server in [Server::unix(|_, _, _| Act::Answer), Server::tcp(|_, _, _| Act::Answer)] {
+            let spec = DriveSpec { workers, ..DriveSpec::default() };
+            let stream = Arc::new(Numbered { seed: 3, ops: 300 });
+            let (driven, log) = drive(&spec, server.clients(5), stream);
+            assert_eq!(driven.result.stop, StopReason::Exhausted);
+            assert_eq!(driven.result.kinds, [[1_500, 0, 0, 0]]);
+            assert_eq!(server.answered.load(SeqCst), 1_500);
+            assert_eq!(log.check_cycles(3).len(), 1_500);
+            assert_eq!(server.connections.load(SeqCst), 5);
+            assert_eq!(driven.result.lost_connections, 0);
+            // The servers' threads see the end a little later.
+            for _ in 0..200 {
+                if server.goodbyes.load(SeqCst) == 5 {
+                    break;
+                }
+                std::thread::sleep(MS * 5);
+            }
+            assert_eq!(server.goodbyes.load(SeqCst), 5, "sessions say good-bye");
+        }
+    }
+}
+
+#[test]
+fn an_answer_takes_as_long_as_the_server_took() {
+    let server = Server::unix(|_, _, _| Act::AnswerAfter(MS * 5));
+    let spec = DriveSpec { limit: Limit::Ops(20), keep_each: true, ..DriveSpec::default() };
+    let (driven, _) = drive(&spec, server.clients(4), endless());
+    assert_eq!(driven.result.each.len(), 80);
+    let mut times: Vec<_> = driven.result.each.iter().map(|op| op.end_ns - op.sent_ns).collect();
+    times.sort_unstable();
+    assert!(times[0] >= 5_000_000, "{} ns", times[0]);
+    assert!(times[40] < 15_000_000, "the middle one took {} ns", times[40]);
+    assert!(driven.length() < MS * 20 * 15, "four sessions wait at the same time: {:?}", driven.length());
+}
+
+#[test]
+fn a_large_request_to_a_slow_reader_arrives_whole() {
+    for server in [Server::unix(|_, _, _| Act::Answer), Server::tcp(|_, _, _| Act::Answer)] {
+        server.slow_reader.store(true, SeqCst);
+        let spec = DriveSpec { limit: Limit::Ops(2), op_timeout: MS * 20_000, ..DriveSpec::default() };
+        // More than any socket's buffer; the session checks the sum of what the server read.
+        let (driven, _) = drive(&spec, server.clients_with(3, 3_000_000), endless());
+        assert_eq!(driven.result.kinds, [[6, 0, 0, 0]]);
+        assert!(driven.max_ns(Measure::Service) > 20_000_000, "the server read slowly");
+    }
+}
+
+#[test]
+fn an_answer_in_single_bytes_is_one_answer() {
+    let server = Server::tcp(|_, _, _| Act::Dribble);
+    let spec = DriveSpec { limit: Limit::Ops(20), ..DriveSpec::default() };
+    let (driven, log) = drive(&spec, server.clients(2), endless());
+    assert_eq!(driven.result.kinds, [[40, 0, 0, 0]]);
+    log.check_cycles(1);
+}
+
+#[test]
+fn an_open_loop_keeps_its_schedule_over_workers() {
+    for workers in [1, 2] {
+        let server = Server::unix(|_, _, _| Act::Answer);
+        let spec = DriveSpec { pace: Pace::Open { rate_per_s: 1_000.0 }, keep_each: true, workers, ..for_ms(500) };
+        let (driven, _) = drive(&spec, server.clients(4), endless());
+        let result = &driven.result;
+        assert_eq!(result.ops + result.unfinished, 500);
+        assert!(result.unfinished < 20, "{} unfinished", result.unfinished);
+        let scheduled: BTreeSet<_> = result.each.iter().map(|op| op.scheduled_ns - result.start_ns).collect();
+        assert_eq!(scheduled.len() as u64, result.ops);
+        for at_ns in scheduled {
+            assert!((at_ns % 1_000_000).min(1_000_000 - at_ns % 1_000_000) <= 1, "{at_ns} is on the schedule");
+        }
+        assert!(result.each.iter().all(|op| op.sent_ns >= op.scheduled_ns), "nothing is sent before its time");
+        assert_eq!(result.lag.n, result.ops);
+        assert!(driven.length() >= MS * 500 && driven.length() < MS * 700);
+    }
+}
+
+#[test]
+fn the_oldest_due_operation_goes_to_whichever_session_is_idle() {
+    // The first connection answers nothing for 300 ms; the other one takes all that is due meanwhile.
+    let server = Server::unix(|connection, request, _| match (connection, request) {
+        (0, 5) => Act::AnswerAfter(MS * 300),
+        _ => Act::Answer,
+    });
+    let spec = DriveSpec { pace: Pace::Open { rate_per_s: 500.0 }, keep_each: true, ..for_ms(500) };
+    let (driven, _) = drive(&spec, server.clients(2), endless());
+    let slow = driven.result.each.iter().filter(|op| op.end_ns - op.scheduled_ns > 100_000_000).count();
+    assert!(slow <= 3, "one operation was slow, {slow} waited");
+    assert!(driven.result.ops >= 240);
+}
+
+#[test]
+fn the_generators_own_cpu_time_is_told_per_slice() {
+    let server = Server::unix(|_, _, _| Act::Answer);
+    let (driven, _) = drive(&for_ms(400), server.clients(4), endless());
+    let cpu_ns: u64 = driven.slices.iter().map(|slice| slice.worker_cpu_ns).sum();
+    assert!(cpu_ns > 1_000_000 && u128::from(cpu_ns) < driven.length().as_nanos(), "{cpu_ns} ns");
+    assert!(driven.slices.iter().all(|slice| slice.worker_cpu_ns > 0));
+    assert!(driven.slices[0].in_flight <= 4);
+}
+
+#[test]
+fn a_stop_flag_ends_the_phase() {
+    let server = Server::unix(|_, _, _| Act::AnswerAfter(MS));
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = stop.clone();
+    let mut on_slice = |slice: &plimsoll_core::Slice| {
+        if slice.ordinal == 1 {
+            flag.store(true, SeqCst);
+        }
+    };
+    let driven = drive_with(&for_ms(30_000), server.clients(3), endless(), Vec::new(), &stop, &mut on_slice).unwrap();
+    assert_eq!(driven.result.stop, StopReason::Cancelled);
+    assert!(driven.length() < MS * 800, "took {:?}", driven.length());
+    assert_eq!(driven.outcome(Outcome::Unknown), 0, "what was in flight was waited for");
+}
+
+#[test]
+fn an_operation_allocates_nothing() {
+    for pace in [Pace::Closed, Pace::Open { rate_per_s: 5_000.0 }] {
+        let server = Server::unix(|_, _, _| Act::Answer);
+        let (watch, found) = AllocationWatch::between(200, 2_000);
+        let spec = DriveSpec { pace, ..for_ms(1_500) };
+        let driven = drive_with(&spec, server.clients(4), endless(), vec![watch], &Arc::default(), &mut |_| {});
+        assert!(driven.unwrap().result.ops > 2_000);
+        assert_eq!(found.load(SeqCst), 0, "allocations in 1,800 operations, {pace:?}");
+    }
+}

@@ -1,0 +1,161 @@
+//! The wire executor when the server or the network fails.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use plimsoll_core::{Address, Measure, Outcome, Sessions, StoreErrorKind};
+use plimsoll_drive::{DriveError, DriveSpec, Limit, Pace, StopReason};
+
+use crate::seen::{Driven, drive, drive_with, endless};
+use crate::toy::{Act, Server, client};
+use crate::wire::for_ms;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn error_count(driven: &Driven, code: &str) -> u64 {
+    driven.result.errors.iter().filter(|error| error.code == code).map(|error| error.count).sum()
+}
+
+#[test]
+fn a_lost_connection_leaves_its_operation_unknown_and_is_opened_again() {
+    for act in [Act::Close, Act::Reset, Act::CloseHalfWay] {
+        let tcp = Server::tcp(move |_, request, _| if request == 9 { act } else { Act::Answer });
+        let unix = Server::unix(move |_, request, _| if request == 9 { act } else { Act::Answer });
+        for server in [tcp, unix] {
+            let spec = DriveSpec { limit: Limit::Ops(50), ..DriveSpec::default() };
+            let (driven, log) = drive(&spec, server.clients(3), endless());
+            // Each connection does nine operations and loses the tenth: five times in 50.
+            assert_eq!(driven.result.kinds, [[135, 0, 0, 15]], "{act:?}");
+            assert_eq!(driven.result.stop, StopReason::Limit);
+            assert_eq!((driven.result.lost_connections, error_count(&driven, "connection")), (15, 15));
+            assert_eq!(log.check_cycles(1).len(), 150, "a client goes on with its next operation");
+            let finished = log.finished.lock().unwrap();
+            assert_eq!(finished.iter().filter(|outcome| **outcome == Outcome::Unknown).count(), 15);
+            assert!(driven.result.down_ns >= 12 * 10_000_000, "{} ns down", driven.result.down_ns);
+        }
+    }
+}
+
+#[test]
+fn an_operation_without_answer_is_given_up_and_a_late_answer_is_nobodys() {
+    // Every fifth request is answered 300 ms late, on a connection that has been given up by then.
+    let server = Server::unix(|_, request, _| if request == 4 { Act::AnswerAfter(MS * 300) } else { Act::Answer });
+    let spec = DriveSpec { limit: Limit::Ops(15), op_timeout: MS * 100, ..DriveSpec::default() };
+    let (driven, log) = drive(&spec, server.clients(2), endless());
+    // The session itself panics when it is handed an answer to another request.
+    assert_eq!(driven.result.kinds, [[24, 0, 0, 6]]);
+    assert_eq!(error_count(&driven, "timeout"), 6);
+    log.check_cycles(1);
+    let max_ns = driven.max_ns(Measure::Service);
+    assert!((100_000_000..200_000_000).contains(&max_ns), "given up after {max_ns} ns");
+}
+
+#[test]
+fn a_silent_server_does_not_keep_a_phase_from_ending() {
+    let server = Server::tcp(|_, _, _| Act::Ignore);
+    let spec = DriveSpec { op_timeout: MS * 300, ..for_ms(200) };
+    let (driven, _) = drive(&spec, server.clients(3), endless());
+    assert_eq!(driven.result.kinds, [[0, 0, 0, 3]]);
+    assert!(driven.length() >= MS * 200 && driven.length() < MS * 700, "took {:?}", driven.length());
+    assert!(driven.slices[0].oldest_age_ns > 80_000_000);
+    assert_eq!(driven.slices[0].in_flight, 3);
+}
+
+#[test]
+fn an_outage_stays_in_the_distribution() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("s");
+    let mut first = Server::unix_at(&path, |_, _, _| Act::Answer);
+    let sessions = first.clients(4);
+    let spec = DriveSpec { pace: Pace::Open { rate_per_s: 1_000.0 }, op_timeout: MS * 2_000, ..for_ms(1_500) };
+    let second = std::thread::spawn(move || {
+        std::thread::sleep(MS * 400);
+        first.die();
+        std::thread::sleep(MS * 500);
+        Server::unix_at(&path, |_, _, _| Act::Answer)
+    });
+    let (driven, _) = drive(&spec, sessions, endless());
+    let second = second.join().unwrap();
+    let result = &driven.result;
+    assert_eq!(result.ops + result.unfinished, 1_500, "every operation that was due is somewhere");
+    assert!(second.answered.load(SeqCst) > 500, "the sessions came back");
+    assert!(result.lost_connections == 4 && result.down_ns > 4 * 400_000_000, "{result:?}");
+    let mut slow = 0;
+    for slice in &driven.slices {
+        for histogram in slice.histograms.iter().filter(|h| h.measure == Measure::Response) {
+            slow += histogram.histogram.count_between(100_000_000, u64::MAX);
+        }
+    }
+    assert!((300..=800).contains(&slow), "some 400 waited more than 100 ms of the 500: {slow}");
+    assert_eq!(result.stop, StopReason::Limit);
+}
+
+#[test]
+fn what_was_due_and_not_sent_is_unfinished_when_the_server_does_not_come_back() {
+    let mut server = Server::unix(|_, _, _| Act::Answer);
+    let sessions = server.clients(2);
+    let spec = DriveSpec { pace: Pace::Open { rate_per_s: 200.0 }, op_timeout: MS * 300, ..for_ms(1_000) };
+    let killer = std::thread::spawn(move || {
+        std::thread::sleep(MS * 500);
+        server.die();
+    });
+    let (driven, _) = drive(&spec, sessions, endless());
+    killer.join().unwrap();
+    assert_eq!(driven.result.ops + driven.result.unfinished, 200);
+    assert!((60..=110).contains(&driven.result.unfinished), "{}", driven.result.unfinished);
+    let unfinished = driven.slices.last().unwrap().unfinished.as_ref().unwrap();
+    assert_eq!(unfinished.len(), driven.result.unfinished);
+    assert!(unfinished.max() > 350_000_000, "the oldest waited {} ns", unfinished.max());
+}
+
+#[test]
+fn a_server_that_refuses_at_the_start_is_an_error_and_later_it_ends_the_phase() {
+    let server = Server::tcp(|_, request, _| if request == 20 { Act::Close } else { Act::Answer });
+    let never = server.never.clone();
+    let (driven, _) = {
+        let setter = std::thread::spawn({
+            let (never, connections) = (never, server.connections.clone());
+            move || {
+                while connections.load(SeqCst) < 2 {
+                    std::thread::sleep(MS);
+                }
+                std::thread::sleep(MS * 5);
+                never.store(true, SeqCst);
+            }
+        });
+        let driven = drive(&for_ms(20_000), server.clients(2), endless());
+        setter.join().unwrap();
+        driven
+    };
+    assert!(
+        matches!(&driven.result.stop, StopReason::Refused(e) if e.kind == StoreErrorKind::Authentication),
+        "{:?}",
+        driven.result.stop
+    );
+    assert!(driven.result.ops >= 40 && driven.length() < MS * 5_000);
+
+    let error = drive_with(&for_ms(100), server.clients(2), endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
+    assert!(matches!(error, Some(DriveError::Store(e)) if e.kind == StoreErrorKind::Authentication));
+}
+
+#[test]
+fn where_nobody_listens_the_error_says_where_and_what_to_do() {
+    let port = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        free.local_addr().unwrap().port()
+    };
+    let nowhere = [Address::Tcp("127.0.0.1".to_owned(), port), Address::Unix("/nonexistent/socket".into())];
+    for address in nowhere {
+        let sessions = Sessions::Wire(vec![client(address.clone(), 0)]);
+        let error = drive_with(&for_ms(100), sessions, endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
+        let Some(DriveError::Store(error)) = error else { panic!("{error:?}") };
+        assert_eq!(error.kind, StoreErrorKind::Unreachable);
+        assert!(error.next.is_some());
+        let place = match &address {
+            Address::Tcp(host, port) => format!("{host}:{port}"),
+            Address::Unix(path) => path.display().to_string(),
+        };
+        assert!(error.what.contains(&place), "{}", error.what);
+    }
+}
