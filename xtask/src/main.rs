@@ -15,6 +15,8 @@ use std::process::ExitCode;
 
 mod assets;
 mod bench;
+#[cfg(feature = "bench")]
+mod bench_drive;
 mod process;
 mod setup;
 mod tidy;

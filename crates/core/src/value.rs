@@ -143,63 +143,15 @@ impl ValueBuf {
     }
 
     /// All values, borrowed.
+    #[inline]
     pub fn values(&self) -> Values<'_> {
-        Values { slots: &self.slots, text: &self.text, bytes: &self.bytes }
+        Values { buf: self, start: 0, end: self.slots.len() }
     }
 }
 
-fn arena_offset(len: usize) -> u32 {
-    u32::try_from(len).expect("a value buffer holds at most 4 GiB")
-}
-
-/// A borrowed list of values.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Values<'a> {
-    slots: &'a [Slot],
-    text: &'a str,
-    bytes: &'a [u8],
-}
-
-impl<'a> Values<'a> {
-    /// Number of values.
+impl ValueBuf {
     #[inline]
-    pub fn len(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// True when there are none.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
-
-    /// The value at `index`; null when there is none.
-    #[inline]
-    pub fn get(&self, index: usize) -> Value<'a> {
-        self.slots.get(index).map_or(Value::Null, |slot| self.resolve(*slot))
-    }
-
-    /// The values in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Value<'a>> + use<'a> {
-        let all = *self;
-        self.slots.iter().map(move |slot| all.resolve(*slot))
-    }
-
-    /// The values of `range`, clamped to what there is.
-    pub fn slice(&self, range: Range<usize>) -> Values<'a> {
-        let end = range.end.min(self.slots.len());
-        let start = range.start.min(end);
-        Values { slots: &self.slots[start..end], text: self.text, bytes: self.bytes }
-    }
-
-    /// The values in rows of `columns` each.
-    pub fn rows(&self, columns: usize) -> impl ExactSizeIterator<Item = Values<'a>> + use<'a> {
-        let (text, bytes) = (self.text, self.bytes);
-        self.slots.chunks(columns.max(1)).map(move |slots| Values { slots, text, bytes })
-    }
-
-    #[inline]
-    fn resolve(&self, slot: Slot) -> Value<'a> {
+    fn resolve(&self, slot: Slot) -> Value<'_> {
         match slot {
             Slot::Null => Value::Null,
             Slot::Bool(v) => Value::Bool(v),
@@ -209,6 +161,78 @@ impl<'a> Values<'a> {
             Slot::Text(start, end) => Value::Text(&self.text[start as usize..end as usize]),
             Slot::Bytes(start, end) => Value::Bytes(&self.bytes[start as usize..end as usize]),
         }
+    }
+}
+
+fn arena_offset(len: usize) -> u32 {
+    u32::try_from(len).expect("a value buffer holds at most 4 GiB")
+}
+
+static EMPTY: ValueBuf = ValueBuf { slots: Vec::new(), text: String::new(), bytes: Vec::new() };
+
+/// A borrowed list of values.
+// The buffer and a range, not the buffer's slices: an operation carries this to its store, and three words are
+// made and copied faster than six that have just been written.
+#[derive(Clone, Copy)]
+pub struct Values<'a> {
+    buf: &'a ValueBuf,
+    start: usize,
+    end: usize,
+}
+
+impl Default for Values<'_> {
+    fn default() -> Self {
+        EMPTY.values()
+    }
+}
+
+impl std::fmt::Debug for Values<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<'a> Values<'a> {
+    /// Number of values.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// True when there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// The value at `index`; null when there is none.
+    #[inline]
+    pub fn get(&self, index: usize) -> Value<'a> {
+        self.slots().get(index).map_or(Value::Null, |slot| self.buf.resolve(*slot))
+    }
+
+    /// The values in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Value<'a>> + use<'a> {
+        let buf = self.buf;
+        self.slots().iter().map(move |slot| buf.resolve(*slot))
+    }
+
+    /// The values of `range`, clamped to what there is.
+    pub fn slice(&self, range: Range<usize>) -> Values<'a> {
+        let end = range.end.min(self.len());
+        let start = range.start.min(end);
+        Values { buf: self.buf, start: self.start + start, end: self.start + end }
+    }
+
+    /// The values in rows of `columns` each.
+    pub fn rows(&self, columns: usize) -> impl ExactSizeIterator<Item = Values<'a>> + use<'a> {
+        let (all, columns) = (*self, columns.max(1));
+        (0..self.len().div_ceil(columns)).map(move |row| all.slice(row * columns..(row + 1) * columns))
+    }
+
+    #[inline]
+    fn slots(&self) -> &'a [Slot] {
+        &self.buf.slots[self.start..self.end]
     }
 }
 

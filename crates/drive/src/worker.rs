@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use plimsoll_core::{Answer, Observer, Op, Outcome, Stream, Ticket, ValueBuf};
+use plimsoll_core::{Answer, KindId, Observer, Op, Outcome, Stream, Ticket, ValueBuf};
 
 use crate::board::{Board, RING, Shared};
 use crate::errors::ErrorTable;
@@ -63,16 +63,48 @@ pub(crate) enum Next<'a> {
     Stop,
 }
 
+// `kind` and `busy` are whole words because they are written and read within nanoseconds: a processor that
+// reads a word right after a part of it was written waits for the write to reach its cache.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     client: u32,
-    kind: u16,
-    busy: bool,
+    kind: u32,
+    busy: u64,
     /// Number of the next operation.
     cycle: u64,
     scheduled_ns: u64,
     sent_ns: u64,
     idle_since_ns: u64,
+}
+
+/// Slots that wait for an operation, longest first. The first stands beside the queue: in a closed loop it is
+/// most often the only one.
+struct Idle {
+    first: Option<u32>,
+    others: VecDeque<u32>,
+}
+
+impl Idle {
+    #[inline]
+    fn push(&mut self, slot: u32) {
+        if self.first.is_none() {
+            self.first = Some(slot);
+        } else {
+            self.others.push_back(slot);
+        }
+    }
+
+    #[inline]
+    fn pop(&mut self) {
+        self.first = if self.others.is_empty() { None } else { self.others.pop_front() };
+    }
+
+    fn remove(&mut self, slot: u32) {
+        self.others.retain(|&other| other != slot);
+        if self.first == Some(slot) {
+            self.pop();
+        }
+    }
 }
 
 pub(crate) struct WorkerCore {
@@ -87,7 +119,7 @@ pub(crate) struct WorkerCore {
     check_at_ns: u64,
     params: ValueBuf,
     slots: Vec<Slot>,
-    idle: VecDeque<u32>,
+    idle: Idle,
     in_flight: u64,
     started: u64,
     finished: u64,
@@ -128,7 +160,7 @@ impl WorkerCore {
             slice: 0,
             check_at_ns: 0,
             params: ValueBuf::with_capacity(64, 4096),
-            idle: VecDeque::with_capacity(slots.len()),
+            idle: Idle { first: None, others: VecDeque::with_capacity(slots.len()) },
             in_flight: 0,
             started: 0,
             finished: 0,
@@ -165,17 +197,17 @@ impl WorkerCore {
     /// The session of `slot` is ready for an operation.
     pub fn release(&mut self, slot: usize, now_ns: u64) {
         self.slots[slot].idle_since_ns = now_ns;
-        self.idle.push_back(slot as u32);
+        self.idle.push(slot as u32);
     }
 
     /// The session of `slot` is not there any more.
     pub fn withdraw(&mut self, slot: usize) {
-        self.idle.retain(|&idle| idle as usize != slot);
+        self.idle.remove(slot as u32);
     }
 
     /// True while the session of `slot` has an operation to answer.
     pub fn is_busy(&self, slot: usize) -> bool {
-        self.slots[slot].busy
+        self.slots[slot].busy == 1
     }
 
     /// When the operation of `slot` was sent.
@@ -199,21 +231,21 @@ impl WorkerCore {
     }
 
     /// What to do next, at `now_ns`.
-    #[inline]
+    #[inline(always)]
     pub fn next(&mut self, now_ns: u64) -> Next<'_> {
         self.check_if_due(now_ns);
         loop {
             if self.ended.is_some() {
                 return Next::Stop;
             }
-            let Some(&index) = self.idle.front() else { return Next::Wait };
+            let Some(index) = self.idle.first else { return Next::Wait };
             let index = index as usize;
             let scheduled_ns = match self.due() {
                 None => now_ns,
                 Some(at_ns) if at_ns <= now_ns => at_ns,
                 Some(at_ns) => return Next::SleepUntil(at_ns.min(self.grid.end_ns.unwrap_or(u64::MAX))),
             };
-            let _ = self.idle.pop_front();
+            self.idle.pop();
             let slot = &mut self.slots[index];
             self.params.clear();
             let cycle = slot.cycle;
@@ -226,8 +258,8 @@ impl WorkerCore {
                 self.client_is_done(now_ns, reason);
                 continue;
             };
-            slot.busy = true;
-            slot.kind = kind;
+            slot.busy = 1;
+            slot.kind = u32::from(kind);
             slot.cycle = cycle + 1;
             slot.scheduled_ns = scheduled_ns;
             slot.sent_ns = now_ns;
@@ -247,20 +279,20 @@ impl WorkerCore {
     }
 
     /// The operation of `slot` came to `outcome` at `now_ns`. The session is not released by this.
-    #[inline]
+    #[inline(always)]
     pub fn finish(&mut self, slot: usize, now_ns: u64, outcome: Outcome, answer: &Answer) {
         self.check_if_due(now_ns);
         let index = slot;
         let slot = &mut self.slots[index];
-        debug_assert!(slot.busy, "an operation ends once");
-        slot.busy = false;
+        debug_assert!(slot.busy == 1, "an operation ends once");
+        slot.busy = 0;
         self.in_flight -= 1;
         self.finished += 1;
         self.last_end_ns = now_ns;
         self.board.finished.store(self.finished, Relaxed);
         let service_ns = now_ns.saturating_sub(slot.sent_ns);
         let response_ns = now_ns.saturating_sub(slot.scheduled_ns);
-        self.board.tally(self.slice).record(slot.kind, outcome, service_ns, response_ns);
+        self.board.tally(self.slice).record(slot.kind as KindId, outcome, service_ns, response_ns);
         if let Some(observer) = &mut self.observer {
             observer.finished(Ticket(index as u32), now_ns, outcome, answer);
         }
@@ -327,7 +359,7 @@ impl WorkerCore {
         let allowed = self.shared.taken.load(std::sync::atomic::Ordering::Acquire).saturating_add(RING - 1);
         let moves_to = current.min(allowed);
         if moves_to > self.slice {
-            let oldest_ns = self.slots.iter().filter(|slot| slot.busy).map(|slot| slot.scheduled_ns).min();
+            let oldest_ns = self.slots.iter().filter(|slot| slot.busy == 1).map(|slot| slot.scheduled_ns).min();
             self.board.oldest_ns.store(oldest_ns.unwrap_or(u64::MAX), Relaxed);
             self.publish_cpu();
             self.slice = moves_to;
@@ -386,7 +418,15 @@ impl WorkerCore {
             return;
         }
         let Slot { client, kind, cycle, scheduled_ns, sent_ns, .. } = self.slots[slot];
-        self.each.push(OpTime { client, cycle: cycle - 1, kind, outcome, scheduled_ns, sent_ns, end_ns });
+        self.each.push(OpTime {
+            client,
+            cycle: cycle - 1,
+            kind: kind as KindId,
+            outcome,
+            scheduled_ns,
+            sent_ns,
+            end_ns,
+        });
     }
 
     /// What the worker has to say when it is done.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::collect::Collector;
-use plimsoll_core::{KindId, Measure, Slice};
+use plimsoll_core::{Measure, Slice};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 const MS: u64 = 1_000_000;
