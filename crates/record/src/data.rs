@@ -137,7 +137,7 @@ pub struct PhaseHeader {
 /// A phase when it ends.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PhaseEnd {
-    /// End.
+    /// End. Of a phase that did not end, read back: the end of its last slice, or its start.
     pub end_ns: u64,
     /// How it ended.
     pub state: PhaseState,

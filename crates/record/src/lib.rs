@@ -1,6 +1,28 @@
 //! The recording: one SQLite file in which a run is kept, complete at any kill.
+//!
+//! Only this crate opens a recording; everybody else works on [`data`]. It derives nothing: what was seen is
+//! stored, and medians, rates and verdicts are made from it elsewhere, each time.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`data`] | plain data: what the writer is given and the reader gives back |
+//! | [`Distribution`] | a histogram without its empty places, as it is read back |
+//! | [`schema`] | the tables, and the numbers by which a file is known to be a recording |
+//! | [`Recorder`] | writes a recording while a run goes on |
+//! | `reader` | [`data::Run::load`]: reads finished, killed and growing ones |
+//! | `runs` | names of runs, where they are kept, [`list`], [`find`], [`remove`] |
+//! | [`RecordError`] | what can go wrong, where, and what to do |
 
 pub mod data;
 mod distribution;
+mod error;
+mod reader;
+mod rows;
+mod runs;
+pub mod schema;
+mod writer;
 
 pub use distribution::Distribution;
+pub use error::RecordError;
+pub use runs::{Listed, RunSummary, default_runs_dir, find, is_live, list, remove, run_id, summary};
+pub use writer::Recorder;

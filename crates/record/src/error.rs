@@ -1,0 +1,137 @@
+//! What can go wrong with a recording, in a form that a person can act on.
+
+use std::path::{Path, PathBuf};
+
+use crate::schema::FORMAT;
+
+/// What went wrong with a recording, where, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// Neither `$XDG_STATE_HOME` nor `$HOME` says where runs are kept.
+    #[error("there is no place to keep runs: set XDG_STATE_HOME or HOME to an absolute path")]
+    NoPlace,
+    /// There is a run of that name already.
+    #[error("{} is there already: start the run again, it gets another name", .0.display())]
+    Exists(PathBuf),
+    /// The device is full. What was recorded before can be read.
+    #[error("no space left on the device that holds {}: free some; what was recorded before is kept", .0.display())]
+    DiskFull(PathBuf),
+    /// Not permitted there.
+    #[error("no permission for {}: {what}", path.display())]
+    Permission {
+        /// Where.
+        path: PathBuf,
+        /// The system's words.
+        what: String,
+    },
+    /// The recording could not be written.
+    #[error("cannot write {}: {what}", path.display())]
+    Write {
+        /// Where.
+        path: PathBuf,
+        /// SQLite's or the system's words.
+        what: String,
+    },
+    /// The file could not be read.
+    #[error("cannot read {}: {what}", path.display())]
+    Read {
+        /// Where.
+        path: PathBuf,
+        /// SQLite's or the system's words.
+        what: String,
+    },
+    /// There is no such run.
+    #[error("there is no run {wanted:?} in {}: `plimsoll runs` lists what there is", runs_dir.display())]
+    NotFound {
+        /// What was asked for.
+        wanted: String,
+        /// Where it was looked for.
+        runs_dir: PathBuf,
+    },
+    /// Several runs' names begin so.
+    #[error("{wanted:?} is the beginning of several runs: {}", candidates.join(", "))]
+    Ambiguous {
+        /// What was asked for.
+        wanted: String,
+        /// Which runs it may mean.
+        candidates: Vec<String>,
+    },
+    /// The file is something else.
+    #[error("{} is no recording of Plimsoll", .0.display())]
+    NotARecording(PathBuf),
+    /// A later version of Plimsoll wrote it.
+    #[error("{} has format {found} and this Plimsoll knows format {FORMAT}: read it with a newer one", path.display())]
+    NewerFormat {
+        /// The recording.
+        path: PathBuf,
+        /// Its format.
+        found: i32,
+    },
+    /// It is a recording, and something in it cannot be right.
+    #[error("{} is damaged: {what}; `sqlite3 FILE .recover` may bring back a part", path.display())]
+    Damaged {
+        /// The recording.
+        path: PathBuf,
+        /// What cannot be right.
+        what: String,
+    },
+    /// The run is still going on.
+    #[error("{} is still being written: stop that run first", .0.display())]
+    Live(PathBuf),
+    /// The directory is not one that a recorder made.
+    #[error("{} is left alone: {why}", path.display())]
+    NotOurs {
+        /// The directory.
+        path: PathBuf,
+        /// What speaks against it.
+        why: String,
+    },
+}
+
+impl RecordError {
+    /// A file-system error met while writing `path`.
+    pub(crate) fn writing(path: &Path, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind as K;
+        let path = path.to_owned();
+        match error.kind() {
+            K::StorageFull | K::QuotaExceeded => RecordError::DiskFull(path),
+            K::PermissionDenied | K::ReadOnlyFilesystem => RecordError::Permission { path, what: error.to_string() },
+            _ => RecordError::Write { path, what: error.to_string() },
+        }
+    }
+
+    /// An SQLite error met while writing the recording `path`.
+    ///
+    /// SQLite tells a full disk from other trouble only where a write was refused as a whole: for the rest
+    /// the device is asked whether it has room.
+    pub(crate) fn writing_rows(path: &Path, error: &rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode as C;
+        let out_of_room = match error.sqlite_error_code() {
+            Some(C::DiskFull) => true,
+            Some(C::SystemIoFailure | C::CannotOpen) => {
+                let directory = path.parent().unwrap_or(path);
+                rustix::fs::statvfs(directory).is_ok_and(|device| device.f_bavail * device.f_frsize < (64 << 10))
+            }
+            _ => false,
+        };
+        let path = path.to_owned();
+        match error.sqlite_error_code() {
+            _ if out_of_room => RecordError::DiskFull(path),
+            Some(C::ReadOnly | C::PermissionDenied) => RecordError::Permission { path, what: error.to_string() },
+            _ => RecordError::Write { path, what: error.to_string() },
+        }
+    }
+
+    /// An SQLite error met while reading the recording `path`.
+    pub(crate) fn reading(path: &Path, error: &rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode as C;
+        let (path, what) = (path.to_owned(), error.to_string());
+        match error.sqlite_error_code() {
+            Some(C::NotADatabase) => RecordError::NotARecording(path),
+            Some(C::PermissionDenied) => RecordError::Permission { path, what },
+            // Not SQLite's own: a table or a value is not what the format says it is.
+            None | Some(C::DatabaseCorrupt | C::Unknown) => RecordError::Damaged { path, what },
+            Some(_) => RecordError::Read { path, what },
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Where runs are kept, what they are called, and which there are.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use crate::data::RunState;
+use crate::error::RecordError;
+use crate::reader::{Recording, all, one, run_state};
+use crate::schema::{APPLICATION_ID, FILE_NAME};
+
+/// A run, as a list shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunSummary {
+    /// Its name.
+    pub id: String,
+    /// Wall time of its start, nanoseconds since 1970.
+    pub started_wall_ns: i64,
+    /// How long it took, in nanoseconds; `None` when it did not end.
+    pub end_ns: Option<u64>,
+    /// The plan's name.
+    pub plan_name: String,
+    /// The plan's title.
+    pub title: String,
+    /// The stores, as reports call them, in the order of the trials.
+    pub stores: Vec<String>,
+    /// How it ended.
+    pub state: RunState,
+    /// True while the program that writes it is alive.
+    pub live: bool,
+    /// Trials that began.
+    pub trials: u64,
+    /// Phases that failed.
+    pub phases_failed: u64,
+    /// Phases that count for nothing.
+    pub phases_void: u64,
+    /// Acknowledged writes that were not there.
+    pub lost: u64,
+    /// Answers' missing and wrong records, and the ledger's disagreements other than loss.
+    pub wrong: u64,
+}
+
+/// A directory that is called like a run, and what is in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listed {
+    /// Its name.
+    pub id: String,
+    /// The directory.
+    pub path: PathBuf,
+    /// The run, or why it cannot be read.
+    pub summary: Result<RunSummary, RecordError>,
+}
+
+/// The name of a run: `YYYYMMDD-hhmmss-xxxx`, by the UTC of `started_wall_ns` (nanoseconds since 1970), so that
+/// names sort as runs began, and 16 bits of `random`.
+pub fn run_id(started_wall_ns: i64, random: u64) -> String {
+    let seconds = started_wall_ns.div_euclid(1_000_000_000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}-{:04x}", random & 0xffff)
+}
+
+/// Year, month and day of a day since 1970-01-01: `civil_from_days` of Howard Hinnant's "chrono-compatible
+/// low-level date algorithms".
+fn date(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// True for names that [`run_id`] could have made.
+fn is_run_id(name: &str) -> bool {
+    name.len() == 20
+        && name.bytes().enumerate().all(|(position, byte)| match position {
+            8 | 15 => byte == b'-',
+            16.. => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+            _ => byte.is_ascii_digit(),
+        })
+}
+
+/// Where runs are kept: `$XDG_STATE_HOME/plimsoll/runs`, or `~/.local/state/plimsoll/runs`.
+///
+/// # Errors
+/// Neither `XDG_STATE_HOME` nor `HOME` holds an absolute path.
+pub fn default_runs_dir() -> Result<PathBuf, RecordError> {
+    runs_dir(std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"))
+}
+
+fn runs_dir(state_home: Option<OsString>, home: Option<OsString>) -> Result<PathBuf, RecordError> {
+    // The XDG base directory specification wants relative paths ignored.
+    let absolute = |path: Option<OsString>| path.map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = absolute(state_home).or_else(|| absolute(home).map(|home| home.join(".local/state")));
+    state.map(|state| state.join("plimsoll/runs")).ok_or(RecordError::NoPlace)
+}
+
+/// True while the program that writes the run in `directory` is alive.
+pub fn is_live(directory: &Path) -> bool {
+    // The recorder holds a lock on the directory, which goes with its process.
+    File::open(directory).is_ok_and(|held| matches!(held.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)))
+}
+
+/// All runs in `runs_dir`, the newest first; none when there is no such directory.
+///
+/// # Errors
+/// The directory cannot be listed. A run that cannot be read stands in the list with its error.
+pub fn list(runs_dir: &Path) -> Result<Vec<Listed>, RecordError> {
+    let ids = ids(runs_dir)?;
+    let listed = ids.into_iter().rev().map(|id| {
+        let path = runs_dir.join(&id);
+        Listed { summary: summary(&path), id, path }
+    });
+    Ok(listed.collect())
+}
+
+/// Names of the runs in `runs_dir`, the oldest first.
+fn ids(runs_dir: &Path) -> Result<Vec<String>, RecordError> {
+    let failed = |error: std::io::Error| RecordError::Read { path: runs_dir.to_owned(), what: error.to_string() };
+    let entries = match runs_dir.read_dir() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(failed)?,
+    };
+    let mut ids = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        if let Ok(name) = entry.file_name().into_string()
+            && is_run_id(&name)
+            && entry.file_type().is_ok_and(|kind| kind.is_dir())
+        {
+            ids.push(name);
+        }
+    }
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+/// What a list shows of the run in `directory`, or of the recording at that path.
+///
+/// # Errors
+/// As [`crate::data::Run::load`].
+pub fn summary(directory: &Path) -> Result<RunSummary, RecordError> {
+    let live = is_live(directory);
+    let mut recording = Recording::open(directory)?;
+    recording.read(|connection| {
+        let sql = "SELECT id, started_wall_ns, end_ns, plan_name, title, state, reason,
+                     (SELECT count(*) FROM trial),
+                     (SELECT count(*) FROM phase WHERE state = 'failed'),
+                     (SELECT count(*) FROM phase WHERE state = 'void'),
+                     (SELECT coalesce(sum(lost), 0) FROM ledger_check),
+                     (SELECT coalesce(sum(missing + wrong), 0) FROM answer_check)
+                       + (SELECT coalesce(sum(count), 0) FROM disagreement)
+                   FROM run";
+        let whole = |value: i64| u64::try_from(value).unwrap_or(0);
+        let mut summary = one(all(connection, sql, |row| {
+            Ok(RunSummary {
+                id: row.get(0)?,
+                started_wall_ns: row.get(1)?,
+                end_ns: row.get::<_, Option<i64>>(2)?.map(whole),
+                plan_name: row.get(3)?,
+                title: row.get(4)?,
+                stores: Vec::new(),
+                state: run_state(&row.get::<_, String>(5)?, row.get(6)?)?,
+                live,
+                trials: whole(row.get(7)?),
+                phases_failed: whole(row.get(8)?),
+                phases_void: whole(row.get(9)?),
+                lost: whole(row.get(10)?),
+                wrong: whole(row.get(11)?),
+            })
+        })?)?;
+        let sql = "SELECT store_label FROM trial GROUP BY store_label ORDER BY min(ordinal)";
+        summary.stores = all(connection, sql, |row| Ok(row.get(0)?))?;
+        Ok(summary)
+    })
+}
+
+/// The run that `wanted` means: a path, `latest`, a name, or the beginning of one name. Gives a path for
+/// [`crate::data::Run::load`].
+///
+/// # Errors
+/// There is no such run, or there are several.
+pub fn find(runs_dir: &Path, wanted: &str) -> Result<PathBuf, RecordError> {
+    let path = Path::new(wanted);
+    if (wanted.contains('/') || wanted.ends_with(".sqlite")) && path.exists() {
+        return Ok(path.to_owned());
+    }
+    let ids = ids(runs_dir)?;
+    let found: Vec<&String> = match wanted {
+        "latest" => ids.last().into_iter().collect(),
+        "" => Vec::new(),
+        _ => ids.iter().filter(|id| id.starts_with(wanted)).collect(),
+    };
+    match found[..] {
+        [id] => Ok(runs_dir.join(id)),
+        [] => Err(RecordError::NotFound { wanted: wanted.to_owned(), runs_dir: runs_dir.to_owned() }),
+        _ => {
+            Err(RecordError::Ambiguous { wanted: wanted.to_owned(), candidates: found.into_iter().cloned().collect() })
+        }
+    }
+}
+
+/// Removes the run `id` with everything in its directory.
+///
+/// # Errors
+/// There is no such run, it is still going on, or the directory is not one that a recorder made: then nothing
+/// is removed.
+pub fn remove(runs_dir: &Path, id: &str) -> Result<(), RecordError> {
+    let path = runs_dir.join(id);
+    let is_directory = is_run_id(id) && path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    if !is_directory {
+        return Err(RecordError::NotFound { wanted: id.to_owned(), runs_dir: runs_dir.to_owned() });
+    }
+    if is_live(&path) {
+        return Err(RecordError::Live(path));
+    }
+    let failed = |error: std::io::Error| RecordError::writing(&path, &error);
+    let empty = path.read_dir().map_err(failed)?.next().is_none();
+    if !empty && !is_recording(&path.join(FILE_NAME)) {
+        return Err(RecordError::NotOurs { path, why: format!("there is no recording called {FILE_NAME} in it") });
+    }
+    std::fs::remove_dir_all(&path).map_err(failed)
+}
+
+/// Looks at a file's first bytes only, so that a damaged recording can be removed too (SQLite's file format,
+/// section 1.3: the application id stands at offset 68).
+fn is_recording(path: &Path) -> bool {
+    let mut head = [0; 72];
+    File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok()
+        && head.starts_with(b"SQLite format 3\0")
+        && head.ends_with(&APPLICATION_ID.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_the_second_of_the_start_and_sorts() {
+        assert_eq!(run_id(0, 0), "19700101-000000-0000");
+        assert_eq!(run_id(1_795_292_643_999_999_999, 0x1_abcd), "20261121-202403-abcd");
+        assert_eq!(run_id(951_782_400_000_000_000, 7), "20000229-000000-0007");
+        assert_eq!(run_id(4_107_542_399_000_000_000, 7), "21000228-235959-0007");
+        assert!(is_run_id(&run_id(1_795_292_643_999_999_999, u64::MAX)));
+        for name in
+            ["latest", "20261121-202403-ABCD", "20261121-202403-abc", "../../../../etc/init", "20261121_202403_abcd"]
+        {
+            assert!(!is_run_id(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn runs_are_kept_in_the_state_directory() {
+        let some = |text: &str| Some(OsString::from(text));
+        assert_eq!(runs_dir(some("/s"), some("/h")), Ok("/s/plimsoll/runs".into()));
+        assert_eq!(runs_dir(None, some("/h")), Ok("/h/.local/state/plimsoll/runs".into()));
+        assert_eq!(runs_dir(some("relative"), some("/h")), Ok("/h/.local/state/plimsoll/runs".into()));
+        assert_eq!(runs_dir(some(""), None), Err(RecordError::NoPlace));
+    }
+}

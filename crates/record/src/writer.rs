@@ -1,0 +1,408 @@
+//! Writes a recording while a run goes on.
+//!
+//! One thread owns the connection; everybody else hands it messages, and each message is one transaction. The
+//! one who hands over does not wait for a disk: `synchronous` is off, so a commit is a copy into the page
+//! cache, which survives the death of this process. Checkpoints happen between trials only.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hdrhistogram::serialization::V2DeflateSerializer;
+use plimsoll_core::Slice;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use crate::data::{AnswerCheck, Event, LedgerCheck, PhaseEnd, PhaseHeader, RunHeader, RunState, Sample, TrialHeader};
+use crate::error::RecordError;
+use crate::rows;
+use crate::schema::{APPLICATION_ID, DDL, FILE_NAME, FORMAT};
+
+/// Messages that may wait. With a slice a second this is half a minute of a device that takes no writes;
+/// then handing over waits too, rather than taking all memory.
+const QUEUE: usize = 32;
+
+/// How long a commit waits for somebody who has locked the file with a tool of his own.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Room that is kept so that a full disk does not keep the recorder from saying so.
+const RESERVE_BYTES: u64 = 256 << 10;
+
+/// The file that keeps it.
+pub(crate) const RESERVE_NAME: &str = "reserve";
+
+enum Message {
+    BeginTrial(Box<TrialHeader>),
+    EndTrial(u32, u64),
+    BeginPhase(Box<PhaseHeader>),
+    EndPhase(u32, u32, Box<PhaseEnd>),
+    Slice(u32, u32, Box<Slice>, Option<Sample>),
+    Sample(Sample),
+    Event(Event),
+    AnswerCheck(Box<AnswerCheck>),
+    LedgerCheck(Box<LedgerCheck>),
+    Flush(Sender<()>),
+    Finish(RunState, u64),
+}
+
+/// The first error; later ones follow from it.
+type Kept = Arc<Mutex<Option<RecordError>>>;
+
+/// Writes one recording. Dropped without [`Recorder::finish`] it commits what it was handed and leaves the
+/// run unfinished.
+#[derive(Debug)]
+pub struct Recorder {
+    directory: PathBuf,
+    messages: Option<SyncSender<Message>>,
+    thread: Option<JoinHandle<()>>,
+    error: Kept,
+    /// `/proc/<pid>/task/<tid>/io` of the thread; `None` where the kernel does not count.
+    io: Option<File>,
+}
+
+impl Recorder {
+    /// Makes `<runs_dir>/<id>/` (0700) with `run.sqlite` (0600) in it, and writes what is known of the run.
+    ///
+    /// # Errors
+    /// A run of that name exists, no permission, a full disk.
+    pub fn create(runs_dir: &Path, header: &RunHeader) -> Result<Recorder, RecordError> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(runs_dir)
+            .map_err(|error| RecordError::writing(runs_dir, &error))?;
+        let directory = runs_dir.join(&header.id);
+        DirBuilder::new().mode(0o700).create(&directory).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => RecordError::Exists(directory.clone()),
+            _ => RecordError::writing(&directory, &error),
+        })?;
+        let lock = File::open(&directory)
+            .and_then(|held| held.lock().map(|()| held))
+            .map_err(|error| RecordError::writing(&directory, &error))?;
+        let (messages, inbox) = sync_channel(QUEUE);
+        let (ready, started) = channel();
+        let error = Kept::default();
+        let thread = std::thread::Builder::new()
+            .name("recorder".into())
+            .spawn({
+                let (directory, header, kept) = (directory.clone(), header.clone(), error.clone());
+                move || {
+                    let io = File::open("/proc/thread-self/io").ok();
+                    let opened = open(&directory, &header);
+                    let shared = io.as_ref().and_then(|file| file.try_clone().ok());
+                    match opened {
+                        Ok(connection) => {
+                            let writer =
+                                Writer { directory, connection, io, encoder: V2DeflateSerializer::new(), kept };
+                            if ready.send(Ok(shared)).is_ok() {
+                                writer.work(&inbox);
+                            }
+                        }
+                        Err(error) => drop(ready.send(Err(error))),
+                    }
+                    drop(lock);
+                }
+            })
+            .map_err(|error| RecordError::writing(&directory, &error))?;
+        let gone = || RecordError::Write { path: directory.clone(), what: "the recorder's thread died".into() };
+        let io = started.recv().unwrap_or_else(|_| Err(gone())).inspect_err(|_| {
+            // Made above, and of no use to anybody.
+            let _ = std::fs::remove_dir_all(&directory);
+        })?;
+        Ok(Recorder { directory, messages: Some(messages), thread: Some(thread), error, io })
+    }
+
+    /// The run's directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The first thing that went wrong; nothing was written since.
+    pub fn error(&self) -> Option<RecordError> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Bytes that the recorder caused to be written to the device so far, by the kernel's account of its
+    /// thread: to be taken off the process's own where a store runs inside it. 0 where the kernel does not count.
+    pub fn bytes_written(&self) -> u64 {
+        self.io.as_ref().map_or(0, write_bytes)
+    }
+
+    /// A trial begins.
+    ///
+    /// # Errors
+    /// This and all calls below: the first thing that went wrong, now or in an earlier call.
+    pub fn begin_trial(&self, header: TrialHeader) -> Result<(), RecordError> {
+        self.send(Message::BeginTrial(Box::new(header)))
+    }
+
+    /// A trial ends. The one moment, but the run's end, at which the recorder tidies its file.
+    ///
+    /// # Errors
+    /// See [`Recorder::begin_trial`].
+    pub fn end_trial(&self, ordinal: u32, end_ns: u64) -> Result<(), RecordError> {
+        self.send(Message::EndTrial(ordinal, end_ns))
+    }
+
+    /// A phase begins.
+    ///
+    /// # Errors
+    /// See [`Recorder::begin_trial`].
+    pub fn begin_phase(&self, header: PhaseHeader) -> Result<(), RecordError> {
+        self.send(Message::BeginPhase(Box::new(header)))
+    }
+
+    /// Phase `phase` of trial `trial` ends.
+    ///
+    /// # Errors
+    /// See [`Recorder::begin_trial`].
+    pub fn end_phase(&self, trial: u32, phase: u32, end: PhaseEnd) -> Result<(), RecordError> {
+        self.send(Message::EndPhase(trial, phase, Box::new(end)))
+    }
+
+    /// A slice, and what the samplers read at its end, in one transaction.
+    ///
+    /// # Errors
+    /// See [`Recorder::begin_trial`].
+    pub fn slice(&self, trial: u32, phase: u32, slice: Slice, sample: Option<Sample>) -> Result<(), RecordError> {
+        self.send(Message::Slice(trial, phase, Box::new(slice), sample))
+    }
+
+    /// What the samplers read at a moment that ends no slice. No two at the same moment.
+    ///
+    /// # Errors
+    /// See [`Recorder::begin_trial`].
+    pub fn sample(&self, sample: Sample) -> Result<(), RecordError> {
+        self.send(Message::Sample(sample))
+    }
+
+    /// Something worth a line.
+    ///
+    /// # Errors
+    /// See [`Recorder::begin_trial`].
+    pub fn event(&self, event: Event) -> Result<(), RecordError> {
+        self.send(Message::Event(event))
+    }
+
+    /// Answers against the truth.
+    ///
+    /// # Errors
+    /// See [`Recorder::begin_trial`].
+    pub fn answer_check(&self, check: AnswerCheck) -> Result<(), RecordError> {
+        self.send(Message::AnswerCheck(Box::new(check)))
+    }
+
+    /// The ledger's verdict.
+    ///
+    /// # Errors
+    /// See [`Recorder::begin_trial`].
+    pub fn ledger_check(&self, check: LedgerCheck) -> Result<(), RecordError> {
+        self.send(Message::LedgerCheck(Box::new(check)))
+    }
+
+    /// Waits until everything that was handed over is committed: no kill of this process loses it.
+    ///
+    /// # Errors
+    /// See [`Recorder::begin_trial`].
+    pub fn flush(&self) -> Result<(), RecordError> {
+        let (done, committed) = channel();
+        self.send(Message::Flush(done))?;
+        committed.recv().map_err(|_| self.gone())?;
+        self.error().map_or(Ok(()), Err)
+    }
+
+    /// Ends the run: writes how it ended, leaves one plain file, and syncs it. Returns its path.
+    ///
+    /// After an error the run is marked as failed with it, where the device lets it, whatever `state` says.
+    ///
+    /// # Errors
+    /// See [`Recorder::begin_trial`]. What was committed before can be read.
+    pub fn finish(mut self, state: RunState, end_ns: u64) -> Result<PathBuf, RecordError> {
+        // Past a kept error too: the thread marks the run.
+        let handed = self.messages.take().is_some_and(|messages| messages.send(Message::Finish(state, end_ns)).is_ok());
+        let ended = self.thread.take().is_some_and(|thread| thread.join().is_ok());
+        match self.error() {
+            Some(error) => Err(error),
+            None if handed && ended => Ok(self.directory.join(FILE_NAME)),
+            None => Err(self.gone()),
+        }
+    }
+
+    fn send(&self, message: Message) -> Result<(), RecordError> {
+        if let Some(error) = self.error() {
+            return Err(error);
+        }
+        match &self.messages {
+            Some(messages) => messages.send(message).map_err(|_| self.gone()),
+            None => Err(self.gone()),
+        }
+    }
+
+    fn gone(&self) -> RecordError {
+        self.error().unwrap_or_else(|| RecordError::Write {
+            path: self.directory.join(FILE_NAME),
+            what: "the recorder's thread died".into(),
+        })
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        drop(self.messages.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of that thread was printed when it happened.
+            drop(thread.join());
+        }
+    }
+}
+
+/// Makes the file: tables and header in the plain journal mode, so that they stand in the file itself even if
+/// its log gets lost, then the mode for the run.
+fn open(directory: &Path, header: &RunHeader) -> Result<Connection, RecordError> {
+    let path = directory.join(FILE_NAME);
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(|error| RecordError::writing(&path, &error))?;
+    reserve(directory);
+    // The log and its index get the permissions of the file.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let prepared = Connection::open_with_flags(&path, flags).and_then(|mut connection| {
+        connection.busy_timeout(BUSY)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        connection.execute_batch(&format!(
+            "PRAGMA synchronous = OFF; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;
+             PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT};"
+        ))?;
+        let first = connection.transaction()?;
+        first.execute_batch(DDL)?;
+        rows::run(&first, header)?;
+        first.commit()?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+        Ok(connection)
+    });
+    prepared.map_err(|error| RecordError::writing_rows(&path, &error))
+}
+
+/// Sets room aside. Nothing is written; a file system that cannot promise room leaves us without.
+fn reserve(directory: &Path) {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(directory.join(RESERVE_NAME));
+    if let Ok(file) = made {
+        let _ = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, RESERVE_BYTES);
+    }
+}
+
+/// `write_bytes` of an `io` file of `/proc`.
+fn write_bytes(io: &File) -> u64 {
+    let mut text = [0; 512];
+    let length = io.read_at(&mut text, 0).unwrap_or(0);
+    let text = std::str::from_utf8(&text[..length]).unwrap_or("");
+    let line = text.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+}
+
+struct Writer {
+    directory: PathBuf,
+    connection: Connection,
+    io: Option<File>,
+    encoder: V2DeflateSerializer,
+    kept: Kept,
+}
+
+impl Writer {
+    fn work(mut self, inbox: &Receiver<Message>) {
+        while let Ok(message) = inbox.recv() {
+            match message {
+                Message::Flush(done) => drop(done.send(())),
+                Message::Finish(state, end_ns) => return self.finish(&state, end_ns),
+                // Nothing after an error: a recording must not have holes in it.
+                message if self.failed() => drop(message),
+                message => {
+                    let tidy = matches!(message, Message::EndTrial(..));
+                    let written =
+                        self.write(message).and_then(|()| if tidy { self.checkpoint("PASSIVE") } else { Ok(()) });
+                    self.keep(written);
+                }
+            }
+        }
+        let _ = std::fs::remove_file(self.directory.join(RESERVE_NAME));
+    }
+
+    fn write(&mut self, message: Message) -> rusqlite::Result<()> {
+        let bytes = self.io.as_ref().map_or(0, write_bytes);
+        let rows = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        match message {
+            Message::BeginTrial(header) => rows::begin_trial(&rows, &header)?,
+            Message::EndTrial(ordinal, end_ns) => {
+                rows::end_trial(&rows, ordinal, end_ns)?;
+                rows::recorder_bytes(&rows, bytes)?;
+            }
+            Message::BeginPhase(header) => rows::begin_phase(&rows, &header)?,
+            Message::EndPhase(trial, phase, end) => rows::end_phase(&rows, trial, phase, &end)?,
+            Message::Slice(trial, phase, slice, sample) => {
+                rows::slice(&rows, &mut self.encoder, trial, phase, &slice)?;
+                if let Some(sample) = sample {
+                    rows::sample(&rows, &sample)?;
+                }
+            }
+            Message::Sample(sample) => rows::sample(&rows, &sample)?,
+            Message::Event(event) => rows::event(&rows, &event)?,
+            Message::AnswerCheck(check) => rows::answer_check(&rows, &check)?,
+            Message::LedgerCheck(check) => rows::ledger_check(&rows, &check)?,
+            Message::Flush(_) | Message::Finish(..) => {}
+        }
+        rows.commit()
+    }
+
+    fn checkpoint(&self, mode: &str) -> rusqlite::Result<()> {
+        self.connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
+    }
+
+    fn finish(self, state: &RunState, end_ns: u64) {
+        let _ = std::fs::remove_file(self.directory.join(RESERVE_NAME));
+        let failure = self.error();
+        let failed = failure.as_ref().map(|error| RunState::Failed(error.to_string()));
+        let ended = rows::end_run(&self.connection, failed.as_ref().unwrap_or(state), end_ns)
+            .and_then(|()| self.checkpoint("TRUNCATE"));
+        // One plain file that can be read anywhere, also where nothing can be written. A reader who is at it
+        // just now keeps this from happening; then the log stays beside the file, and both can be read.
+        let plain = ended.and_then(|()| {
+            match self.connection.pragma_update(None, "journal_mode", "DELETE") {
+                Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => {}
+                other => other?,
+            }
+            rows::recorder_bytes(&self.connection, self.io.as_ref().map_or(0, write_bytes))
+        });
+        self.keep(plain);
+        let Writer { directory, connection, kept, .. } = self;
+        drop(connection);
+        let path = directory.join(FILE_NAME);
+        // The only sync of a recording's life.
+        let synced =
+            File::open(&path).and_then(|file| file.sync_all()).and_then(|()| File::open(&directory)?.sync_all());
+        if let Err(error) = synced {
+            kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(RecordError::writing(&path, &error));
+        }
+    }
+
+    fn keep(&self, written: rusqlite::Result<()>) {
+        if let Err(error) = written {
+            let error = RecordError::writing_rows(&self.directory.join(FILE_NAME), &error);
+            self.kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+
+    fn error(&self) -> Option<RecordError> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn failed(&self) -> bool {
+        self.error().is_some()
+    }
+}

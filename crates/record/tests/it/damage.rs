@@ -1,0 +1,108 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use plimsoll_record::data::{PhaseEnd, Run, RunState};
+use plimsoll_record::{RecordError, Recorder};
+
+use crate::synthetic;
+
+/// A finished recording of some slices.
+fn recording(runs_dir: &Path) -> PathBuf {
+    let recorder = Recorder::create(runs_dir, &synthetic::header("20261121-202403-4f1c")).unwrap();
+    recorder.begin_trial(synthetic::trial(0)).unwrap();
+    recorder.begin_phase(synthetic::phase(0, 0)).unwrap();
+    for ordinal in 0..20 {
+        recorder.slice(0, 0, synthetic::slice(ordinal), Some(synthetic::sample(0, ordinal))).unwrap();
+    }
+    recorder.end_phase(0, 0, PhaseEnd::default()).unwrap();
+    recorder.finish(RunState::Complete, 5).unwrap()
+}
+
+fn change(path: &Path, sql: &str) {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    connection.execute_batch(&format!("PRAGMA foreign_keys = OFF; {sql}")).unwrap();
+}
+
+#[test]
+fn a_file_that_is_no_recording_is_said_to_be_none() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("run.sqlite");
+    let load = || Run::load(&path).unwrap_err();
+    assert!(matches!(load(), RecordError::Read { what, .. } if what == "there is no such file"));
+    for content in [&b""[..], b"SQLite format 3\0", &[b'x'; 5_000]] {
+        fs::write(&path, content).unwrap();
+        assert_eq!(load(), RecordError::NotARecording(path.clone()));
+    }
+    fs::remove_file(&path).unwrap();
+    change(&path, "CREATE TABLE run (id TEXT)");
+    assert_eq!(load(), RecordError::NotARecording(path.clone()));
+    fs::create_dir(place.path().join("directory.sqlite")).unwrap();
+    assert!(matches!(Run::load(&place.path().join("directory.sqlite")), Err(RecordError::Read { .. })));
+}
+
+#[test]
+fn a_newer_format_is_refused_by_its_number() {
+    let place = tempfile::tempdir().unwrap();
+    let path = recording(place.path());
+    change(&path, "PRAGMA user_version = 9");
+    let error = Run::load(&path).unwrap_err();
+    assert_eq!(error, RecordError::NewerFormat { path, found: 9 });
+    assert!(error.to_string().ends_with("has format 9 and this Plimsoll knows format 1: read it with a newer one"));
+}
+
+#[test]
+fn rows_that_cannot_be_are_damage() {
+    for (sql, what) in [
+        ("DROP TABLE event", "no such table: event"),
+        ("DELETE FROM run", "it does not describe exactly one run"),
+        ("UPDATE run SET state = 'fine'", "there is no state \"fine\" of a run"),
+        ("UPDATE run SET seed = 'x'", "\"x\" is no seed"),
+        ("UPDATE run SET command_line = '['", "EOF while parsing"),
+        ("UPDATE run SET slice_ns = -1", "-1 is no count"),
+        (
+            "INSERT INTO phase SELECT 7, 0, name, kind, NULL, 1, NULL, 1, NULL, state, NULL, NULL, NULL, NULL FROM phase",
+            "phase 0 belongs to trial 7",
+        ),
+        ("DELETE FROM phase", "a row belongs to no phase: (0, 0)"),
+        ("DELETE FROM slice WHERE ordinal = 3", "there is no slice 3 for a histogram"),
+        ("UPDATE histogram SET hdr = x'00' WHERE slice = 3", "a histogram of slice 3"),
+        ("UPDATE histogram SET outcome = 'good' WHERE slice = 3", "there is no outcome \"good\""),
+        ("UPDATE histogram SET kind = 70000 WHERE slice = 3 AND kind = 2", "70000"),
+        ("DELETE FROM trial", "a row belongs to trial 0, and there is none"),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let path = recording(place.path());
+        change(&path, sql);
+        match Run::load(&path) {
+            Err(RecordError::Damaged { what: found, .. }) => assert!(found.contains(what), "{sql}: {found}"),
+            other => panic!("{sql}: {:?}", other.map(|_| ())),
+        }
+    }
+}
+
+#[test]
+fn a_file_with_bytes_changed_or_cut_off_is_damage_and_never_a_panic() {
+    let place = tempfile::tempdir().unwrap();
+    let path = recording(place.path());
+    let whole = fs::read(&path).unwrap();
+    let reference = Run::load(&path).unwrap();
+    let mut found = 0;
+    for step in 0..200usize {
+        let mut bytes = whole.clone();
+        if step % 8 == 0 {
+            bytes.truncate(100 + (whole.len() - 100) * step / 200);
+        } else {
+            // A burst, not a bit: somewhere else each time.
+            let at = 100 + step * 7_919_777 % (whole.len() - 200);
+            bytes[at..at + 64].fill((step * 37) as u8);
+        }
+        fs::write(&path, &bytes).unwrap();
+        match Run::load(&path) {
+            Ok(run) => assert_eq!(run.header.id, reference.header.id),
+            Err(RecordError::Damaged { .. } | RecordError::NotARecording(_) | RecordError::Read { .. }) => found += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    // Free space and the numbers of samples carry no checksum.
+    assert!(found > 100, "{found} of 200 were noticed");
+}

@@ -1,0 +1,51 @@
+use std::process::{Command, Stdio};
+
+use plimsoll_record::Recorder;
+use plimsoll_record::data::RunState;
+
+use crate::{example, synthetic, with_own_mounts};
+
+const READ: &str = r#"mount --bind "$0" "$0"
+    mount -o remount,bind,ro "$0"
+    touch "$0"/x 2>/dev/null && { echo "it can be written"; exit 1; }
+    "$1" read "$0"/*/"#;
+
+#[test]
+fn a_finished_recording_is_read_where_nothing_can_be_written() {
+    let place = tempfile::tempdir().unwrap();
+    let recorder = Recorder::create(place.path(), &synthetic::header("20261121-202403-4f1c")).unwrap();
+    recorder.begin_trial(synthetic::trial(0)).unwrap();
+    recorder.finish(RunState::Complete, 5).unwrap();
+    let output = with_own_mounts(READ, place.path());
+    let words = String::from_utf8_lossy(&output.stdout);
+    assert!(words.starts_with("state: Complete\n"), "{words} {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_killed_recording_is_read_where_nothing_can_be_written() {
+    for without_index in [false, true] {
+        let place = tempfile::tempdir().unwrap();
+        let mut child = Command::new(example())
+            .arg("write")
+            .arg(place.path())
+            .arg("1000000")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the example starts");
+        let mut said = std::io::BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("committed 0 9\n") {
+            std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if without_index {
+            // As when only the file and its log were copied.
+            let directory = place.path().read_dir().unwrap().next().unwrap().unwrap().path();
+            std::fs::remove_file(directory.join("run.sqlite-shm")).unwrap();
+        }
+        let output = with_own_mounts(READ, place.path());
+        let words = String::from_utf8_lossy(&output.stdout);
+        assert!(words.starts_with("state: Unfinished\nslices: 1"), "{words}");
+    }
+}

@@ -1,0 +1,261 @@
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use hdrhistogram::Histogram;
+use plimsoll_core::{Footprint, Outcome, Slice};
+use plimsoll_record::data::{
+    AnswerCheck, Asked, Event, LedgerCheck, PhaseEnd, PhaseResult, PhaseState, Run, RunState, Sample,
+};
+use plimsoll_record::{Distribution, RecordError, Recorder};
+
+use crate::synthetic;
+
+fn event(at_ns: u64, trial: Option<u32>) -> Event {
+    Event { at_ns, trial, level: "warning".into(), kind: "store".into(), text: "it 'said' \"no\"\nτwice".into() }
+}
+
+fn end() -> PhaseEnd {
+    let asked = |rows, outcome| Asked { kind: 2, start_ns: 5, end_ns: 9, outcome, rows };
+    PhaseEnd {
+        end_ns: 3_000_000_000,
+        state: PhaseState::Void("the generator was the limit".into()),
+        results: vec![
+            PhaseResult { name: "seconds".into(), unit: "s".into(), value: 1.25, n: 1 },
+            PhaseResult { name: "ops".into(), unit: String::new(), value: f64::INFINITY, n: 7 },
+        ],
+        asked: vec![asked(512, Outcome::Ok), asked(0, Outcome::NotFound), asked(0, Outcome::Unknown)],
+        footprint: Some(Footprint { data_bytes: 10, index_bytes: None, total_bytes: Some(12) }),
+        remarks: vec![("plan".into(), "SCAN coupons".into())],
+    }
+}
+
+fn answers() -> AnswerCheck {
+    AnswerCheck {
+        trial: 0,
+        phase: 0,
+        op: "query".into(),
+        answers: 5,
+        expected: 500,
+        got: 499,
+        missing: 2,
+        wrong: 1,
+        examples: vec!["coupon 7 is missing".into(), "coupon 8 is stale".into()],
+    }
+}
+
+fn ledger() -> LedgerCheck {
+    LedgerCheck {
+        trial: 0,
+        phase: 0,
+        acknowledged: 100_000,
+        rejected: 1,
+        unknown: 2,
+        read_back: 99_999,
+        lost: 3,
+        lost_window_ns: Some((17, 19)),
+        wrong: BTreeMap::from([("duplicated".into(), 1), ("alien".into(), 2)]),
+        loss_upper_bound: Some(3e-5),
+        complete: true,
+        examples: vec!["coupon 9 is gone".into()],
+        sentence: "3 of 100,000 acknowledged writes are gone".into(),
+    }
+}
+
+fn packed(slice: &Slice) -> Slice<Distribution> {
+    let histograms = slice.histograms.iter().map(|one| plimsoll_core::SliceHistogram {
+        kind: one.kind,
+        outcome: one.outcome,
+        measure: one.measure,
+        histogram: Distribution::from(&one.histogram),
+    });
+    Slice {
+        ordinal: slice.ordinal,
+        warmup: slice.warmup,
+        start_ns: slice.start_ns,
+        end_ns: slice.end_ns,
+        wall_ns: slice.wall_ns,
+        histograms: histograms.collect(),
+        unfinished: slice.unfinished.as_ref().map(Distribution::from),
+        due_unsent: slice.due_unsent,
+        in_flight: slice.in_flight,
+        oldest_age_ns: slice.oldest_age_ns,
+        lag_p50_ns: slice.lag_p50_ns,
+        lag_p99_ns: slice.lag_p99_ns,
+        lag_max_ns: slice.lag_max_ns,
+        worker_cpu_ns: slice.worker_cpu_ns,
+    }
+}
+
+/// The slice that ends the phase has operations that were never sent.
+fn last_slice() -> Slice {
+    let mut unfinished = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
+    unfinished.record_n(250_000_000, 40).unwrap();
+    Slice { unfinished: Some(unfinished), ..synthetic::slice(2) }
+}
+
+/// Writes one of everything.
+fn write(runs_dir: &Path, id: &str) -> Recorder {
+    let recorder = Recorder::create(runs_dir, &synthetic::header(id)).unwrap();
+    recorder.event(event(2, None)).unwrap();
+    recorder.begin_trial(synthetic::trial(0)).unwrap();
+    recorder.begin_phase(synthetic::phase(0, 0)).unwrap();
+    recorder.slice(0, 0, synthetic::slice(0), Some(synthetic::sample(0, 0))).unwrap();
+    recorder.slice(0, 0, synthetic::slice(1), None).unwrap();
+    let sample = Sample { at_ns: 1, values: vec![(0, 0.5), (1, f64::NAN), (2, 0.0)] };
+    recorder.sample(sample).unwrap();
+    recorder.slice(0, 0, last_slice(), Some(synthetic::sample(0, 2))).unwrap();
+    recorder.end_phase(0, 0, end()).unwrap();
+    recorder.answer_check(answers()).unwrap();
+    recorder.ledger_check(ledger()).unwrap();
+    recorder.event(event(1, Some(0))).unwrap();
+    recorder.end_trial(0, 77).unwrap();
+    recorder.begin_trial(synthetic::trial(1)).unwrap();
+    recorder.begin_phase(synthetic::phase(1, 1)).unwrap();
+    recorder.slice(1, 1, synthetic::slice(0), None).unwrap();
+    recorder
+}
+
+#[test]
+fn everything_that_was_handed_over_is_read_back() {
+    let place = tempfile::tempdir().unwrap();
+    let runs_dir = place.path().join("state/plimsoll/runs");
+    let recorder = write(&runs_dir, "20261121-202403-4f1c");
+    recorder.flush().unwrap();
+    let growing = Run::load(recorder.directory()).unwrap();
+    assert_eq!((growing.state, growing.end_ns), (RunState::Unfinished, None));
+    let path = recorder.finish(RunState::Interrupted, 99).unwrap();
+
+    let run = Run::load(&path).unwrap();
+    assert_eq!(run.header, synthetic::header("20261121-202403-4f1c"));
+    assert_eq!((&run.state, run.end_ns), (&RunState::Interrupted, Some(99)));
+    assert_eq!(run.events, [event(1, Some(0)), event(2, None)]);
+    let odd = Sample { at_ns: 1, values: vec![(0, 0.5), (2, 0.0)] };
+    assert_eq!(run.samples, [odd, synthetic::sample(0, 0), synthetic::sample(0, 2)]);
+
+    let trial = &run.trials[0];
+    assert_eq!((&trial.header, trial.end_ns), (&synthetic::trial(0), Some(77)));
+    assert_eq!(trial.answers, [answers()]);
+    assert_eq!(trial.ledgers, [ledger()]);
+    assert_eq!(trial.phases.len(), 1);
+    assert_eq!(trial.phases[0].header, synthetic::phase(0, 0));
+    assert_eq!(trial.phases[0].end, end());
+    let slices = [synthetic::slice(0), synthetic::slice(1), last_slice()];
+    assert_eq!(trial.phases[0].slices, slices.each_ref().map(packed));
+
+    let cut = &run.trials[1];
+    assert_eq!((&cut.header, cut.end_ns), (&synthetic::trial(1), None));
+    let unfinished = PhaseEnd { end_ns: 1_000_000_000, ..PhaseEnd::default() };
+    assert_eq!((&cut.phases[0].header, &cut.phases[0].end), (&synthetic::phase(1, 1), &unfinished));
+    assert_eq!(growing.trials, run.trials);
+}
+
+#[test]
+fn a_result_that_is_not_a_number_comes_back_as_one_that_is_not() {
+    let place = tempfile::tempdir().unwrap();
+    let recorder = Recorder::create(place.path(), &synthetic::header("20261121-202403-4f1c")).unwrap();
+    recorder.begin_trial(synthetic::trial(0)).unwrap();
+    recorder.begin_phase(synthetic::phase(0, 0)).unwrap();
+    let results = vec![PhaseResult { name: "seconds".into(), unit: "s".into(), value: f64::NAN, n: 0 }];
+    recorder.end_phase(0, 0, PhaseEnd { results, ..PhaseEnd::default() }).unwrap();
+    let run = Run::load(&recorder.finish(RunState::Complete, 1).unwrap()).unwrap();
+    assert!(run.trials[0].phases[0].end.results[0].value.is_nan());
+}
+
+#[test]
+fn only_its_user_can_read_a_recording_and_it_ends_as_one_file() {
+    let place = tempfile::tempdir().unwrap();
+    let runs_dir = place.path().join("runs");
+    let recorder = write(&runs_dir, "20261121-202403-4f1c");
+    recorder.flush().unwrap();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    for entry in recorder.directory().read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+    assert!(recorder.directory().join("run.sqlite-wal").exists());
+    let directory = recorder.directory().to_owned();
+    assert_eq!((mode(&directory), mode(&runs_dir)), (0o700, 0o700));
+    recorder.finish(RunState::Complete, 1).unwrap();
+    let names: Vec<_> = directory.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["run.sqlite"]);
+}
+
+#[test]
+fn a_recorder_that_is_dropped_keeps_what_it_was_handed() {
+    let place = tempfile::tempdir().unwrap();
+    let recorder = write(place.path(), "20261121-202403-4f1c");
+    let directory = recorder.directory().to_owned();
+    drop(recorder);
+    let run = Run::load(&directory).unwrap();
+    assert_eq!(run.state, RunState::Unfinished);
+    assert_eq!(run.trials[1].phases[0].slices.len(), 1);
+    assert!(!directory.join("reserve").exists());
+}
+
+#[test]
+fn a_reader_neither_holds_the_writer_up_nor_spoils_the_end() {
+    let place = tempfile::tempdir().unwrap();
+    let recorder = write(place.path(), "20261121-202403-4f1c");
+    recorder.flush().unwrap();
+    let other = rusqlite::Connection::open(recorder.directory().join("run.sqlite")).unwrap();
+    other.execute_batch("BEGIN").unwrap();
+    let before: i64 = other.query_row("SELECT count(*) FROM slice", [], |row| row.get(0)).unwrap();
+    for ordinal in 1..40 {
+        recorder.slice(1, 1, synthetic::slice(ordinal), None).unwrap();
+    }
+    recorder.end_trial(1, 3).unwrap();
+    recorder.flush().unwrap();
+    let during: i64 = other.query_row("SELECT count(*) FROM slice", [], |row| row.get(0)).unwrap();
+    assert_eq!((before, during), (4, 4));
+    let path = recorder.finish(RunState::Complete, 1).unwrap();
+    let run = Run::load(&path).unwrap();
+    assert_eq!((run.state, run.trials[1].phases[0].slices.len()), (RunState::Complete, 40));
+}
+
+#[test]
+fn the_recorders_own_bytes_are_counted() {
+    // A directory on a device: what lies in memory only is written nowhere.
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let recorder = write(place.path(), "20261121-202403-4f1c");
+    recorder.flush().unwrap();
+    let start = recorder.bytes_written();
+    let log = recorder.directory().join("run.sqlite-wal");
+    let log_start = log.metadata().unwrap().len();
+    for ordinal in 1..30 {
+        recorder.slice(1, 1, synthetic::slice(ordinal), None).unwrap();
+    }
+    recorder.flush().unwrap();
+    let (counted, logged) = (recorder.bytes_written() - start, log.metadata().unwrap().len() - log_start);
+    assert!(counted + 8192 >= logged && counted <= logged * 2, "counted {counted} B, the log grew by {logged} B");
+    let last = recorder.bytes_written();
+    let run = Run::load(&recorder.finish(RunState::Complete, 1).unwrap()).unwrap();
+    assert!(run.recorder_bytes > last, "{} B, and {last} B before the end", run.recorder_bytes);
+}
+
+#[test]
+fn the_first_error_stays_and_ends_the_run() {
+    let place = tempfile::tempdir().unwrap();
+    let recorder = write(place.path(), "20261121-202403-4f1c");
+    // The same slice again: a mistake of the caller's.
+    recorder.slice(1, 1, synthetic::slice(0), None).unwrap();
+    let error = recorder.flush().unwrap_err();
+    assert!(matches!(&error, RecordError::Write { what, .. } if what.contains("UNIQUE")), "{error}");
+    assert_eq!(recorder.error(), Some(error.clone()));
+    assert_eq!(recorder.slice(1, 1, synthetic::slice(1), None), Err(error.clone()));
+    let directory = recorder.directory().to_owned();
+    assert_eq!(recorder.finish(RunState::Complete, 5), Err(error.clone()));
+    let run = Run::load(&directory).unwrap();
+    assert_eq!(run.state, RunState::Failed(error.to_string()));
+    assert_eq!(run.trials[1].phases[0].slices.len(), 1);
+}
+
+#[test]
+fn a_run_is_never_written_over() {
+    let place = tempfile::tempdir().unwrap();
+    let header = synthetic::header("20261121-202403-4f1c");
+    let recorder = Recorder::create(place.path(), &header).unwrap();
+    let path = recorder.directory().to_owned();
+    assert_eq!(Recorder::create(place.path(), &header).err(), Some(RecordError::Exists(path)));
+    recorder.finish(RunState::Complete, 5).unwrap();
+}

@@ -1,0 +1,168 @@
+//! A run that never was: every value is a function of its position, so that a reader can tell what it must find.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use plimsoll_core::{Access, Call, Measure, OpKind, Outcome, RecordsCall, SeriesSpec, Setting, Slice, SliceHistogram};
+use plimsoll_record::data::{FigureSpec, GoalSpec, PhaseHeader, RunHeader, Sample, SamplerSeries, TrialHeader};
+
+/// Series of a machine with eight cores, two disks and two interfaces.
+const SERIES: u32 = 96;
+
+/// Length of a slice.
+const SLICE_NS: u64 = 1_000_000_000;
+
+/// The header of run `id`.
+pub fn header(id: &str) -> RunHeader {
+    let series = (0..SERIES).map(|ordinal| SamplerSeries {
+        sampler: if ordinal < 45 { "cpu".into() } else { "disk".into() },
+        spec: SeriesSpec { subject: format!("vd{ordinal}"), name: "flushes".into(), unit: "1/s".into() },
+    });
+    RunHeader {
+        id: id.into(),
+        plimsoll_version: "0.1.0".into(),
+        plan_name: "coupons".into(),
+        title: "Coupons: what an index costs, and what it brings".into(),
+        question: "Which of the coupons were redeemed fewer than 50 times?".into(),
+        source: "field notes".into(),
+        plan_text: "title = \"Coupons\"\n".into(),
+        plan_json: "{\"name\":\"coupons\"}".into(),
+        command_line: vec!["plimsoll".into(), "run".into(), "coupons".into(), "--on=a 'b'".into()],
+        seed: u64::MAX - 1,
+        slice_ns: SLICE_NS,
+        started_wall_ns: 1_795_292_643_000_000_001,
+        environment: vec![("CPU".into(), "AMD EPYC".into()), ("cores".into(), "2".into())],
+        left_out: vec!["fjall, index = own: it has none".into()],
+        goals: vec![GoalSpec { what: "lost".into(), limit: 0.0, unit: String::new() }],
+        figures: vec![FigureSpec {
+            name: "load, plain".into(),
+            unit: "s".into(),
+            formula: "load.seconds[index=none]".into(),
+            published: vec![(495.0, "CouchDB".into()), (358.0, "Riak, 1 node".into())],
+        }],
+        series: series.collect(),
+    }
+}
+
+/// The kinds of operation: read, update, query.
+pub fn kinds() -> Vec<OpKind> {
+    let kind = |name: &str, call| OpKind {
+        name: name.into(),
+        call: Call::Records { collection: 0, call },
+        params: Vec::new(),
+        keep_answer: true,
+    };
+    vec![
+        kind("read", RecordsCall::Get),
+        kind("update", RecordsCall::Update { fields: vec![2] }),
+        kind("query", RecordsCall::Find { field: 2, access: Access::Indexed }),
+    ]
+}
+
+/// Trial `ordinal`, of one of two stores.
+pub fn trial(ordinal: u32) -> TrialHeader {
+    let store = if ordinal.is_multiple_of(2) { "sqlite" } else { "fjall" };
+    TrialHeader {
+        ordinal,
+        store: store.into(),
+        store_label: store.into(),
+        place: "embedded".into(),
+        version: "3.50".into(),
+        settings: vec![
+            Setting {
+                name: "journal_mode".into(),
+                value: "wal".into(),
+                default: Some("delete".into()),
+                source: "plimsoll".into(),
+            },
+            Setting { name: "page_size".into(), value: "8192".into(), default: None, source: "server".into() },
+        ],
+        workload: "coupons".into(),
+        params: BTreeMap::from([("records".into(), "100000".into())]),
+        labels: BTreeMap::from([("store".into(), store.into()), ("index".into(), "own".into())]),
+        kinds: kinds(),
+        record_count: 100_000,
+        record_bytes: 200,
+        start_ns: u64::from(ordinal),
+    }
+}
+
+/// Phase `ordinal` of trial `trial`, driven.
+pub fn phase(trial: u32, ordinal: u32) -> PhaseHeader {
+    PhaseHeader {
+        trial,
+        ordinal,
+        name: "mixed".into(),
+        kind: "drive".into(),
+        durability: Some("durable".into()),
+        clients: 8,
+        rate_per_s: (ordinal == 1).then_some(1_000.5),
+        start_ns: 77,
+    }
+}
+
+/// Slice `ordinal`, with some 24,000 operations whose times have a long tail.
+pub fn slice(ordinal: u32) -> Slice {
+    let mut histograms = Vec::new();
+    for (kind, operations, middle_ns) in [(0, 16_800, 40_000.0), (1, 6_700, 900_000.0), (2, 480, 5_000_000.0)] {
+        let mut histogram = dense(3);
+        let mut random = Random(u64::from(ordinal) << 8 | u64::from(kind) | 1 << 50);
+        for _ in 0..operations + ordinal % 100 {
+            histogram.saturating_record(random.time_ns(middle_ns));
+        }
+        histograms.push(SliceHistogram { kind, outcome: Outcome::Ok, measure: Measure::Service, histogram });
+    }
+    if ordinal.is_multiple_of(10) {
+        let mut histogram = dense(2);
+        histogram.saturating_record_n(30_000_000_000, 3);
+        histograms.push(SliceHistogram { kind: 1, outcome: Outcome::Unknown, measure: Measure::Service, histogram });
+    }
+    Slice {
+        ordinal,
+        warmup: ordinal == 0,
+        start_ns: u64::from(ordinal) * SLICE_NS,
+        end_ns: u64::from(ordinal + 1) * SLICE_NS,
+        wall_ns: 1_795_292_643_000_000_000 + i64::from(ordinal),
+        histograms,
+        unfinished: None,
+        due_unsent: 1,
+        in_flight: 8,
+        oldest_age_ns: 12_345,
+        lag_p50_ns: 6_000,
+        lag_p99_ns: 61_000,
+        lag_max_ns: 131_000,
+        worker_cpu_ns: 900_000_000,
+    }
+}
+
+/// What the samplers read at the end of slice `ordinal` of trial `trial`.
+pub fn sample(trial: u32, ordinal: u32) -> Sample {
+    let mut random = Random(u64::from(ordinal) << 20 | 1 << 51);
+    Sample {
+        at_ns: (u64::from(trial) * 1_000_000 + u64::from(ordinal) + 1) * SLICE_NS,
+        // A share, a rate, and much that is nothing most of the time.
+        values: (0..SERIES).map(|series| (series, if series % 2 == 0 { 0.0 } else { random.unit() * 100.0 })).collect(),
+    }
+}
+
+fn dense(digits: u8) -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 3_600_000_000_000, digits).expect("these bounds are histogram's own")
+}
+
+/// xorshift64* (Vigna 2016): plain, seeded, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn unit(&mut self) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Log-normal around `middle_ns`: two in three within a factor of 1.6.
+    fn time_ns(&mut self, middle_ns: f64) -> u64 {
+        let normal: f64 = (0..12).map(|_| self.unit()).sum::<f64>() - 6.0;
+        (middle_ns * (normal * 0.5).exp()) as u64
+    }
+}
