@@ -1,1 +1,81 @@
-//! Under construction.
+//! Samplers: figures of the host, of the generator and of the server, read once a slice.
+//!
+//! Everything comes from `/proc`, is read with files that stay open and buffers that are kept, on the control
+//! thread, never on a worker's. A sampler keeps no history and judges nothing; what a host does not have is
+//! said once, by [`open`].
+//!
+//! | file | what |
+//! |---|---|
+//! | `cpu` | user, system, waiting for I/O, stolen, idle: all cores together and each |
+//! | `tasks` | tasks that run, that wait for a device; load; context switches |
+//! | `memory` | used, available, page cache, dirty, being written back |
+//! | `disk` | per device: reads, writes, flushes, bytes, times, in flight, share of time busy |
+//! | `network` | per interface: bytes, packets, drops, errors |
+//! | `pressure` | share of time in which tasks waited for CPU, memory, I/O |
+//! | `generator` | this process: CPU, memory, threads, context switches |
+//! | `server` | the server's processes, [`ServerProcesses`], with all their descendants |
+//! | `tree` | processes and their descendants; what they wrote: [`process_tree_io`], [`own_io`] |
+//! | [`mod@environment`] | what does not change while a run goes on: CPU, kernel, clock source, file system … |
+//! | `proc_file` | reading a file of `/proc` again and again |
+//!
+//! Own parsing rather than the `procfs` crate (0.18, MIT or Apache-2.0, in good health): that one opens each file
+//! anew and builds whole structures at every reading, one per process with 52 fields. Once a slice that would not
+//! hurt; but what is needed here is eight short parsers, which is less than what would have to be known of it.
+
+mod cpu;
+mod disk;
+pub mod environment;
+mod generator;
+mod memory;
+mod network;
+mod pressure;
+mod proc_file;
+mod server;
+mod tasks;
+mod tree;
+
+use plimsoll_core::{Sampler, SamplerSpec, Unavailable};
+
+pub use environment::environment;
+pub use server::ServerProcesses;
+pub use tree::{TreeIo, own_io, process_tree_io};
+
+type Opened = Result<Box<dyn Sampler>, Unavailable>;
+
+/// All samplers, in the order in which they are listed.
+const ALL: &[(SamplerSpec, fn(&ServerProcesses) -> Opened)] = &[
+    (cpu::SPEC, |_| boxed(cpu::Cpu::open())),
+    (tasks::SPEC, |_| boxed(tasks::Tasks::open())),
+    (memory::SPEC, |_| boxed(memory::Memory::open())),
+    (disk::SPEC, |_| boxed(disk::Disk::open())),
+    (network::SPEC, |_| boxed(network::Network::open())),
+    (pressure::SPEC, |_| boxed(pressure::Pressure::open())),
+    (generator::SPEC, |_| boxed(generator::Generator::open())),
+    (server::SPEC, |processes| boxed(server::Server::open(processes.clone()))),
+];
+
+fn boxed<S: Sampler + 'static>(sampler: Result<S, Unavailable>) -> Opened {
+    sampler.map(|sampler| Box::new(sampler) as Box<dyn Sampler>)
+}
+
+/// Every sampler there is.
+pub fn specs() -> Vec<SamplerSpec> {
+    ALL.iter().map(|(spec, _)| spec.clone()).collect()
+}
+
+/// Opens the samplers of these names, and says of the others why they have nothing to read here. `server`
+/// tells the one of that name which processes to look at; it may be changed at any time.
+pub fn open(names: &[String], server: &ServerProcesses) -> (Vec<Box<dyn Sampler>>, Vec<(String, Unavailable)>) {
+    let (mut opened, mut unavailable) = (Vec::new(), Vec::new());
+    for name in names {
+        let sampler = match ALL.iter().find(|(spec, _)| spec.name == name) {
+            Some((_, open)) => open(server),
+            None => Err(Unavailable("there is no sampler of this name".into())),
+        };
+        match sampler {
+            Ok(sampler) => opened.push(sampler),
+            Err(reason) => unavailable.push((name.clone(), reason)),
+        }
+    }
+    (opened, unavailable)
+}

@@ -1,0 +1,44 @@
+//! What reading the samplers costs, and what they say.
+//!
+//!     cargo run --release -p plimsoll-sample --example cost -- [PID ...]
+//!
+//! PIDs are a server's; without them the sampler of that name has nothing to read.
+
+#![allow(clippy::print_stdout, reason = "what is printed is what it is for")]
+
+use std::time::{Duration, Instant};
+
+use plimsoll_sample::{ServerProcesses, environment, open, specs};
+
+fn main() {
+    let server = ServerProcesses::default();
+    server.set(std::env::args().skip(1).filter_map(|pid| pid.parse().ok()).collect());
+    for (name, value) in environment(std::path::Path::new(".")) {
+        println!("{name}: {value}");
+    }
+    let names: Vec<String> = specs().iter().map(|spec| spec.name.to_owned()).collect();
+    let (mut samplers, unavailable) = open(&names, &server);
+    for (name, reason) in unavailable {
+        println!("{name}: {reason}");
+    }
+    let mut times_us = vec![Vec::new(); samplers.len() + 1];
+    let mut readings = Vec::new();
+    for _ in 0..200 {
+        std::thread::sleep(Duration::from_millis(20));
+        let start = Instant::now();
+        for (times, sampler) in times_us.iter_mut().zip(&mut samplers) {
+            let start = Instant::now();
+            readings.clear();
+            sampler.sample(20_000_000, &mut readings);
+            times.push(start.elapsed().as_secs_f64() * 1e6);
+        }
+        let all = samplers.len();
+        times_us[all].push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    let names = samplers.iter().map(|sampler| (sampler.name(), sampler.series().len()));
+    for ((name, series), times) in names.chain([("all", 0)]).zip(&mut times_us) {
+        times.sort_by(f64::total_cmp);
+        let (median, late) = (times[times.len() / 2], times[times.len() * 9 / 10]);
+        println!("{name}: {series} series, n {}, median {median:.1} us, p90 {late:.1} us", times.len());
+    }
+}

@@ -1,0 +1,144 @@
+//! What the host's cores do, from `/proc/stat` (proc_stat(5)).
+
+use plimsoll_core::{Reading, Sampler, SamplerSpec, SeriesSpec, Unavailable};
+
+use crate::proc_file::{ProcFile, append, series};
+
+pub(crate) const SPEC: SamplerSpec =
+    SamplerSpec { name: "cpu", summary: "user, system, waiting for I/O, stolen and idle, all cores and each" };
+
+/// Shares of the time of one core, or of all together.
+const NAMES: [&str; 5] = ["user", "system", "iowait", "steal", "idle"];
+
+/// Ticks spent in each of [`NAMES`].
+type Ticks = [u64; 5];
+
+/// Calls `visit` with the number of the core (`None`: all together) and its ticks.
+fn parse(text: &str, mut visit: impl FnMut(Option<u32>, Ticks)) {
+    for line in text.lines() {
+        let Some(rest) = line.strip_prefix("cpu") else { continue };
+        let mut fields = rest.split_ascii_whitespace();
+        let core = if rest.starts_with(' ') { None } else { fields.next() };
+        let number = core.map(str::parse::<u32>);
+        let mut ticks = [0u64; 8];
+        let mut found = 0;
+        for (place, field) in ticks.iter_mut().zip(fields) {
+            match field.parse() {
+                Ok(value) => *place = value,
+                Err(_) => break,
+            }
+            found += 1;
+        }
+        // Kernels before 2.6.11 know no stolen time; fewer than four fields are no such line.
+        if let (Ok(number), 4..) = (number.transpose(), found) {
+            let [user, nice, system, idle, iowait, irq, softirq, steal] = ticks;
+            let user = user.saturating_add(nice);
+            visit(number, [user, system.saturating_add(irq).saturating_add(softirq), iowait, steal, idle]);
+        }
+    }
+}
+
+/// Shares in percent; `None` when no time went by. The kernel may take waiting time back: that is no time.
+fn shares(now: Ticks, before: Ticks) -> Option<[f64; 5]> {
+    let mut grown = [0.0; 5];
+    for (place, (now, before)) in grown.iter_mut().zip(now.into_iter().zip(before)) {
+        *place = now.saturating_sub(before) as f64;
+    }
+    let sum: f64 = grown.iter().sum();
+    (sum > 0.0).then(|| grown.map(|ticks| ticks * 100.0 / sum))
+}
+
+pub(crate) struct Cpu {
+    stat: ProcFile,
+    series: Vec<SeriesSpec>,
+    /// Number of the core, or all, and its ticks at the last reading; in the order of the series.
+    before: Vec<(Option<u32>, Option<Ticks>)>,
+}
+
+impl Cpu {
+    pub(crate) fn open() -> Result<Self, Unavailable> {
+        let mut stat = ProcFile::open("/proc/stat")?;
+        let mut before = Vec::new();
+        let text = stat.read().map_err(|error| Unavailable(format!("/proc/stat: {error}")))?;
+        parse(&text, |core, _| before.push((core, None)));
+        if before.is_empty() {
+            return Err(Unavailable("/proc/stat tells of no cores".into()));
+        }
+        let subject = |core: &Option<u32>| core.map_or(String::new(), |number| format!("cpu{number}"));
+        let all = before.iter().flat_map(|(core, _)| NAMES.map(|name| series(&subject(core), name, "%")));
+        Ok(Self { series: all.collect(), stat, before })
+    }
+}
+
+impl Sampler for Cpu {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn series(&self) -> &[SeriesSpec] {
+        &self.series
+    }
+
+    fn sample(&mut self, _elapsed_ns: u64, readings: &mut Vec<Reading>) {
+        let Ok(text) = self.stat.read() else { return };
+        let before = &mut self.before;
+        let mut hint = 0;
+        parse(&text, |core, ticks| {
+            // Cores come in order; one that was switched off or on moves the others.
+            let position = match before.get(hint) {
+                Some((same, _)) if *same == core => Some(hint),
+                _ => before.iter().position(|(known, _)| *known == core),
+            };
+            let Some(position) = position else { return };
+            hint = position + 1;
+            if let Some(last) = before[position].1.replace(ticks)
+                && let Some(shares) = shares(ticks, last)
+            {
+                append(readings, position * NAMES.len(), shares.map(Some));
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proc_file::garbled;
+
+    const TEXT: &str = "cpu  30961 5 7127 256668 873 7 87 15 400 0\n\
+                        cpu0 14886 0 3136 129662 129 0 26 4 0 0\n\
+                        cpu3 16075 5 3990 127006 743 7 60 11 0 0\n\
+                        intr 337545 0 0 0\nctxt 510071\nbtime 1795292643\nprocs_running 1\n";
+
+    fn all(text: &str) -> Vec<(Option<u32>, Ticks)> {
+        let mut found = Vec::new();
+        parse(text, |core, ticks| found.push((core, ticks)));
+        found
+    }
+
+    #[test]
+    fn ticks_are_put_together_as_they_are_shown() {
+        let expected = [
+            (None, [30_966, 7_221, 873, 15, 256_668]),
+            (Some(0), [14_886, 3_162, 129, 4, 129_662]),
+            (Some(3), [16_080, 4_057, 743, 11, 127_006]),
+        ];
+        assert_eq!(all(TEXT), expected);
+        assert_eq!(all("cpu 1 2 3 4\ncpu0 1 2 3 4\n"), [(None, [3, 3, 0, 0, 4]), (Some(0), [3, 3, 0, 0, 4])]);
+        assert_eq!(all("cpu 1 2 3\ncpuX 1 2 3 4\ncpufreq 1 2 3 4 5\n"), []);
+    }
+
+    #[test]
+    fn shares_are_of_the_time_that_went_by() {
+        assert_eq!(shares([30, 15, 5, 0, 50], [0; 5]), Some([30.0, 15.0, 5.0, 0.0, 50.0]));
+        assert_eq!(shares([10, 0, 4, 0, 100], [0, 0, 9, 0, 10]), Some([10.0, 0.0, 0.0, 0.0, 90.0]));
+        assert_eq!(shares([7; 5], [7; 5]), None);
+    }
+
+    #[test]
+    fn garbled_text_is_taken() {
+        for text in garbled(TEXT) {
+            assert!(all(&text).len() <= 4);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What does not change while a run goes on, and what would spoil a measurement.
+//!
+//! Single facts for whoever judges them, and [`environment()`], all of them in the order of display.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::memory;
+use crate::tasks::parse_load;
+
+/// Facts about this host: name and value, in the order of display. What cannot be known is left out. The file
+/// system is that of `data`, or of the nearest directory above it that exists.
+pub fn environment(data: &Path) -> Vec<(String, String)> {
+    let memory = memory::parse(&read("/proc/meminfo").unwrap_or_default());
+    let bytes = |value: Option<u64>| value.map(|bytes| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64));
+    let swap = memory.swap_total.map(|total| if total == 0 { Some("none".into()) } else { bytes(Some(total)) });
+    let governors = governors();
+    let governor = if governors.is_empty() { "not visible here".into() } else { listed(&governors) };
+    let facts = [
+        ("CPU", cpu_model()),
+        ("cores", Some(cores())),
+        ("CPU governor", Some(governor)),
+        ("memory", bytes(memory.total)),
+        ("memory available", bytes(memory.available)),
+        ("swap", swap.flatten()),
+        ("transparent huge pages", chosen("/sys/kernel/mm/transparent_hugepage/enabled")),
+        ("kernel", Some(kernel())),
+        ("distribution", distribution()),
+        ("virtualisation", Some(virtualisation())),
+        ("clock source", clock_source()),
+        ("mitigations", mitigations()),
+        ("file system", file_system(data).map(|found| found.to_string())),
+        ("load at the start", load_average().map(|load| format!("{load:.2}"))),
+    ];
+    facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// A file's text without white space around it; `None` when it cannot be read or is empty.
+fn read(path: impl AsRef<Path>) -> Option<String> {
+    let text = String::from_utf8_lossy(&fs::read(path).ok()?).trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// The word in brackets of a file that lists choices: `always [madvise] never`.
+fn chosen(path: impl AsRef<Path>) -> Option<String> {
+    let text = read(path)?;
+    let (_, rest) = text.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_owned())
+}
+
+/// Equal values counted: `performance`, or `performance × 6, powersave × 2`.
+fn listed(values: &[String]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for value in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    match counts.len() {
+        1 => values[0].clone(),
+        _ => counts.iter().map(|(value, count)| format!("{value} × {count}")).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// The value of a field of `/proc/cpuinfo`, of the first core that has it.
+fn cpu_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let value = text.lines().find_map(|line| line.split_once(':').filter(|(found, _)| found.trim() == name));
+    value.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
+}
+
+fn cpu_model() -> Option<String> {
+    let text = read("/proc/cpuinfo")?;
+    // Other machines than PCs have other words for it.
+    let names = ["model name", "Model", "cpu model", "cpu", "Hardware", "Processor", "CPU part"];
+    names.iter().find_map(|name| cpu_field(&text, name)).map(str::to_owned)
+}
+
+fn cores() -> String {
+    let online = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let online = online.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count();
+    let usable = rustix::thread::sched_getaffinity(None).map_or(online, |set| set.count() as usize);
+    let threads = match read("/sys/devices/system/cpu/smt/active").as_deref() {
+        Some("1") => ", several threads a core",
+        _ => "",
+    };
+    if usable < online {
+        format!("{online}, {usable} of them for this process{threads}")
+    } else {
+        format!("{online}{threads}")
+    }
+}
+
+/// The frequency governor of each core; empty where the host does not show them (most virtual machines).
+pub fn governors() -> Vec<String> {
+    let cores = fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
+    cores.filter_map(|core| read(core.path().join("cpufreq/scaling_governor"))).collect()
+}
+
+fn kernel() -> String {
+    let name = rustix::system::uname();
+    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+    format!("{} {} {}", text(name.sysname()), text(name.release()), text(name.machine()))
+}
+
+fn distribution() -> Option<String> {
+    let text = read("/etc/os-release").or_else(|| read("/usr/lib/os-release"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(line.trim_matches(['"', '\'']).to_owned())
+}
+
+/// What is known of a machine around this one.
+fn virtualisation() -> String {
+    let product = ["sys_vendor", "product_name"].map(|name| read(Path::new("/sys/class/dmi/id").join(name)));
+    let product = product.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let info = read("/proc/cpuinfo").unwrap_or_default();
+    let virtual_machine =
+        cpu_field(&info, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
+    let container = Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists();
+    let container = read("/run/systemd/container").or_else(|| container.then(|| "container".to_owned()));
+    let machine = match (virtual_machine, product.is_empty()) {
+        (true, true) => "virtual machine".to_owned(),
+        (true, false) => format!("virtual machine ({product})"),
+        (false, true) => "none seen".to_owned(),
+        (false, false) => format!("none seen ({product})"),
+    };
+    container.map_or(machine.clone(), |container| format!("{machine}, {container}"))
+}
+
+/// What the kernel takes time from: `tsc` is quick, `hpet` and `acpi_pm` make each look at the clock dear.
+pub fn clock_source() -> Option<String> {
+    read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+}
+
+/// What the kernel was told about protection against flaws of the CPU, when it was told something.
+fn mitigations() -> Option<String> {
+    let line = read("/proc/cmdline")?;
+    line.split_ascii_whitespace().find_map(|word| word.strip_prefix("mitigations=")).map(str::to_owned)
+}
+
+/// Load of the last minute: tasks that ran or waited for a device, on average.
+pub fn load_average() -> Option<f64> {
+    parse_load(&read("/proc/loadavg")?)
+}
+
+/// The file system that a path lies on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSystem {
+    /// `ext4`, `xfs`, `tmpfs` …
+    pub kind: String,
+    /// The device, or what stands for one.
+    pub device: String,
+    /// Mount options.
+    pub options: String,
+    /// Bytes free for this user.
+    pub free_bytes: u64,
+    /// Bytes in all.
+    pub size_bytes: u64,
+    /// True when nothing on it survives a power cut.
+    pub volatile: bool,
+}
+
+impl std::fmt::Display for FileSystem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let gibibytes = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
+        write!(f, "{} on {} ({})", self.kind, self.device, self.options)?;
+        write!(f, ", {:.1} of {:.1} GiB free", gibibytes(self.free_bytes), gibibytes(self.size_bytes))
+    }
+}
+
+/// The file system that `path`, or the nearest directory above it that exists, lies on.
+pub fn file_system(path: &Path) -> Option<FileSystem> {
+    let path = std::path::absolute(path).ok()?;
+    let existing = path.ancestors().find(|place| place.exists())?;
+    let space = rustix::fs::statvfs(existing).ok()?;
+    let device = fs::metadata(existing).ok()?.dev();
+    let text = fs::read("/proc/self/mountinfo").ok()?;
+    let mount = parse_mount(&String::from_utf8_lossy(&text), device, &fs::canonicalize(existing).ok()?)?;
+    let (kind, device, options) = mount;
+    let volatile = matches!(kind.as_str(), "tmpfs" | "ramfs");
+    let (free_bytes, size_bytes) = (space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize);
+    Some(FileSystem { kind, device, options, free_bytes, size_bytes, volatile })
+}
+
+/// Kind, device and options of the mount that `path` lies on (proc_pid_mountinfo(5)): the one with the path's
+/// device number, or where that is one of a subvolume, the deepest above it. Of several the last covers the rest.
+fn parse_mount(text: &str, device: u64, path: &Path) -> Option<(String, String, String)> {
+    let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    let mut found: Option<((bool, usize), (String, String, String))> = None;
+    for line in text.lines() {
+        let Some((before, after)) = line.split_once(" - ") else { continue };
+        let before: Vec<&str> = before.split(' ').collect();
+        let after: Vec<&str> = after.split(' ').collect();
+        let (&[_, _, numbers, _, point, options, ..], &[kind, source, ..]) = (&before[..], &after[..]) else {
+            continue;
+        };
+        let point = PathBuf::from(unescaped(point));
+        if path.starts_with(&point) {
+            let rank = (numbers == number, point.components().count());
+            if found.as_ref().is_none_or(|(best, _)| rank >= *best) {
+                found = Some((rank, (kind.to_owned(), unescaped(source), options.to_owned())));
+            }
+        }
+    }
+    found.map(|(_, mount)| mount)
+}
+
+/// Replaces the octal escapes of blanks, tabs, newlines and backslashes.
+fn unescaped(text: &str) -> String {
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    escapes.iter().fold(text.to_owned(), |text, (escape, character)| text.replace(escape, character))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proc_file::garbled;
+
+    const MOUNTS: &str = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard\n\
+                          25 24 0:23 / /dev/shm rw,relatime - tmpfs tmpfs rw,size=24684084k\n\
+                          40 27 0:40 /vol /my\\040data rw,noatime shared:7 master:3 - btrfs /dev/vdb rw,subvol=/vol\n\
+                          41 27 8:1 / /srv ro - xfs /dev/sda1 ro\n41 27 8:2 / /srv ro - ext2 /dev/sda2 ro\n";
+
+    #[test]
+    fn a_path_lies_on_the_mount_with_its_device() {
+        let mount = |device, path| {
+            let (kind, source, options) = parse_mount(MOUNTS, device, Path::new(path)).unwrap();
+            format!("{kind} {source} {options}")
+        };
+        assert_eq!(mount(rustix::fs::makedev(254, 0), "/home/me"), "ext4 /dev/vda rw,relatime");
+        assert_eq!(mount(rustix::fs::makedev(0, 23), "/dev/shm"), "tmpfs tmpfs rw,relatime");
+        assert_eq!(mount(rustix::fs::makedev(0, 99), "/my data/x"), "btrfs /dev/vdb rw,noatime");
+        assert_eq!(mount(rustix::fs::makedev(8, 1), "/srv/x"), "xfs /dev/sda1 ro");
+        assert_eq!(mount(rustix::fs::makedev(8, 2), "/srv/x"), "ext2 /dev/sda2 ro");
+        for text in garbled(MOUNTS) {
+            parse_mount(&text, 7, Path::new("/my data/x"));
+        }
+    }
+
+    #[test]
+    fn fields_of_cpuinfo_are_found_on_other_machines_too() {
+        let arm = "processor\t: 0\nBogoMIPS\t: 50.00\nCPU part\t: 0xd0c\n";
+        assert_eq!(cpu_field(arm, "CPU part"), Some("0xd0c"));
+        assert_eq!(cpu_field("model name\t: AMD EPYC\nmodel name\t: x", "model name"), Some("AMD EPYC"));
+        assert_eq!(cpu_field("model name\t:\n", "model name"), None);
+    }
+
+    #[test]
+    fn equal_values_are_counted() {
+        let text = |values: &[&str]| listed(&values.iter().map(|&value| value.to_owned()).collect::<Vec<_>>());
+        assert_eq!(text(&["performance", "performance"]), "performance");
+        assert_eq!(text(&["powersave", "performance", "powersave"]), "performance × 1, powersave × 2");
+    }
+}

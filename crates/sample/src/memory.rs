@@ -1,0 +1,104 @@
+//! What the host's memory holds, from `/proc/meminfo` (proc_meminfo(5)).
+
+use plimsoll_core::{Reading, Sampler, SamplerSpec, SeriesSpec, Unavailable};
+
+use crate::proc_file::{ProcFile, append, series};
+
+pub(crate) const SPEC: SamplerSpec =
+    SamplerSpec { name: "memory", summary: "used, available, page cache, dirty, being written back, swap" };
+
+/// Bytes, where the kernel tells.
+#[derive(Debug, PartialEq, Eq, Default, Clone, Copy)]
+pub(crate) struct Bytes {
+    pub(crate) total: Option<u64>,
+    pub(crate) available: Option<u64>,
+    cached: Option<u64>,
+    dirty: Option<u64>,
+    writeback: Option<u64>,
+    pub(crate) swap_total: Option<u64>,
+    swap_free: Option<u64>,
+}
+
+pub(crate) fn parse(text: &str) -> Bytes {
+    let mut bytes = Bytes::default();
+    for line in text.lines() {
+        let Some((name, rest)) = line.split_once(':') else { continue };
+        let place = match name {
+            "MemTotal" => &mut bytes.total,
+            "MemAvailable" => &mut bytes.available,
+            "Cached" => &mut bytes.cached,
+            "Dirty" => &mut bytes.dirty,
+            "Writeback" => &mut bytes.writeback,
+            "SwapTotal" => &mut bytes.swap_total,
+            "SwapFree" => &mut bytes.swap_free,
+            _ => continue,
+        };
+        let kibibytes = rest.split_ascii_whitespace().next().and_then(|field| field.parse::<u64>().ok());
+        *place = kibibytes.map(|value| value.saturating_mul(1024));
+    }
+    bytes
+}
+
+pub(crate) struct Memory {
+    meminfo: ProcFile,
+    series: Vec<SeriesSpec>,
+}
+
+impl Memory {
+    pub(crate) fn open() -> Result<Self, Unavailable> {
+        let names = ["used", "available", "cached", "dirty", "writeback", "swapped"];
+        Ok(Self { meminfo: ProcFile::open("/proc/meminfo")?, series: names.map(|name| series("", name, "B")).into() })
+    }
+}
+
+impl Sampler for Memory {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn series(&self) -> &[SeriesSpec] {
+        &self.series
+    }
+
+    fn sample(&mut self, _elapsed_ns: u64, readings: &mut Vec<Reading>) {
+        let Ok(text) = self.meminfo.read() else { return };
+        let now = parse(&text);
+        // What cannot be had without swapping; kernels before 3.14 do not tell what can.
+        let used = now.total.zip(now.available).map(|(total, available)| total.saturating_sub(available));
+        let swapped = now.swap_total.zip(now.swap_free).map(|(total, free)| total.saturating_sub(free));
+        let all = [used, now.available, now.cached, now.dirty, now.writeback, swapped];
+        append(readings, 0, all.map(|bytes| bytes.map(|bytes| bytes as f64)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proc_file::garbled;
+
+    const TEXT: &str = "MemTotal:       24684084 kB\nMemFree:        23170204 kB\nMemAvailable:   24228640 kB\n\
+                        Buffers:           14196 kB\nCached:          1201432 kB\nSwapCached:            0 kB\n\
+                        SwapTotal:          2048 kB\nSwapFree:           1024 kB\nDirty:              2556 kB\n\
+                        Writeback:             4 kB\nWritebackTmp:          9 kB\nHugePages_Total:       0\n";
+
+    #[test]
+    fn bytes_are_found_by_name() {
+        let all = Bytes {
+            total: Some(24_684_084 * 1024),
+            available: Some(24_228_640 * 1024),
+            cached: Some(1_201_432 * 1024),
+            dirty: Some(2_556 * 1024),
+            writeback: Some(4 * 1024),
+            swap_total: Some(2_048 * 1024),
+            swap_free: Some(1_024 * 1024),
+        };
+        assert_eq!(parse(TEXT), all);
+        assert_eq!(parse("MemTotal: lots\nDirty:\n"), Bytes::default());
+    }
+
+    #[test]
+    fn garbled_text_is_taken() {
+        let same = garbled(TEXT).filter(|text| parse(text) == parse(TEXT)).count();
+        assert!(same > 100, "most changes are elsewhere: {same}");
+    }
+}

@@ -1,0 +1,116 @@
+//! Reading a file of `/proc` again and again: opened once, into a buffer that is kept.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use plimsoll_core::{Reading, SeriesSpec, Unavailable};
+
+/// Most bytes that are read of one file. `/proc/stat` of a host with 1,024 cores has some 150 KiB.
+const TEXT_MAX_BYTES: usize = 4 << 20;
+
+/// An open file of `/proc` or `/sys`.
+#[derive(Debug)]
+pub(crate) struct ProcFile {
+    file: File,
+    buffer: Vec<u8>,
+}
+
+impl ProcFile {
+    /// Opens `path`; the error says which.
+    pub(crate) fn open(path: &str) -> Result<Self, Unavailable> {
+        match File::open(path) {
+            Ok(file) => Ok(Self::new(file)),
+            Err(error) => Err(Unavailable(format!("{path}: {error}"))),
+        }
+    }
+
+    pub(crate) fn new(file: File) -> Self {
+        Self { file, buffer: vec![0; 4096] }
+    }
+
+    /// Its text as it is now.
+    pub(crate) fn read(&mut self) -> io::Result<Cow<'_, str>> {
+        let mut length = 0;
+        loop {
+            match self.file.read_at(&mut self.buffer[length..], length as u64) {
+                Ok(0) => break,
+                Ok(bytes) => length += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            if length == self.buffer.len() {
+                if length >= TEXT_MAX_BYTES {
+                    break;
+                }
+                self.buffer.resize(length * 2, 0);
+            }
+        }
+        // Names of processes may be any bytes.
+        Ok(String::from_utf8_lossy(&self.buffer[..length]))
+    }
+}
+
+/// A specification of a series.
+pub(crate) fn series(subject: &str, name: &str, unit: &str) -> SeriesSpec {
+    SeriesSpec { subject: subject.to_owned(), name: name.to_owned(), unit: unit.to_owned() }
+}
+
+/// Appends readings by position and leaves out what is not known.
+pub(crate) fn append(readings: &mut Vec<Reading>, first: usize, values: impl IntoIterator<Item = Option<f64>>) {
+    for (position, value) in values.into_iter().enumerate() {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            readings.push(Reading { series: (first + position) as u32, value });
+        }
+    }
+}
+
+/// How much a counter grew; `None` when it went backwards (a device that came back, a counter that wrapped).
+pub(crate) fn growth(now: u64, before: u64) -> Option<f64> {
+    now.checked_sub(before).map(|grown| grown as f64)
+}
+
+/// How much a counter grew per second.
+pub(crate) fn per_s(now: u64, before: u64, elapsed_ns: u64) -> Option<f64> {
+    let seconds = elapsed_ns as f64 / 1e9;
+    growth(now, before).filter(|_| elapsed_ns > 0).map(|grown| grown / seconds)
+}
+
+/// Captured texts, cut off and garbled in many ways, for parsers that must take anything.
+#[cfg(test)]
+pub(crate) fn garbled(text: &str) -> impl Iterator<Item = String> {
+    let bytes = text.as_bytes();
+    let cut = (0..bytes.len()).step_by(1 + bytes.len() / 300).map(|end| bytes[..end].to_vec());
+    let replacements = [" ", "\n", "-1", "x", "99999999999999999999999999", ":", "", ")", "0.5", "\u{fffd}"];
+    let changed = (0..600).map(move |step| {
+        let at = step * 7_919 % bytes.len().max(1);
+        let end = (at + 1 + step % 5).min(bytes.len());
+        [&bytes[..at], replacements[step % replacements.len()].as_bytes(), &bytes[end..]].concat()
+    });
+    cut.chain(changed).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_file_larger_than_the_buffer_is_read_whole_each_time() {
+        let mut file = tempfile::tempfile().unwrap();
+        let text = "0123456789\n".repeat(3_000);
+        file.write_all(text.as_bytes()).unwrap();
+        let mut reader = ProcFile::new(file.try_clone().unwrap());
+        assert_eq!(reader.read().unwrap(), text);
+        file.set_len(5).unwrap();
+        assert_eq!(reader.read().unwrap(), "01234");
+    }
+
+    #[test]
+    fn a_counter_that_goes_back_gives_nothing() {
+        assert_eq!(per_s(30, 10, 2_000_000_000), Some(10.0));
+        assert_eq!(per_s(10, 30, 1_000_000_000), None);
+        assert_eq!(per_s(30, 10, 0), None);
+    }
+}

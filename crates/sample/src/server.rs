@@ -1,0 +1,186 @@
+//! What the server's processes use, all descendants included.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use plimsoll_core::{Reading, Sampler, SamplerSpec, SeriesSpec, Unavailable};
+
+use crate::proc_file::{ProcFile, append, per_s, series};
+use crate::tree::{Member, TreeIo, Usage, with_descendants};
+
+pub(crate) const SPEC: SamplerSpec = SamplerSpec {
+    name: "server",
+    summary: "the server's processes: CPU (100 % is one core), memory, bytes to and from devices",
+};
+
+/// Members are looked for again after so many readings, whatever the signs say.
+const LOOK_AGAIN: u32 = 16;
+
+/// Which processes are the server's. Shared: whoever starts a server sets it, the sampler looks it up.
+#[derive(Debug, Clone, Default)]
+pub struct ServerProcesses {
+    roots: Arc<Mutex<Roots>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Roots {
+    pids: Vec<u32>,
+    /// Grows with each change, so that the same pids set again are another server.
+    change: u64,
+}
+
+impl ServerProcesses {
+    /// Names the processes at the root of the server; none for embedded stores.
+    pub fn set(&self, pids: Vec<u32>) {
+        let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
+        roots.pids = pids;
+        roots.change += 1;
+    }
+
+    fn now(&self) -> Roots {
+        self.roots.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Sums over all members.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    user_ticks: u64,
+    system_ticks: u64,
+    processes: u64,
+    threads: u64,
+    own_pages: u64,
+    shared_pages_max: u64,
+    /// None when one of them may not be looked at.
+    io: Option<TreeIo>,
+}
+
+impl Sum {
+    fn add(&mut self, usage: &Usage) {
+        self.user_ticks = self.user_ticks.saturating_add(usage.stat.user_ticks);
+        self.system_ticks = self.system_ticks.saturating_add(usage.stat.system_ticks);
+        if !usage.stat.ended {
+            self.processes += 1;
+            self.threads += usage.stat.threads;
+        }
+        self.own_pages += usage.resident_pages.saturating_sub(usage.shared_pages);
+        self.shared_pages_max = self.shared_pages_max.max(usage.shared_pages);
+        self.io = self.io.zip(usage.io).map(|(sum, one)| TreeIo {
+            read_bytes: sum.read_bytes.saturating_add(one.read_bytes),
+            write_bytes: sum.write_bytes.saturating_add(one.write_bytes),
+        });
+    }
+}
+
+pub(crate) struct Server {
+    processes: ServerProcesses,
+    series: Vec<SeriesSpec>,
+    load: ProcFile,
+    roots: Roots,
+    members: Vec<Member>,
+    /// The number of the newest process or thread of the host when the members were looked for.
+    newest: Option<String>,
+    readings: u32,
+    before: Option<Sum>,
+}
+
+impl Server {
+    pub(crate) fn open(processes: ServerProcesses) -> Result<Self, Unavailable> {
+        let children = format!("/proc/self/task/{}/children", std::process::id());
+        if !std::path::Path::new(&children).exists() {
+            return Err(Unavailable(
+                "this kernel does not list a process's children: it needs CONFIG_PROC_CHILDREN".into(),
+            ));
+        }
+        let series = vec![
+            series("", "user", "%"),
+            series("", "system", "%"),
+            series("", "memory", "B"),
+            series("", "processes", "tasks"),
+            series("", "threads", "tasks"),
+            series("", "read", "B/s"),
+            series("", "written", "B/s"),
+        ];
+        let load = ProcFile::open("/proc/loadavg")?;
+        let (roots, members) = (Roots::default(), Vec::new());
+        Ok(Self { processes, series, load, roots, members, newest: None, readings: 0, before: None })
+    }
+
+    /// Looks for the members again where somebody may have come or gone.
+    fn find_members(&mut self, look: bool) {
+        // The last field is the number that was given out last: as long as it stands nobody was born.
+        let newest = self.load.read().ok().and_then(|text| text.split_ascii_whitespace().last().map(str::to_owned));
+        self.readings += 1;
+        if !look && newest.is_some() && newest == self.newest && !self.readings.is_multiple_of(LOOK_AGAIN) {
+            return;
+        }
+        let now = with_descendants(&self.roots.pids);
+        self.members.retain(|member| now.contains(&member.pid));
+        let known: BTreeSet<u32> = self.members.iter().map(|member| member.pid).collect();
+        self.members.extend(now.difference(&known).filter_map(|&pid| Member::open(pid).ok()));
+        self.newest = newest;
+    }
+
+    fn look(&mut self) -> Sum {
+        let mut sum = Sum { io: Some(TreeIo::default()), ..Sum::default() };
+        let before = self.members.len();
+        self.members.retain_mut(|member| {
+            member.look().is_some_and(|usage| {
+                sum.add(&usage);
+                true
+            })
+        });
+        if self.members.len() < before {
+            // Its number may have been given to another already.
+            self.newest = None;
+        }
+        sum
+    }
+}
+
+impl Sampler for Server {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn series(&self) -> &[SeriesSpec] {
+        &self.series
+    }
+
+    fn sample(&mut self, elapsed_ns: u64, readings: &mut Vec<Reading>) {
+        let roots = self.processes.now();
+        let changed = roots.change != self.roots.change;
+        if changed {
+            self.roots = roots;
+            self.members.clear();
+            self.before = None;
+        }
+        if self.roots.pids.is_empty() {
+            return;
+        }
+        self.find_members(changed);
+        let now = self.look();
+        if now.processes == 0 {
+            self.before = None;
+            return;
+        }
+        let rate =
+            |counter: &dyn Fn(&Sum) -> Option<u64>| per_s(counter(&now)?, counter(self.before.as_ref()?)?, elapsed_ns);
+        let share = |counter: &dyn Fn(&Sum) -> Option<u64>| {
+            rate(counter).map(|ticks_per_s| ticks_per_s * 100.0 / rustix::param::clock_ticks_per_second() as f64)
+        };
+        // Pages that several share are counted once, as many as the one with most of them has.
+        let memory = (now.own_pages + now.shared_pages_max) as f64 * rustix::param::page_size() as f64;
+        let all = [
+            share(&|sum| Some(sum.user_ticks)),
+            share(&|sum| Some(sum.system_ticks)),
+            Some(memory),
+            Some(now.processes as f64),
+            Some(now.threads as f64),
+            rate(&|sum| sum.io.map(|io| io.read_bytes)),
+            rate(&|sum| sum.io.map(|io| io.write_bytes)),
+        ];
+        append(readings, 0, all);
+        self.before = Some(now);
+    }
+}

@@ -1,0 +1,197 @@
+//! Processes and their descendants, and what they have used (proc_pid_stat(5), proc_pid_io(5)).
+//!
+//! The kernel adds what a process used to its parent's account when the parent waits for it; so the sum over
+//! the living members of a tree, each with what it took over, misses nothing that was waited for.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+
+use plimsoll_core::Unavailable;
+
+use crate::proc_file::ProcFile;
+
+/// Most processes of a tree that are looked at. A server with more is not what this was made for.
+pub(crate) const MEMBERS_MAX: usize = 4096;
+
+/// Bytes that processes caused to be read from and written to devices, since they began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TreeIo {
+    /// Read from a device: not what came from the page cache.
+    pub read_bytes: u64,
+    /// Written, or made dirty in the page cache and so to be written. What was taken back by cutting a file
+    /// off before it was written is still in it; what lies on tmpfs is not.
+    pub write_bytes: u64,
+}
+
+/// What this process, all its threads and the children it waited for, read and wrote.
+///
+/// # Errors
+/// The kernel does not count (CONFIG_TASK_IO_ACCOUNTING).
+pub fn own_io() -> Result<TreeIo, Unavailable> {
+    let mut file = ProcFile::open("/proc/self/io")?;
+    let text = file.read().map_err(|error| Unavailable(format!("/proc/self/io: {error}")))?;
+    parse_io(&text).ok_or_else(|| Unavailable("/proc/self/io has no counts".into()))
+}
+
+/// What the processes `pids` and all their descendants read and wrote since they began, with the children that
+/// were waited for. Take two and subtract; a process that was replaced in between began anew.
+///
+/// # Errors
+/// A process is gone, or may not be looked at: `/proc/PID/io` is for its user and root only.
+pub fn process_tree_io(pids: &[u32]) -> Result<TreeIo, Unavailable> {
+    let mut sum = TreeIo::default();
+    for pid in with_descendants(pids) {
+        let path = format!("/proc/{pid}/io");
+        let text = ProcFile::open(&path).and_then(|mut file| {
+            let text = file.read().map(|text| text.into_owned());
+            text.map_err(|error| Unavailable(format!("{path}: {error}")))
+        });
+        match text.map(|text| parse_io(&text)) {
+            Ok(Some(io)) => {
+                sum.read_bytes = sum.read_bytes.saturating_add(io.read_bytes);
+                sum.write_bytes = sum.write_bytes.saturating_add(io.write_bytes);
+            }
+            Ok(None) => return Err(Unavailable(format!("{path} has no counts"))),
+            // One that ended since it was listed; its parent took its counts over.
+            Err(_) if !pids.contains(&pid) && !std::path::Path::new(&path).exists() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sum)
+}
+
+/// `pids` and all their descendants.
+pub(crate) fn with_descendants(pids: &[u32]) -> BTreeSet<u32> {
+    let mut members: BTreeSet<u32> = pids.iter().copied().collect();
+    let mut queue: Vec<u32> = pids.to_vec();
+    while let Some(pid) = queue.pop() {
+        // A child belongs to the thread that made it.
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+        for thread in threads.into_iter().flatten().flatten() {
+            let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            for child in children.split_ascii_whitespace().filter_map(|field| field.parse().ok()) {
+                if members.len() < MEMBERS_MAX && members.insert(child) {
+                    queue.push(child);
+                }
+            }
+        }
+    }
+    members
+}
+
+/// Counts of an `io` file.
+pub(crate) fn parse_io(text: &str) -> Option<TreeIo> {
+    let count = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.strip_prefix(':')?.trim().parse().ok()
+    };
+    Some(TreeIo { read_bytes: count("read_bytes")?, write_bytes: count("write_bytes")? })
+}
+
+/// What a `stat` file tells of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Stat {
+    /// Ticks, with those of children that were waited for.
+    pub(crate) user_ticks: u64,
+    pub(crate) system_ticks: u64,
+    pub(crate) threads: u64,
+    /// Ticks from the host's start to the process's; with the pid this names a process for good.
+    pub(crate) start_ticks: u64,
+    /// True for one that ended and was not waited for.
+    pub(crate) ended: bool,
+}
+
+/// Reads a `stat` file's line. The name in parentheses may hold anything, parentheses too.
+pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
+    let (_, rest) = text.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?;
+    let mut values = [0u64; 19];
+    for place in &mut values {
+        // Some fields may be negative; none of those that are used.
+        *place = fields.next()?.parse().unwrap_or(0);
+    }
+    // Field 4 of the manual's list is the first of these.
+    let field = |number: usize| values[number - 4];
+    Some(Stat {
+        user_ticks: field(14).saturating_add(field(16)),
+        system_ticks: field(15).saturating_add(field(17)),
+        threads: field(20),
+        start_ticks: field(22),
+        ended: matches!(state, "Z" | "X"),
+    })
+}
+
+/// Resident pages of a `statm` file, and how many of them are shared with others.
+pub(crate) fn parse_statm(text: &str) -> Option<(u64, u64)> {
+    let mut fields = text.split_ascii_whitespace().skip(1);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+/// A process that is looked at again and again.
+pub(crate) struct Member {
+    pub(crate) pid: u32,
+    start_ticks: u64,
+    stat: ProcFile,
+    statm: ProcFile,
+    /// None where it may not be looked at.
+    io: Option<ProcFile>,
+}
+
+/// What one look at a process gave.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Usage {
+    pub(crate) stat: Stat,
+    pub(crate) resident_pages: u64,
+    pub(crate) shared_pages: u64,
+    pub(crate) io: Option<TreeIo>,
+}
+
+impl Member {
+    /// Opens the files of process `pid`.
+    pub(crate) fn open(pid: u32) -> io::Result<Self> {
+        let file = |name: &str| File::open(format!("/proc/{pid}/{name}")).map(ProcFile::new);
+        let mut stat = file("stat")?;
+        let start_ticks = parse_stat(&stat.read()?).ok_or(io::ErrorKind::InvalidData)?.start_ticks;
+        Ok(Self { pid, start_ticks, stat, statm: file("statm")?, io: file("io").ok() })
+    }
+
+    /// What it has used; `None` when it is gone.
+    pub(crate) fn look(&mut self) -> Option<Usage> {
+        let stat = parse_stat(&self.stat.read().ok()?).filter(|stat| stat.start_ticks == self.start_ticks)?;
+        let (resident_pages, shared_pages) =
+            self.statm.read().ok().and_then(|text| parse_statm(&text)).unwrap_or((0, 0));
+        let io = self.io.as_mut().and_then(|file| parse_io(&file.read().ok()?));
+        Some(Usage { stat, resident_pages, shared_pages, io })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proc_file::garbled;
+
+    const STAT: &str = "31503 (c) at) R 31478 31478 12497 0 -1 4194304 104 0 0 0 7 8 100 200 20 0 3 0 294043 3133440 416 \
+                        18446744073709551615 93924656988160 93924657008041 140737487186512 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0\n";
+    const IO: &str = "rchar: 6976\nwchar: 0\nsyscr: 10\nsyscw: 0\nread_bytes: 4096\nwrite_bytes: 8192\n\
+                      cancelled_write_bytes: 1\n";
+
+    #[test]
+    fn fields_are_those_of_the_manual() {
+        let stat = Stat { user_ticks: 107, system_ticks: 208, threads: 3, start_ticks: 294_043, ended: false };
+        assert_eq!(parse_stat(STAT), Some(stat));
+        assert!(parse_stat(&STAT.replace(") R", ") Z")).unwrap().ended);
+        assert_eq!(parse_stat("1 (x) S 2 3"), None);
+        assert_eq!(parse_io(IO), Some(TreeIo { read_bytes: 4096, write_bytes: 8192 }));
+        assert_eq!(parse_io("read_bytes: 1\nwrite_bytes\n"), None);
+        assert_eq!(parse_statm("765 444 416 5 0 123 0\n"), Some((444, 416)));
+        assert_eq!(parse_statm("765"), None);
+    }
+
+    #[test]
+    fn garbled_text_is_taken() {
+        assert!(garbled(STAT).filter_map(|text| parse_stat(&text)).count() > 100);
+        assert!(garbled(IO).filter_map(|text| parse_io(&text)).count() > 100);
+    }
+}

@@ -1,0 +1,7 @@
+//! Samplers on the real `/proc` of this host.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test says no")]
+
+mod environment;
+mod host;
+mod processes;

@@ -1,0 +1,167 @@
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::Sampler;
+use plimsoll_sample::{ServerProcesses, open, own_io, process_tree_io};
+
+/// A shell that runs `script`, says a line whenever something is done, and waits to be told to go on.
+struct Shell {
+    child: Child,
+    said: BufReader<std::process::ChildStdout>,
+}
+
+impl Shell {
+    fn start(script: &str, directory: &std::path::Path) -> Self {
+        let mut child = Command::new("sh")
+            .args(["-euc", script])
+            .current_dir(directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        Self { child, said }
+    }
+
+    fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    fn go_on(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        // At the end of its input it ends by itself and takes its children with it.
+        drop(self.child.stdin.take());
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while self.child.try_wait().is_ok_and(|ended| ended.is_none()) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Server {
+    sampler: Box<dyn Sampler>,
+    processes: ServerProcesses,
+    last: Instant,
+}
+
+impl Server {
+    fn open() -> Self {
+        let processes = ServerProcesses::default();
+        let (mut opened, unavailable) = open(&["server".to_owned()], &processes);
+        assert_eq!(unavailable, []);
+        Self { sampler: opened.pop().unwrap(), processes, last: Instant::now() }
+    }
+
+    /// Values of the named series, and the seconds that they are of.
+    fn read<const N: usize>(&mut self, names: [&str; N]) -> ([Option<f64>; N], f64) {
+        let elapsed = self.last.elapsed();
+        self.last = Instant::now();
+        let mut readings = Vec::new();
+        self.sampler.sample(elapsed.as_nanos() as u64, &mut readings);
+        let series = self.sampler.series();
+        let found = names.map(|name| {
+            let reading = readings.iter().find(|reading| series[reading.series as usize].name == name);
+            reading.map(|reading| reading.value)
+        });
+        (found, elapsed.as_secs_f64())
+    }
+}
+
+const COUNT: &str = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+
+#[test]
+fn a_server_is_the_whole_tree_of_its_processes() {
+    let place = tempfile::tempdir().unwrap();
+    // Two children, one of which has a child, that last; then work in a grandchild that is waited for.
+    let script = format!(
+        "sleep 60 & a=$!; (sleep 60 & b=$!; trap \"kill $b 2>/dev/null\" EXIT; wait $b) & c=$!; trap \"kill $a $c 2>/dev/null\" EXIT
+         echo up; read line; (sh -c '{COUNT}'); echo done; read line"
+    );
+    let mut shell = Shell::start(&script, place.path());
+    assert_eq!(shell.hear(), "up");
+    let mut server = Server::open();
+    assert_eq!(server.read(["processes", "user"]).0, [None, None], "there is no server yet");
+    server.processes.set(vec![shell.child.id()]);
+    // The second child may be about to start its own.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while server.read(["processes"]).0 != [Some(4.0)] {
+        assert!(Instant::now() < deadline, "the shell has not got its three descendants");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let ([idle, memory, threads], _) = server.read(["user", "memory", "threads"]);
+    assert!(idle.unwrap() < 50.0 && memory.unwrap() > 1e5, "{idle:?} {memory:?}");
+    assert_eq!(threads, Some(4.0));
+    // Whoever did the work is gone when it is looked for: the shell took its time over.
+    shell.go_on();
+    assert_eq!(shell.hear(), "done");
+    let ([user, system, processes], seconds) = server.read(["user", "system", "processes"]);
+    let used_s = (user.unwrap() + system.unwrap()) / 100.0 * seconds;
+    assert!((0.02..30.0).contains(&used_s), "{used_s} s");
+    assert_eq!(processes, Some(4.0));
+    // Another server with the same pid begins anew.
+    server.processes.set(vec![shell.child.id()]);
+    assert_eq!(server.read(["user", "processes"]).0, [None, Some(4.0)]);
+    server.processes.set(Vec::new());
+    assert_eq!(server.read(["user", "processes"]).0, [None, None]);
+}
+
+#[test]
+fn a_server_that_dies_gives_no_more_values() {
+    let place = tempfile::tempdir().unwrap();
+    let mut shell = Shell::start("echo up; read line", place.path());
+    assert_eq!(shell.hear(), "up");
+    let mut server = Server::open();
+    server.processes.set(vec![shell.child.id()]);
+    server.read([]);
+    assert_eq!(server.read(["processes"]).0, [Some(1.0)]);
+    shell.go_on();
+    shell.child.wait().unwrap();
+    assert_eq!(server.read(["processes", "user"]).0, [None, None]);
+}
+
+#[test]
+fn what_children_wrote_is_counted_while_they_live_and_after() {
+    // On a device: what lies in memory only is written nowhere.
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let script = "dd if=/dev/zero of=one bs=1M count=4 2>/dev/null; echo one; read line
+                  (dd if=/dev/zero of=two bs=1M count=4 2>/dev/null; echo two; read line); echo end; read line";
+    let mut shell = Shell::start(script, place.path());
+    let pids = [shell.child.id()];
+    let (mut server, before_us) = (Server::open(), own_io().unwrap());
+    server.processes.set(pids.to_vec());
+    server.read([]);
+    assert_eq!(shell.hear(), "one");
+    let one = process_tree_io(&pids).unwrap();
+    assert!((4 << 20..8 << 20).contains(&one.write_bytes), "{one:?}");
+    shell.go_on();
+    assert_eq!(shell.hear(), "two");
+    let two = process_tree_io(&pids).unwrap();
+    shell.go_on();
+    assert_eq!(shell.hear(), "end");
+    let end = process_tree_io(&pids).unwrap();
+    assert!(two.write_bytes - one.write_bytes >= 4 << 20, "{one:?} {two:?}");
+    assert!((two.write_bytes..two.write_bytes + (64 << 10)).contains(&end.write_bytes), "{two:?} {end:?}");
+    let ([written], seconds) = server.read(["written"]);
+    let bytes = written.unwrap() * seconds;
+    assert!((4e6..9e6).contains(&bytes), "{bytes} B");
+    // Those of a child that was not waited for are not ours.
+    let ours = own_io().unwrap().write_bytes - before_us.write_bytes;
+    assert!(ours < 8 << 20, "{ours} B");
+}
+
+#[test]
+fn a_process_that_is_not_there_is_said_to_be_gone() {
+    assert_eq!(process_tree_io(&[]).unwrap(), Default::default());
+    let error = process_tree_io(&[4_194_305]).unwrap_err();
+    assert!(error.to_string().starts_with("/proc/4194305/io: "), "{error}");
+}
