@@ -148,7 +148,7 @@ fn pieces_of_any_size_give_the_same_answers() {
     assert_eq!(converse(&server, &layout, 1).0, whole, "byte by byte from a live server");
 
     let mut random = Random(0x9e37_79b9);
-    for round in 0..2_000 {
+    for round in 0..1_000 {
         let piece_max = [1, 3, 17, 200, 5_000][round % 5];
         let (mut session, mut seen) = asked(&layout, &opening, &mut random);
         assert_eq!(feed_pieces(&mut session, &answers, piece_max, &mut random, &mut seen), 0);
@@ -165,7 +165,7 @@ fn pieces_of_any_size_give_the_same_answers() {
 
     // Damaged anywhere: no panic, no ticket finished twice, and after a failure all of them are finished.
     let mut failures = 0;
-    for round in 0..20_000 {
+    for round in 0..5_000 {
         let (mut session, mut seen) = asked(&layout, &opening, &mut random);
         let mut damaged = answers.clone();
         for _ in 0..1 + random.below(4) {
@@ -178,10 +178,10 @@ fn pieces_of_any_size_give_the_same_answers() {
             assert_eq!(seen.0.len(), operations().len(), "round {round}");
         }
     }
-    assert!(failures > 5_000, "damage is noticed: {failures} of 20000");
+    assert!(failures > 1_250, "damage is noticed: {failures} of 5000");
 
     // The opening, damaged too.
-    for _ in 0..20_000 {
+    for _ in 0..5_000 {
         let mut session = session(&layout);
         session.open(&kinds(), &mut Vec::new());
         let mut damaged = opening.clone();
@@ -191,7 +191,7 @@ fn pieces_of_any_size_give_the_same_answers() {
     }
 
     // And noise.
-    for _ in 0..20_000 {
+    for _ in 0..5_000 {
         let noise: Vec<u8> = (0..random.below(200)).map(|_| random.below(256) as u8).collect();
         let (mut session, mut seen) = asked(&layout, &opening, &mut random);
         feed_pieces(&mut session, &noise, 50, &mut random, &mut seen);
