@@ -12,7 +12,7 @@ use crate::query::{Cursor, Query};
 use crate::{Entries, IndexError};
 
 /// Keys fetched by one [`Kv::get_many`]; their references stand on the stack.
-const FETCH: usize = 64;
+pub(crate) const FETCH: usize = 64;
 /// Most entries that a limited query reads at a time.
 const PAGE: usize = 1024;
 

@@ -93,7 +93,7 @@ impl<X: Extract> Indexes<X> {
         Ok(kv.get(&self.key, record)?)
     }
 
-    /// Inserts records, none of which may be there: one get each finds out, and one batch writes all of them.
+    /// Inserts records, none of which may be there: gets of many at a time find out, and one batch writes all of them.
     /// On a store without atomic batches a crash may leave some of them inserted, each of them whole.
     pub fn insert<'a>(
         &mut self,
@@ -104,11 +104,8 @@ impl<X: Extract> Indexes<X> {
         self.hashes.extend((0..).zip(records.clone()).map(|(position, (key, _))| (key_hash(key), position)));
         let locks = Arc::clone(&self.locks);
         let _guard = lock_all_of(&locks, self.hashes.iter().map(|(hash, _)| *hash));
-        for (position, (key, _)) in records.clone().enumerate() {
-            record_key(&mut self.key, self.collection, key);
-            if kv.get(&self.key, &mut self.old)? {
-                return Ok(Inserted::KeyTaken(position));
-            }
+        if let Some(position) = self.first_taken(kv, records.clone().map(|(key, _)| key))? {
+            return Ok(Inserted::KeyTaken(position));
         }
         if let Some(position) = repeated(&mut self.hashes, &records) {
             return Ok(Inserted::KeyTaken(position));
@@ -128,6 +125,41 @@ impl<X: Extract> Indexes<X> {
         }
         self.write(kv)?;
         Ok(Inserted::All)
+    }
+
+    /// The position of the first of these keys under which there is a record. Asks for many at a time: over a
+    /// network a get for each would be a round trip for each.
+    fn first_taken<'a>(
+        &mut self,
+        kv: &mut (impl Kv + ?Sized),
+        mut keys: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) -> Result<Option<usize>, IndexError> {
+        let mut base = 0;
+        while keys.len() > 0 {
+            let (mut ends, mut count) = ([0; find::FETCH], 0);
+            self.old.clear();
+            for (end, key) in ends.iter_mut().zip(keys.by_ref()) {
+                record_key(&mut self.key, self.collection, key);
+                self.old.extend_from_slice(&self.key);
+                *end = self.old.len();
+                count += 1;
+            }
+            let mut asked = [&[][..]; find::FETCH];
+            let mut start = 0;
+            for (asked, end) in asked.iter_mut().zip(&ends[..count]) {
+                *asked = &self.old[start..*end];
+                start = *end;
+            }
+            let mut first = None;
+            kv.get_many(&asked[..count], &mut |position, _| {
+                first = Some(first.map_or(position, |first: usize| first.min(position)));
+            })?;
+            if let Some(first) = first {
+                return Ok(Some(base + first));
+            }
+            base += count;
+        }
+        Ok(None)
     }
 
     /// Puts a record, whether or not one is there. True when one was.
