@@ -79,9 +79,12 @@ struct Running {
 /// The directories of a private server, the supervisor that guards them, and at most one program running in them.
 ///
 /// A program started here runs in a session of its own, as the server's user, with nothing of Plimsoll's
-/// environment but a fixed `PATH` and `LC_ALL=C`, in the data directory. When this value is dropped, or
-/// Plimsoll dies however it may, the program and all its descendants end and the directories are removed; when the
-/// supervisor is killed too, the kernel ends the program, and the next [`PrivateServer::new`] removes the rest.
+/// environment but a fixed `PATH` and `LC_ALL=C`, in the data directory.
+///
+/// [`PrivateServer::close`] ends the program with all its descendants and removes the directories. Dropping does the
+/// same and keeps the log, because who does not close has failed. So does Plimsoll's death, however it came, without
+/// the log. When the supervisor is killed too, the kernel ends the program, and the next [`PrivateServer::new`]
+/// removes the rest.
 pub struct PrivateServer {
     name: String,
     place: Place,
@@ -374,7 +377,8 @@ impl PrivateServer {
 
 impl Drop for PrivateServer {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        // Not closed: something failed, here or with whoever used it.
+        if self.control.is_some() && self.place.log.metadata().is_ok_and(|log| log.len() > 0) {
             let _ = self.keep_log();
         }
         // There is nobody to tell; what is left is found by the next start.

@@ -41,7 +41,8 @@ pub fn find_postgres() -> Result<PathBuf, StoreError> {
     POSTGRES.find()
 }
 
-/// A running PostgreSQL of our own. Ends, with all its files, when it is dropped or Plimsoll dies.
+/// A running PostgreSQL of our own. Ends, with all its files, when it is closed, dropped (its log is kept then, for
+/// something failed), or Plimsoll dies.
 pub struct PrivatePostgres {
     server: PrivateServer,
     program: PathBuf,

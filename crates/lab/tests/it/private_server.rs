@@ -150,6 +150,25 @@ fn a_server_that_dies_says_how_and_what_it_said_last_and_its_log_is_kept() {
 }
 
 #[test]
+fn the_log_is_kept_unless_the_server_is_closed() {
+    let base = base();
+    let logs = || fs::read_dir(base.path().join("logs")).map_or(0, Iterator::count);
+    let speak = |server: &mut PrivateServer| server.run("echo", Path::new("/bin/echo"), &["words"], BOUND).unwrap();
+    let mut closed = server(base.path());
+    speak(&mut closed);
+    closed.close().unwrap();
+    assert_eq!(logs(), 0);
+    let mut dropped = server(base.path());
+    speak(&mut dropped);
+    let root = dropped.root_dir().to_owned();
+    drop(dropped);
+    assert_eq!(logs(), 1);
+    assert!(!root.exists());
+    drop(server(base.path()));
+    assert_eq!(logs(), 1, "one that said nothing has no log to keep");
+}
+
+#[test]
 fn one_that_is_killed_says_the_signal_and_only_what_this_start_said() {
     let base = base();
     let mut server = server(base.path());
