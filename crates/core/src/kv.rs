@@ -68,7 +68,7 @@ impl WriteBatch {
     }
 
     /// The writes in order: key, and the value to put or `None` to delete.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Option<&[u8]>)> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Option<&[u8]>)> + Clone {
         self.writes.iter().map(|&(start, middle, end)| {
             (&self.bytes[start as usize..middle as usize], end.map(|end| &self.bytes[middle as usize..end as usize]))
         })

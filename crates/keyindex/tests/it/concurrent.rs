@@ -90,7 +90,7 @@ fn at_round(key: u64, round: i64) -> Person {
 /// Without locks two updates of one record leave index keys of versions that are no more.
 #[test]
 fn writers_of_the_same_record_leave_indexes_that_agree() {
-    let kv = MemKv::atomic();
+    let mut kv = MemKv::atomic();
     let shared = people();
     let checked = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -123,6 +123,6 @@ fn writers_of_the_same_record_leave_indexes_that_agree() {
         }
     });
     assert!(checked.into_inner());
-    let check = shared.another().verify(&mut kv.clone()).unwrap();
+    let check = shared.another().verify(&mut kv).unwrap();
     assert!(check.is_clean(), "{check:?}");
 }

@@ -1,0 +1,34 @@
+//! fjall's errors in words that a person can act on.
+
+use std::path::Path;
+
+use fjall::{Error, LsmError};
+use plimsoll_core::{KvError, StoreError, StoreErrorKind};
+
+/// An error while something was done to the database in `dir`.
+pub(crate) fn store_error(dir: &Path, error: &Error) -> StoreError {
+    match error {
+        Error::Io(error) | Error::Storage(LsmError::Io(error)) => StoreError::io(dir.display(), error),
+        Error::Locked => {
+            StoreError::new(StoreErrorKind::Broken, format!("{}: the database is open already", dir.display()))
+                .next("Close the sessions of the phase before; a database has one process.")
+        }
+        other => StoreError::new(StoreErrorKind::Broken, format!("{}: fjall reports an error", dir.display()))
+            .detail(format!("{other:?}")),
+    }
+}
+
+/// An error of a read or a write. After a failed write fjall refuses all further ones, before it does anything;
+/// any other error of a write leaves open what got to the journal.
+pub(crate) fn kv_error(error: &Error) -> KvError {
+    match error {
+        Error::Poisoned | Error::KeyspaceDeleted => KvError::Rejected(
+            StoreError::new(StoreErrorKind::Broken, "fjall takes no more writes because an earlier one failed")
+                .detail(format!("{error:?}")),
+        ),
+        Error::Io(error) | Error::Storage(LsmError::Io(error)) => KvError::Unknown(StoreError::io("fjall", error)),
+        other => KvError::Unknown(
+            StoreError::new(StoreErrorKind::Broken, "fjall reports an error").detail(format!("{other:?}")),
+        ),
+    }
+}

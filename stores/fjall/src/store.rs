@@ -1,0 +1,278 @@
+//! An open fjall database.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use plimsoll_core::{
+    Cold, Durability, Footprint, IndexMode, Layout, OpKind, Sessions, Setting, Store, StoreDescription, StoreError,
+    StoreErrorKind, Values,
+};
+use plimsoll_keyindex::records::Records;
+use plimsoll_keyindex::{Check, IndexError};
+use plimsoll_lab::page_cache;
+
+use crate::errors::store_error;
+use crate::group::GroupCommit;
+use crate::kind::CACHE_BYTES_DEFAULT;
+use crate::kv::{FjallKv, Keyspaces};
+
+/// The version of the crate that is compiled in; a test holds it against the lock file.
+pub(crate) const VERSION: &str = "3.1.13";
+
+/// Longest that flushing and compaction may take before it is said to hang.
+const SETTLE_MAX: Duration = Duration::from_secs(600);
+/// Quiet for this long is settled.
+const QUIET: Duration = Duration::from_millis(20);
+
+/// A fjall database in a directory of its own.
+pub struct FjallStore {
+    dir: PathBuf,
+    cache_bytes: u64,
+    keyspaces: Option<Keyspaces>,
+    group: Arc<GroupCommit>,
+    records: Option<Records>,
+    index: IndexMode,
+}
+
+impl FjallStore {
+    /// Makes a database under `data_dir`.
+    pub fn open(data_dir: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
+        let mut store = FjallStore {
+            dir: data_dir.join("fjall"),
+            cache_bytes,
+            keyspaces: None,
+            group: Arc::default(),
+            records: None,
+            index: IndexMode::None,
+        };
+        store.start()?;
+        Ok(store)
+    }
+
+    /// A connection of its own, for those who want keys and values.
+    pub fn kv(&self, durability: Durability) -> Result<FjallKv, StoreError> {
+        Ok(FjallKv::new(self.keyspaces()?.clone(), Arc::clone(&self.group), durability))
+    }
+
+    fn start(&mut self) -> Result<(), StoreError> {
+        let open = || -> fjall::Result<Keyspaces> {
+            let db = Database::builder(&self.dir).cache_size(self.cache_bytes).manual_journal_persist(true).open()?;
+            let options = || KeyspaceCreateOptions::default().manual_journal_persist(true);
+            let records = db.keyspace("records", options)?;
+            let index = db.keyspace("index", options)?;
+            Ok(Keyspaces { db, records, index })
+        };
+        self.keyspaces = Some(open().map_err(|error| self.error(&error))?);
+        // A database that was closed and opened takes writes again.
+        self.group = Arc::default();
+        Ok(())
+    }
+
+    /// Closes it, which syncs its journal. It is closed when this returns unless a session is still open.
+    fn stop(&mut self) {
+        self.keyspaces = None;
+    }
+
+    fn keyspaces(&self) -> Result<&Keyspaces, StoreError> {
+        self.keyspaces.as_ref().ok_or_else(|| {
+            StoreError::new(StoreErrorKind::Broken, "the fjall database is closed because opening it again failed")
+        })
+    }
+
+    fn records(&self) -> Result<&Records, StoreError> {
+        self.records.as_ref().ok_or_else(|| {
+            StoreError::new(StoreErrorKind::Usage, "fjall: no collections have been created before they were used")
+        })
+    }
+
+    fn error(&self, error: &fjall::Error) -> StoreError {
+        store_error(&self.dir, error)
+    }
+
+    fn remove_files(&self) -> Result<(), StoreError> {
+        match std::fs::remove_dir_all(&self.dir) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(StoreError::io(self.dir.display(), &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until no flush and no compaction has run for a moment.
+    fn wait_until_quiet(&self) -> Result<(), StoreError> {
+        let Keyspaces { db, records, index } = self.keyspaces()?;
+        let deadline = Instant::now() + SETTLE_MAX;
+        let mut quiet_since = Instant::now();
+        let mut compactions = db.compactions_completed();
+        while quiet_since.elapsed() < QUIET {
+            let sealed = records.sealed_memtable_count() + index.sealed_memtable_count();
+            let busy = sealed > 0 || db.outstanding_flushes() > 0 || db.active_compactions() > 0;
+            if busy || db.compactions_completed() != compactions {
+                compactions = db.compactions_completed();
+                quiet_since = Instant::now();
+            }
+            if Instant::now() > deadline {
+                let what = format!("fjall is still flushing or compacting after {} s", SETTLE_MAX.as_secs());
+                return Err(StoreError::new(StoreErrorKind::Broken, what).next("Look for errors of its disk."));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+}
+
+impl Store for FjallStore {
+    fn describe(&mut self) -> Result<StoreDescription, StoreError> {
+        let setting = |name: &str, value: String, default: &str| Setting {
+            name: name.into(),
+            value,
+            default: Some(default.into()),
+            source: "plimsoll".into(),
+        };
+        // So that `at-end` needs no system call for each write; each session asks for what its durability needs.
+        let mut settings = vec![setting("manual_journal_persist", "true".into(), "false")];
+        if self.cache_bytes != CACHE_BYTES_DEFAULT {
+            settings.push(setting("cache_size", self.cache_bytes.to_string(), &CACHE_BYTES_DEFAULT.to_string()));
+        }
+        Ok(StoreDescription { version: VERSION.into(), place: "embedded".into(), settings })
+    }
+
+    fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
+        if !layout.statements.is_empty() {
+            return Err(StoreError::new(StoreErrorKind::Usage, "fjall speaks no SQL, and the layout has statements"));
+        }
+        let records = Records::new(layout)?;
+        self.stop();
+        self.remove_files()?;
+        self.start()?;
+        self.records = Some(records);
+        self.index = layout.index;
+        Ok(())
+    }
+
+    fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
+        let records = self.records()?;
+        let sessions = (0..count).map(|_| Ok(Box::new(records.session(self.kv(durability)?)) as _));
+        Ok(Sessions::Blocking(sessions.collect::<Result<_, StoreError>>()?))
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.keyspaces()?.db.persist(PersistMode::SyncData).map_err(|error| self.error(&error))
+    }
+
+    /// Flushes what stands in memory and compacts both keyspaces to one run each.
+    fn settle(&mut self) -> Result<(), StoreError> {
+        let Keyspaces { records, index, .. } = self.keyspaces()?;
+        let settle = |keyspace: &Keyspace, what: fn(&Keyspace) -> fjall::Result<()>| {
+            what(keyspace).map_err(|error| self.error(&error))
+        };
+        for step in [|keyspace: &Keyspace| keyspace.rotate_memtable().map(drop), Keyspace::major_compact] {
+            settle(records, step)?;
+            settle(index, step)?;
+            self.wait_until_quiet()?;
+        }
+        Ok(())
+    }
+
+    fn cold(&mut self) -> Result<Cold, StoreError> {
+        self.stop();
+        let dropped = page_cache::drop_files(&self.dir).map_err(|error| StoreError::io(self.dir.display(), &error));
+        self.start()?;
+        let dropped = dropped?;
+        Ok(Cold::Done { file_bytes: dropped.file_bytes, resident_bytes: dropped.resident_bytes })
+    }
+
+    fn restart(&mut self) -> Result<(), StoreError> {
+        self.stop();
+        self.start()
+    }
+
+    /// Sizes of the tables: what stands only in the journal counts after [`Store::settle`].
+    fn footprint(&mut self) -> Result<Footprint, StoreError> {
+        let keyspaces = self.keyspaces()?;
+        let total = allocated_bytes(&self.dir).map_err(|error| StoreError::io(self.dir.display(), &error))?;
+        Ok(Footprint {
+            data_bytes: keyspaces.records.disk_space(),
+            index_bytes: Some(keyspaces.index.disk_space()),
+            total_bytes: Some(total),
+        })
+    }
+
+    fn explain(&mut self, kind: &OpKind, _params: Values<'_>) -> Result<Option<String>, StoreError> {
+        Ok(self.records()?.explain(kind).map(str::to_owned))
+    }
+
+    /// fjall has no check of its own; with indexes, they are held against the records.
+    fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
+        if self.index != IndexMode::Keyindex {
+            return Ok(None);
+        }
+        let checks = self.records()?.verify(&mut self.kv(Durability::Buffered)?).map_err(index_error)?;
+        let bad: Vec<String> =
+            checks.iter().filter(|(_, check)| !check.is_clean()).map(|(name, check)| faults(name, check)).collect();
+        if !bad.is_empty() {
+            return Err(StoreError::new(StoreErrorKind::Broken, "indexes and records of fjall disagree")
+                .detail(bad.join("; "))
+                .next("Keep the recording and report it: an atomic batch was not atomic."));
+        }
+        let records: u64 = checks.iter().map(|(_, check)| check.records).sum();
+        let index_keys: u64 = checks.iter().map(|(_, check)| check.index_keys).sum();
+        Ok(Some(format!("{records} records held against {index_keys} index keys, both ways")))
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    fn close(mut self: Box<Self>) -> Result<(), StoreError> {
+        self.stop();
+        self.remove_files()
+    }
+}
+
+fn faults(name: &str, check: &Check) -> String {
+    format!(
+        "{name}: {} index keys without their record, {} records without an index key, {} unreadable, for example {:?}",
+        check.dangling,
+        check.missing,
+        check.unreadable,
+        check.faults.first()
+    )
+}
+
+fn index_error(error: IndexError) -> StoreError {
+    match error {
+        IndexError::Store(plimsoll_core::KvError::Rejected(error) | plimsoll_core::KvError::Unknown(error)) => error,
+        IndexError::Corrupt(what) => {
+            StoreError::new(StoreErrorKind::Broken, format!("a record cannot be read: {what}"))
+        }
+    }
+}
+
+/// Bytes that the files under `dir` take on the disk; a journal's file is made longer than what is in it.
+fn allocated_bytes(dir: &Path) -> std::io::Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        let metadata = match entry.metadata() {
+            // A compaction may have removed it just now.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            other => other?,
+        };
+        bytes += if metadata.is_dir() { allocated_bytes(&entry.path())? } else { metadata.blocks() * 512 };
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_version_is_the_one_in_the_lock_file() {
+        let lock = include_str!("../../../Cargo.lock");
+        let (_, after) = lock.split_once("name = \"fjall\"\nversion = \"").expect("fjall is in the lock file");
+        assert_eq!(after.split_once('"').map(|(version, _)| version), Some(super::VERSION));
+    }
+}

@@ -1,0 +1,223 @@
+//! A store's life as a trial goes through it.
+
+use std::path::Path;
+
+use plimsoll_core::{
+    Access, Answer, BlockingSession, Call, Cold, Collection, Durability, Field, Index, IndexMode, Kv, Layout, Op,
+    OpKind, OpenOptions, Outcome, ParamValue, Params, RecordsCall, Sessions, Store, StoreErrorKind, Target, Value,
+    ValueBuf, ValueType,
+};
+use plimsoll_store_fjall::{FjallStore, kind};
+
+const RECORDS: i64 = 20_000;
+
+fn layout(index: IndexMode) -> Layout {
+    let field = |name: &str, value_type| Field { name: name.into(), value_type };
+    let coupons = Collection {
+        name: "coupons".into(),
+        fields: vec![field("code", ValueType::Text), field("used", ValueType::Int), field("note", ValueType::Text)],
+        key: 0,
+        indexes: vec![Index { fields: vec![1] }],
+    };
+    Layout { collections: vec![coupons], index, statements: Vec::new() }
+}
+
+fn kinds() -> Vec<OpKind> {
+    let kind = |name: &str, call| OpKind {
+        name: name.into(),
+        call: Call::Records { collection: 0, call },
+        params: Vec::new(),
+        keep_answer: true,
+    };
+    vec![
+        kind("insert", RecordsCall::Insert),
+        kind("get", RecordsCall::Get),
+        kind("use", RecordsCall::Update { fields: vec![1] }),
+        kind("scan", RecordsCall::Find { field: 1, access: Access::Scan }),
+        kind("query", RecordsCall::Find { field: 1, access: Access::Indexed }),
+    ]
+}
+
+fn session(store: &mut dyn Store, durability: Durability) -> Box<dyn BlockingSession> {
+    let Sessions::Blocking(mut sessions) = store.sessions(1, durability).unwrap() else { panic!("not blocking") };
+    assert_eq!(sessions.len(), 1);
+    let mut session = sessions.remove(0);
+    session.prepare(&kinds()).unwrap();
+    session
+}
+
+fn run(session: &mut dyn BlockingSession, kind: u16, params: &[Value<'_>]) -> (Outcome, Answer) {
+    let (mut buf, mut answer) = (ValueBuf::new(), Answer::default());
+    params.iter().for_each(|value| buf.push(*value));
+    let outcome = session.execute(&Op { kind, params: buf.values() }, &mut answer);
+    assert!(!outcome.is_error(), "{} {}", answer.code, answer.message);
+    (outcome, answer)
+}
+
+fn load(session: &mut dyn BlockingSession) {
+    for batch in 0..RECORDS / 1_000 {
+        let (mut params, mut answer) = (ValueBuf::new(), Answer::default());
+        for n in batch * 1_000..(batch + 1) * 1_000 {
+            params.push_text_with(|text| text.push_str(&format!("{:06}", n * 7_919 % RECORDS)));
+            params.push(Value::Int(n % 200));
+            params.push_text_with(|text| text.push_str(&"note ".repeat(30)));
+        }
+        let outcome = session.execute(&Op { kind: 0, params: params.values() }, &mut answer);
+        assert_eq!(outcome, Outcome::Ok, "{}", answer.message);
+    }
+}
+
+/// Codes of the coupons used less than once.
+fn answers(session: &mut dyn BlockingSession, kind: u16) -> Vec<String> {
+    let (_, answer) = run(session, kind, &[Value::Null, Value::Int(1)]);
+    let mut codes: Vec<String> = answer
+        .row_iter()
+        .map(|row| if let Value::Text(code) = row.get(0) { code.to_owned() } else { panic!("no code") })
+        .collect();
+    codes.sort();
+    codes
+}
+
+fn options(dir: &Path) -> OpenOptions {
+    let target = Target::Private { data_dir: dir.to_owned(), log_dir: dir.to_owned() };
+    OpenOptions { target, params: Params::default(), run_id: "test".into() }
+}
+
+#[test]
+fn a_trial_goes_through_with_right_answers_at_every_step() {
+    for mode in [IndexMode::None, IndexMode::Keyindex] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = kind().open(options(dir.path()), &mut |_| {}).unwrap();
+        store.create(&layout(mode)).unwrap();
+        let mut loading = session(&mut *store, Durability::AtEnd);
+        load(&mut *loading);
+        drop(loading);
+        store.sync().unwrap();
+        store.settle().unwrap();
+
+        let mut right: Vec<String> =
+            (0..RECORDS).filter(|n| n % 200 < 1).map(|n| format!("{:06}", n * 7_919 % RECORDS)).collect();
+        right.sort();
+        assert_eq!(right.len(), 100);
+        let footprint = store.footprint().unwrap();
+        assert!(footprint.data_bytes > 100_000, "{footprint:?}");
+        assert_eq!(footprint.index_bytes.unwrap() > 100_000, mode == IndexMode::Keyindex, "{footprint:?}");
+        assert!(footprint.total_bytes.unwrap() >= footprint.data_bytes);
+
+        let Cold::Done { file_bytes, resident_bytes } = store.cold().unwrap() else { panic!("not cold") };
+        assert!(file_bytes > 100_000 && resident_bytes < file_bytes / 10, "{resident_bytes} of {file_bytes}");
+        for step in ["cold", "warm", "restarted"] {
+            let mut asking = session(&mut *store, Durability::Durable);
+            assert_eq!(answers(&mut *asking, 3), right, "{step}");
+            assert_eq!(answers(&mut *asking, 4), right, "{step}");
+            drop(asking);
+            if step == "warm" {
+                store.restart().unwrap();
+            }
+        }
+
+        let mut writing = session(&mut *store, Durability::Durable);
+        assert_eq!(run(&mut *writing, 2, &[Value::Text(&right[0]), Value::Int(5)]).0, Outcome::Ok);
+        assert_eq!(run(&mut *writing, 2, &[Value::Text("no such code"), Value::Int(5)]).0, Outcome::NotFound);
+        assert_eq!(answers(&mut *writing, 3), right[1..]);
+        assert_eq!(answers(&mut *writing, 4), right[1..]);
+        drop(writing);
+        let checked = store.check_integrity().unwrap();
+        assert_eq!(checked.is_some_and(|checked| checked.contains("20000 records")), mode == IndexMode::Keyindex);
+
+        // Made again it is empty.
+        store.create(&layout(mode)).unwrap();
+        let mut empty = session(&mut *store, Durability::Buffered);
+        assert!(answers(&mut *empty, 3).is_empty() && answers(&mut *empty, 4).is_empty());
+        drop(empty);
+        store.close().unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "files are left");
+    }
+}
+
+#[test]
+fn a_lost_index_key_breaks_the_integrity_check() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = FjallStore::open(dir.path(), 32 << 20).unwrap();
+    store.create(&layout(IndexMode::Keyindex)).unwrap();
+    run(&mut *session(&mut store, Durability::AtEnd), 0, &[Value::Text("c"), Value::Int(1), Value::Null]);
+    assert!(store.check_integrity().unwrap().is_some());
+    let mut kv = store.kv(Durability::AtEnd).unwrap();
+    let mut index_keys = Vec::new();
+    kv.scan(b"x", None, &mut |key, _| {
+        index_keys.push(key.to_vec());
+        std::ops::ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(index_keys.len(), 1);
+    kv.delete(&index_keys[0]).unwrap();
+    let error = store.check_integrity().unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Broken);
+    assert!(error.to_string().contains("1 records without an index key"), "{error}");
+}
+
+#[test]
+fn eight_sessions_update_the_same_records_and_indexes_still_agree() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = FjallStore::open(dir.path(), 32 << 20).unwrap();
+    store.create(&layout(IndexMode::Keyindex)).unwrap();
+    let Sessions::Blocking(sessions) = store.sessions(8, Durability::Buffered).unwrap() else { panic!("not blocking") };
+    std::thread::scope(|scope| {
+        for (thread, mut session) in sessions.into_iter().enumerate() {
+            scope.spawn(move || {
+                session.prepare(&kinds()).unwrap();
+                for round in 0..2_000i64 {
+                    let code = format!("c{}", round % 3);
+                    let (mut params, mut answer) = (ValueBuf::new(), Answer::default());
+                    params.push(Value::Text(&code));
+                    params.push(Value::Int(round * 8 + thread as i64));
+                    if round < 3 {
+                        params.push(Value::Null);
+                        let outcome = session.execute(&Op { kind: 0, params: params.values() }, &mut answer);
+                        assert!(matches!(outcome, Outcome::Ok | Outcome::Rejected));
+                    } else {
+                        let outcome = session.execute(&Op { kind: 2, params: params.values() }, &mut answer);
+                        assert_eq!(outcome, Outcome::Ok, "{}", answer.message);
+                    }
+                }
+            });
+        }
+    });
+    let checked = store.check_integrity().unwrap().unwrap();
+    assert!(checked.starts_with("3 records held against 3 index keys"), "{checked}");
+}
+
+#[test]
+fn what_it_says_of_itself_is_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = options(dir.path());
+    options.params.0.insert("cache".into(), ParamValue::Int(1 << 20));
+    assert!(kind().announce(&options)[0].contains("removes it"));
+    let mut store = kind().open(options, &mut |_| {}).unwrap();
+    let description = store.describe().unwrap();
+    assert_eq!(description.place, "embedded");
+    let names: Vec<_> = description.settings.iter().map(|setting| setting.name.as_str()).collect();
+    assert_eq!(names, ["manual_journal_persist", "cache_size"]);
+    store.create(&layout(IndexMode::Keyindex)).unwrap();
+    let explained = store.explain(&kinds()[4], ValueBuf::new().values()).unwrap().unwrap();
+    assert!(explained.contains("index keys"), "{explained}");
+    assert!(store.explain(&kinds()[3], ValueBuf::new().values()).unwrap().unwrap().contains("all records"));
+}
+
+#[test]
+fn what_it_cannot_do_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut attach = options(dir.path());
+    attach.target = Target::Attach { url: "fjall://there".into(), password: None };
+    assert_eq!(kind().open(attach, &mut |_| {}).map(drop).unwrap_err().kind, StoreErrorKind::Usage);
+    let mut store = kind().open(options(dir.path()), &mut |_| {}).unwrap();
+    assert_eq!(store.sessions(1, Durability::Durable).map(drop).unwrap_err().kind, StoreErrorKind::Usage);
+    assert_eq!(store.create(&layout(IndexMode::Own)).unwrap_err().kind, StoreErrorKind::Usage);
+    // A session left open keeps the files locked: said, and mended by closing it.
+    store.create(&layout(IndexMode::None)).unwrap();
+    let left_open = session(&mut *store, Durability::Durable);
+    let error = store.restart().unwrap_err();
+    assert!(error.what.contains("open already"), "{error}");
+    drop(left_open);
+    store.restart().unwrap();
+}
