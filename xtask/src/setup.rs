@@ -21,7 +21,7 @@ const NEEDS: [Need; 2] = [
         why: "the PostgreSQL store runs against private servers",
     },
     Need {
-        any_of: &["/usr/bin/chromium"],
+        any_of: &["/usr/bin/chromium", "/usr/bin/chromium-browser"],
         package: "chromium",
         why: "the report's page is looked at in a real browser",
     },
