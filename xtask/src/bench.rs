@@ -1,7 +1,7 @@
 //! `cargo xtask bench [NAME]`: figures that have a target, measured on this machine now.
 //!
 //! Built anew in release mode with feature `bench`. A bench is a module `bench_NAME.rs` with
-//! `pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>>`, and a line in [`BENCHES`]; what it measures is an
+//! `pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>>`, and a line in `BENCHES`; what it measures is an
 //! optional dependency in `Cargo.toml`. Figures are printed with unit, n, median and spread, and beside them the
 //! target, so that a page of the journal can take them as they are.
 
