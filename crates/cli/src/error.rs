@@ -6,6 +6,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_record::RecordError;
 
 /// Exit codes, as documented in `--help` and the book.
 pub mod exit {
@@ -46,12 +47,19 @@ pub struct CliError {
     pub detail: Option<String>,
     /// What to do next.
     pub next: Option<String>,
+    /// True when `what` is a drawing that says everything.
+    drawn: bool,
 }
 
 impl CliError {
     /// An error with this exit code that says `what`.
     pub fn new(code: u8, what: impl Into<String>) -> Self {
-        Self { code, what: what.into(), detail: None, next: None }
+        Self { code, what: what.into(), detail: None, next: None, drawn: false }
+    }
+
+    /// An error that has been drawn with its place already.
+    pub fn drawn(code: u8, text: String) -> Self {
+        Self { drawn: true, ..Self::new(code, text) }
     }
 
     /// Adds somebody else's words.
@@ -81,6 +89,9 @@ impl CliError {
 
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.drawn {
+            return f.write_str(self.what.trim_end());
+        }
         write!(f, "error: {}", self.what)?;
         if let Some(detail) = &self.detail {
             for line in detail.lines() {
@@ -106,6 +117,18 @@ impl From<StoreError> for CliError {
             StoreErrorKind::Permission => exit::PERMISSION,
             StoreErrorKind::Broken | StoreErrorKind::Store => exit::STORE,
         };
-        Self { code, what: error.what, detail: error.detail, next: error.next }
+        Self { code, what: error.what, detail: error.detail, next: error.next, drawn: false }
+    }
+}
+
+impl From<RecordError> for CliError {
+    fn from(error: RecordError) -> Self {
+        let code = match error {
+            RecordError::DiskFull(_) => exit::DISK_FULL,
+            RecordError::Permission { .. } => exit::PERMISSION,
+            RecordError::NoPlace => exit::USAGE,
+            _ => exit::RECORDING,
+        };
+        Self::new(code, error.to_string())
     }
 }

@@ -33,6 +33,11 @@ impl Interrupt {
         self.0.load(Ordering::SeqCst)
     }
 
+    /// Wants an end on the program's own account: the recording failed.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
     /// The flag itself, for the drive loop.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0)

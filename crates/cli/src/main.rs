@@ -1,2 +1,75 @@
-//! Under construction.
-fn main(){}
+//! The program `plimsoll`: verbs, exit codes, and the wiring of everything else.
+//!
+//! | file | what |
+//! |---|---|
+//! | `args` | the command line |
+//! | `verbs/` | one file per verb |
+//! | `trial`, `phase`, `check` | a trial: its phases in order, one driven phase, the truth afterwards |
+//! | `error` | expected errors and their exit codes |
+//! | `plans`, `secrets` | from what was typed to a plan; passwords, and keeping them from others |
+//! | `progress`, `interrupt`, `ticker`, `written` | what goes on beside: the progress line, Ctrl-C, samplers, device bytes |
+//! | `catalogue`, `studies` | what a plan may name; the built-in plans |
+
+mod args;
+mod catalogue;
+mod check;
+mod error;
+mod interrupt;
+mod phase;
+mod plans;
+mod progress;
+mod secrets;
+mod studies;
+mod ticker;
+mod trial;
+mod verbs;
+mod written;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Verb};
+use crate::error::{CliError, exit};
+
+fn main() -> ExitCode {
+    // First of all, while no other thread runs: take passwords out of what others can see of us.
+    if secrets::scrub_command_line() {
+        eprintln!(
+            "warning: a password in a URL can be seen by other users; use PGPASSWORD, ~/.pgpass or --password-file"
+        );
+    }
+    let cli = Cli::parse();
+    match run(cli.verb) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("{error}");
+            error.exit_code()
+        }
+    }
+}
+
+fn run(verb: Verb) -> Result<u8, CliError> {
+    let catalogue = catalogue::assemble();
+    match verb {
+        Verb::Run(args) => verbs::run::run(&catalogue, &args),
+        Verb::Check(args) => verbs::check::run(&catalogue, &args),
+        Verb::Report(args) => verbs::report::run(&args),
+        Verb::Runs(args) => verbs::runs::run(&args),
+        Verb::List { what } => print(&verbs::list::text(&catalogue, what)),
+        Verb::Doctor => {
+            let diagnosis = verbs::doctor::diagnose(&catalogue, &plimsoll_record::default_runs_dir()?);
+            print(&diagnosis.text)?;
+            Ok(if diagnosis.well { exit::OK } else { exit::GOAL_MISSED })
+        }
+    }
+}
+
+/// Writes to standard output. A reader that has gone away (`plimsoll list | head`) is no error.
+pub fn print(text: &str) -> Result<u8, CliError> {
+    match anstream::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(CliError::io("standard output", &error)),
+        _ => Ok(exit::OK),
+    }
+}

@@ -1,0 +1,185 @@
+//! One driven phase: sessions, observers, drive, slices into the recording and onto the progress line.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hdrhistogram::Histogram;
+use plimsoll_core::{Answer, Durability, Measure, Observer, Op, Outcome, Slice, Stream, Ticket};
+use plimsoll_drive::{Drive, DriveError, DriveResult, DriveSpec};
+
+use crate::error::{CliError, exit};
+use crate::progress::Pace;
+use crate::trial::TrialRun;
+
+/// What is to be driven.
+pub struct Driven {
+    /// Position of the phase in its trial.
+    pub ordinal: u32,
+    /// Number of sessions.
+    pub clients: u32,
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+    /// The operations.
+    pub stream: Arc<dyn Stream>,
+    /// How.
+    pub spec: DriveSpec,
+    /// Whether it is part of what is measured: the ledger looks on, and slices are recorded. Reading back is not.
+    pub measured: bool,
+    /// What is kept of answers besides.
+    pub keep: Keep,
+}
+
+/// What is kept of answers besides what the ledger writes down.
+#[derive(Clone)]
+pub enum Keep {
+    /// Nothing.
+    Nothing,
+    /// The number of rows of each answer, in order. One client only.
+    RowCounts(Arc<Mutex<Vec<u64>>>),
+    /// The last answer as a whole. One client only.
+    Answer(Arc<Mutex<Answer>>),
+}
+
+impl Keep {
+    /// To keep the row counts of `count` answers.
+    pub fn row_counts(count: u32) -> Self {
+        Keep::RowCounts(Arc::new(Mutex::new(Vec::with_capacity(count as usize))))
+    }
+
+    /// To keep one answer.
+    pub fn answer() -> Self {
+        Keep::Answer(Arc::default())
+    }
+
+    /// The row counts that were kept.
+    pub fn taken_counts(&self) -> Vec<u64> {
+        match self {
+            Keep::RowCounts(counts) => std::mem::take(&mut *counts.lock().unwrap_or_else(PoisonError::into_inner)),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The answer that was kept.
+    pub fn taken_answer(&self) -> Answer {
+        match self {
+            Keep::Answer(answer) => std::mem::take(&mut *answer.lock().unwrap_or_else(PoisonError::into_inner)),
+            _ => Answer::default(),
+        }
+    }
+}
+
+/// Passes on to the ledger's observer and keeps what [`Keep`] says.
+struct Keeper {
+    inner: Option<Box<dyn Observer>>,
+    keep: Keep,
+}
+
+impl Observer for Keeper {
+    fn sent(&mut self, ticket: Ticket, at_ns: u64, client: u32, cycle: u64, op: &Op<'_>) {
+        if let Some(inner) = &mut self.inner {
+            inner.sent(ticket, at_ns, client, cycle, op);
+        }
+    }
+
+    fn finished(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, answer: &Answer) {
+        if let Some(inner) = &mut self.inner {
+            inner.finished(ticket, at_ns, outcome, answer);
+        }
+        match &self.keep {
+            Keep::Nothing => {}
+            Keep::RowCounts(counts) => counts.lock().unwrap_or_else(PoisonError::into_inner).push(answer.rows),
+            Keep::Answer(kept) => answer.clone_into(&mut kept.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+}
+
+impl TrialRun<'_, '_> {
+    /// Drives the phase and hands its slices on.
+    pub(crate) fn driven(&mut self, driven: Driven) -> Result<DriveResult, CliError> {
+        let sessions = self.store.sessions(driven.clients, driven.durability)?;
+        let workers = driven.spec.worker_count(&sessions);
+        let mut observers: Vec<Box<dyn Observer>> = match &mut self.ledger {
+            Some(ledger) if driven.measured => {
+                // A ticket is the number of a session within its worker.
+                let tickets = sessions.len();
+                ledger.observers(driven.ordinal as u16, workers, tickets)
+            }
+            _ => Vec::new(),
+        };
+        if !matches!(driven.keep, Keep::Nothing) {
+            observers = (0..workers)
+                .map(|_| Box::new(Keeper { inner: observers.pop(), keep: driven.keep.clone() }) as Box<dyn Observer>)
+                .collect();
+        }
+        let Self { bench, ledger, workload, trial, .. } = self;
+        let mut errors = 0;
+        let mut recording_failed = None;
+        let mut on_slice = |slice: Slice| {
+            if let Some(ledger) = ledger.as_mut() {
+                ledger.drain();
+            }
+            let pace = pace(&slice, &mut errors);
+            bench.progress.pace(pace);
+            if !driven.measured {
+                return;
+            }
+            if let Err(error) = bench.recorder.slice(trial.ordinal, driven.ordinal, slice, None) {
+                // The phase ends at once: what is not recorded was not measured.
+                recording_failed.get_or_insert(error);
+                bench.interrupt.set();
+            }
+        };
+        let drive = Drive {
+            clock: bench.clock,
+            spec: &driven.spec,
+            sessions,
+            kinds: workload.kinds(),
+            stream: driven.stream,
+            observers,
+            stop: bench.interrupt.flag(),
+        };
+        let result = drive.run(&mut on_slice);
+        if let Some(ledger) = ledger.as_mut() {
+            ledger.drain();
+        }
+        match recording_failed {
+            Some(error) => Err(error.into()),
+            None => result.map_err(drive_error),
+        }
+    }
+}
+
+/// What the progress line shows of a slice.
+fn pace(slice: &Slice, errors: &mut u64) -> Pace {
+    let mut merged = Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).ok();
+    let measure = if slice.histograms.iter().any(|one| one.measure == Measure::Response) {
+        Measure::Response
+    } else {
+        Measure::Service
+    };
+    let mut ops = 0;
+    for one in slice.histograms.iter().filter(|one| one.measure == measure) {
+        ops += one.histogram.len();
+        if one.outcome.is_error() {
+            *errors += one.histogram.len();
+        }
+        if let Some(merged) = &mut merged {
+            // Equal bounds: nothing is out of range.
+            let _ = merged.add(&one.histogram);
+        }
+    }
+    let seconds = (slice.end_ns.saturating_sub(slice.start_ns)) as f64 / 1e9;
+    Pace {
+        ops_per_s: if seconds > 0.0 { ops as f64 / seconds } else { 0.0 },
+        p99_ns: merged.filter(|merged| merged.len() >= 1_000).map(|merged| merged.value_at_quantile(0.99)),
+        errors: *errors,
+    }
+}
+
+fn drive_error(error: DriveError) -> CliError {
+    match error {
+        DriveError::Store(error) => error.into(),
+        DriveError::System { what, error } => CliError::io(what, &error),
+        DriveError::Spec(what) => CliError::new(exit::USAGE, what),
+        other => CliError::new(exit::STORE, other.to_string()),
+    }
+}

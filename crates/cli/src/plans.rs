@@ -1,0 +1,96 @@
+//! From what the user typed to a plan: studies and files, stores in `--on`, passwords taken out of URLs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use plimsoll_core::Catalogue;
+use plimsoll_plan::Overrides;
+use plimsoll_plan::model::Plan;
+
+use crate::args::PlanArgs;
+use crate::error::{CliError, exit};
+use crate::secrets::Password;
+use crate::studies;
+
+/// Largest plan file that is read.
+const PLAN_BYTES_MAX: u64 = 1 << 20;
+
+/// Passwords of attached stores, by their URL without it.
+#[derive(Default)]
+pub struct Passwords {
+    by_url: BTreeMap<String, Password>,
+    default: Option<Password>,
+}
+
+impl Passwords {
+    /// The password for URLs that bring none of their own.
+    pub fn set_default(&mut self, password: Password) {
+        self.default = Some(password);
+    }
+
+    /// The password for `url`; `None` leaves it to the store's own places (PGPASSWORD, ~/.pgpass).
+    pub fn of(&self, url: &str) -> Option<String> {
+        self.by_url.get(url).or(self.default.as_ref()).map(|password| password.0.clone())
+    }
+}
+
+/// The plan that `args` name, and its text.
+pub fn load(catalogue: &Catalogue, args: &PlanArgs, passwords: &mut Passwords) -> Result<(Plan, String), CliError> {
+    let (name, text) = read(&args.plan)?;
+    let mut on = Vec::new();
+    for store in &args.on {
+        let (url, password) = plimsoll_plan::split_password(store);
+        if let Some(password) = password {
+            passwords.by_url.insert(url.clone(), Password(password));
+        }
+        on.push(url);
+    }
+    let overrides = Overrides { on: (!on.is_empty()).then_some(on), seed: args.seed };
+    match plimsoll_plan::parse(&name, &text, catalogue, &overrides) {
+        Ok(plan) => Ok((plan, text)),
+        Err(error) => Err(plan_error(&error)),
+    }
+}
+
+fn read(plan: &str) -> Result<(String, String), CliError> {
+    if let Some(study) = studies::find(plan) {
+        return Ok((study.name.to_owned(), study.text.to_owned()));
+    }
+    let path = Path::new(plan);
+    let names: Vec<&str> = studies::ALL.iter().map(|study| study.name).collect();
+    let size = fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            CliError::new(exit::USAGE, format!("there is no study and no file named `{plan}`"))
+                .next(format!("studies are: {}; or give the path of a plan file", names.join(", ")))
+        }
+        _ => CliError::io(plan, &error),
+    })?;
+    if !size.is_file() {
+        return Err(CliError::new(exit::USAGE, format!("{plan} is not a file")).next("give the path of a plan file"));
+    }
+    if size.len() > PLAN_BYTES_MAX {
+        return Err(CliError::new(exit::USAGE, format!("{plan} is larger than 1 MiB: that is no plan")));
+    }
+    let text = fs::read(path).map_err(|error| CliError::io(plan, &error))?;
+    let text = String::from_utf8(text).map_err(|error| {
+        CliError::new(exit::USAGE, format!("{plan} is not text"))
+            .detail(format!("byte {} is not UTF-8", error.utf8_error().valid_up_to()))
+            .next("give the path of a plan file, TOML in UTF-8")
+    })?;
+    let name = path.file_stem().map_or(plan.to_owned(), |stem| stem.to_string_lossy().into_owned());
+    Ok((name, text))
+}
+
+/// A plan's error, drawn with the lines it is about.
+fn plan_error(error: &plimsoll_plan::PlanError) -> CliError {
+    use std::io::IsTerminal;
+    let terminal = std::io::stderr().is_terminal();
+    let theme = if terminal { miette::GraphicalTheme::unicode() } else { miette::GraphicalTheme::unicode_nocolor() };
+    let mut drawn = String::new();
+    let handler = miette::GraphicalReportHandler::new_themed(theme).with_links(false).with_width(100);
+    if handler.render_report(&mut drawn, error).is_err() {
+        drawn = error.to_string();
+    }
+    CliError::drawn(exit::USAGE, drawn)
+}

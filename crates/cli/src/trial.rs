@@ -1,0 +1,419 @@
+//! One trial: its phases, in order, on one store, into the recording.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{Cold, Durability, OpKind, Store, Stream, StreamSpec, ValueBuf, Workload};
+use plimsoll_drive::{Clock, DriveResult, DriveSpec, Limit, StopReason};
+use plimsoll_plan::model::{self, Step};
+use plimsoll_record::Recorder;
+use plimsoll_record::data::{Asked, Event, PhaseEnd, PhaseHeader, PhaseResult, PhaseState, TrialHeader};
+use plimsoll_verify::Ledger;
+
+use crate::check;
+use crate::error::{CliError, exit};
+use crate::interrupt::Interrupt;
+use crate::phase::{Driven, Keep};
+use crate::progress::Progress;
+use crate::written::Written;
+
+/// Longest a load or a check may leave one operation unanswered.
+const BULK_OP_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// What all trials of a run share.
+pub struct Bench<'a> {
+    /// The run's clock.
+    pub clock: &'a Clock,
+    /// The recording.
+    pub recorder: &'a Recorder,
+    /// Set when the user wants an end.
+    pub interrupt: &'a Interrupt,
+    /// What is going on, for the user.
+    pub progress: &'a mut Progress,
+    /// Length of a slice.
+    pub slice: Duration,
+}
+
+/// A trial at work.
+pub struct TrialRun<'a, 'b> {
+    pub(crate) bench: &'a mut Bench<'b>,
+    pub(crate) store: &'a mut dyn Store,
+    embedded: bool,
+    pub(crate) trial: &'a model::Trial,
+    pub(crate) workload: Arc<dyn Workload>,
+    pub(crate) ledger: Option<Ledger>,
+}
+
+/// Runs the trial. `embedded` stores run inside this process. Stops early, without error, when the user wants an end.
+///
+/// # Errors
+/// What the store or the recording failed with; the recording says in which phase.
+pub fn run(
+    bench: &mut Bench<'_>,
+    store: &mut dyn Store,
+    embedded: bool,
+    trial: &model::Trial,
+    workload: Arc<dyn Workload>,
+) -> Result<(), CliError> {
+    let description = store.describe()?;
+    let params = workload_params(trial);
+    bench.recorder.begin_trial(TrialHeader {
+        ordinal: trial.ordinal,
+        store: trial.store.kind.clone(),
+        store_label: trial.store.label.clone(),
+        place: description.place,
+        version: description.version,
+        settings: description.settings,
+        workload: trial.workload.name.clone(),
+        params,
+        labels: trial.labels.clone(),
+        kinds: workload.kinds().to_vec(),
+        record_count: workload.record_count(),
+        record_bytes: workload.record_bytes(),
+        start_ns: bench.clock.now_ns(),
+    })?;
+    let ledger = Ledger::new(Arc::clone(&workload));
+    let mut run = TrialRun { bench, store, embedded, trial, workload, ledger };
+    for (ordinal, phase) in trial.phases.iter().enumerate() {
+        run.phase(ordinal as u32, phase)?;
+        if run.bench.interrupt.is_set() {
+            break;
+        }
+    }
+    run.check_answers()?;
+    run.bench.recorder.end_trial(trial.ordinal, run.bench.clock.now_ns())?;
+    Ok(())
+}
+
+fn workload_params(trial: &model::Trial) -> std::collections::BTreeMap<String, String> {
+    let shown = |value: &plimsoll_core::ParamValue| match value {
+        plimsoll_core::ParamValue::Bool(value) => value.to_string(),
+        plimsoll_core::ParamValue::Int(value) => value.to_string(),
+        plimsoll_core::ParamValue::Text(value) => value.clone(),
+    };
+    let own = trial.workload.params.0.iter().map(|(name, value)| (name.clone(), shown(value)));
+    let stores =
+        trial.store.params.0.iter().map(|(name, value)| (format!("{}.{name}", trial.store.kind), shown(value)));
+    own.chain(stores).collect()
+}
+
+impl TrialRun<'_, '_> {
+    fn phase(&mut self, ordinal: u32, phase: &model::Phase) -> Result<(), CliError> {
+        let (durability, clients, rate_per_s) = shape(&phase.step);
+        self.bench.progress.phase(&phase.name, duration(&phase.step));
+        self.bench.recorder.begin_phase(PhaseHeader {
+            trial: self.trial.ordinal,
+            ordinal,
+            name: phase.name.clone(),
+            kind: kind_name(&phase.step).to_owned(),
+            durability: durability.map(|durability| durability.name().to_owned()),
+            clients,
+            rate_per_s,
+            start_ns: self.bench.clock.now_ns(),
+        })?;
+        let mut end = PhaseEnd { state: PhaseState::Complete, ..PhaseEnd::default() };
+        let result = self.step(ordinal, phase, &mut end);
+        end.end_ns = self.bench.clock.now_ns();
+        if let Err(error) = &result {
+            end.state = PhaseState::Failed(one_line(error));
+        } else if end.state == PhaseState::Complete && self.bench.interrupt.is_set() {
+            end.state = PhaseState::Interrupted;
+        }
+        let recorded = self.bench.recorder.end_phase(self.trial.ordinal, ordinal, end);
+        result?;
+        Ok(recorded?)
+    }
+
+    fn step(&mut self, ordinal: u32, phase: &model::Phase, end: &mut PhaseEnd) -> Result<(), CliError> {
+        match &phase.step {
+            Step::Load { batch, clients, durability } => self.load(ordinal, *batch, *clients, *durability, end),
+            Step::Ask { op, count, op_timeout_ns } => self.ask(ordinal, op, *count, *op_timeout_ns, end),
+            Step::Drive(drive) => self.drive(ordinal, drive, end),
+            Step::Settle => {
+                let started = Instant::now();
+                self.store.settle()?;
+                push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
+                end.footprint = Some(self.store.footprint()?);
+                Ok(())
+            }
+            Step::Cold => self.cold(end),
+            Step::Restart => {
+                let started = Instant::now();
+                self.store.restart()?;
+                push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
+                Ok(())
+            }
+            Step::Check => check::run(self, ordinal, end),
+        }
+    }
+
+    fn load(
+        &mut self,
+        ordinal: u32,
+        batch: u32,
+        clients: u32,
+        durability: Durability,
+        end: &mut PhaseEnd,
+    ) -> Result<(), CliError> {
+        self.store.create(self.workload.layout())?;
+        let stream: Arc<dyn Stream> =
+            self.workload.stream(&StreamSpec::Load { batch, clients }).map(Arc::from).map_err(no_stream)?;
+        let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
+        let spec = DriveSpec { limit: Limit::Exhausted, op_timeout: BULK_OP_TIMEOUT, ..self.spec() };
+        let result = self.driven(Driven {
+            ordinal,
+            clients,
+            durability,
+            stream: Arc::clone(&stream),
+            spec,
+            measured: true,
+            keep: Keep::Nothing,
+        })?;
+        // Opening the sessions is not part of the load: the drive's own clock says when the first insert was due.
+        let mut seconds = (result.end_ns - result.start_ns) as f64 / 1e9;
+        if durability == Durability::AtEnd {
+            let syncing = Instant::now();
+            self.store.sync()?;
+            let sync_seconds = syncing.elapsed().as_secs_f64();
+            seconds += sync_seconds;
+            push(end, "sync_seconds", "s", sync_seconds, 1);
+        }
+        let records = self.workload.record_count();
+        push(end, "seconds", "s", seconds, 1);
+        push(end, "records", "", records as f64, 1);
+        push(end, "record_rate", "1/s", records as f64 / seconds, records);
+        self.push_totals(end, &result);
+        if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, self.bench.recorder) {
+            push(end, "device_bytes", "B", bytes as f64, 1);
+        }
+        if result.stop != StopReason::Cancelled {
+            self.must_have_succeeded("load", &result)?;
+        }
+        Ok(())
+    }
+
+    fn ask(
+        &mut self,
+        ordinal: u32,
+        op: &str,
+        count: u32,
+        op_timeout_ns: u64,
+        end: &mut PhaseEnd,
+    ) -> Result<(), CliError> {
+        let stream: Arc<dyn Stream> = self
+            .workload
+            .stream(&StreamSpec::One { kind: op.to_owned(), clients: 1 })
+            .map(Arc::from)
+            .map_err(no_stream)?;
+        let mut params = ValueBuf::new();
+        let Some(kind) = stream.op(0, 0, &mut params) else { return Ok(()) };
+        let kinds: Vec<OpKind> = self.workload.kinds().to_vec();
+        if let Some(words) = self.store.explain(&kinds[usize::from(kind)], params.values())? {
+            end.remarks.push(("plan of the store".to_owned(), words));
+        }
+        let rows = Keep::row_counts(count);
+        let spec = DriveSpec {
+            limit: Limit::Ops(u64::from(count)),
+            op_timeout: Duration::from_nanos(op_timeout_ns),
+            keep_each: true,
+            ..self.spec()
+        };
+        let result = self.driven(Driven {
+            ordinal,
+            clients: 1,
+            durability: Durability::Durable,
+            stream: Arc::clone(&stream),
+            spec,
+            measured: true,
+            keep: rows.clone(),
+        })?;
+        let mut each = result.each.clone();
+        each.sort_by_key(|op| op.sent_ns);
+        let rows = rows.taken_counts();
+        end.asked = each
+            .iter()
+            .enumerate()
+            .map(|(position, op)| Asked {
+                kind: op.kind,
+                start_ns: op.sent_ns,
+                end_ns: op.end_ns,
+                outcome: op.outcome,
+                rows: rows.get(position).copied().unwrap_or(0),
+            })
+            .collect();
+        self.push_totals(end, &result);
+        Ok(())
+    }
+
+    fn drive(&mut self, ordinal: u32, drive: &model::Drive, end: &mut PhaseEnd) -> Result<(), CliError> {
+        let stream: Arc<dyn Stream> = self
+            .workload
+            .stream(&StreamSpec::Mix { mix: drive.mix.clone(), clients: drive.clients })
+            .map(Arc::from)
+            .map_err(no_stream)?;
+        let spec = DriveSpec {
+            limit: match drive.limit {
+                model::Limit::DurationNs(ns) => Limit::Duration(Duration::from_nanos(ns)),
+                model::Limit::OpsPerClient(ops) => Limit::Ops(ops),
+            },
+            warmup: Duration::from_nanos(drive.warmup_ns),
+            pace: match drive.pace {
+                model::Pace::Closed => plimsoll_drive::Pace::Closed,
+                model::Pace::Open { rate_per_s } => plimsoll_drive::Pace::Open { rate_per_s },
+            },
+            op_timeout: Duration::from_nanos(drive.op_timeout_ns),
+            workers: drive.workers,
+            ..self.spec()
+        };
+        let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
+        let result = self.driven(Driven {
+            ordinal,
+            clients: drive.clients,
+            durability: drive.durability,
+            stream: Arc::clone(&stream),
+            spec,
+            measured: true,
+            keep: Keep::Nothing,
+        })?;
+        push(end, "seconds", "s", (result.end_ns - result.measured_from_ns) as f64 / 1e9, 1);
+        self.push_totals(end, &result);
+        push(end, "unfinished", "", result.unfinished as f64, 1);
+        push(end, "lost_connections", "", result.lost_connections as f64, 1);
+        if result.lag.n > 0 {
+            push(end, "lag_p50", "ns", result.lag.p50_ns as f64, result.lag.n);
+            push(end, "lag_p99", "ns", result.lag.p99_ns as f64, result.lag.n);
+            push(end, "lag_max", "ns", result.lag.max_ns as f64, result.lag.n);
+        }
+        if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, self.bench.recorder) {
+            push(end, "device_bytes", "B", bytes as f64, 1);
+        }
+        match &result.stop {
+            StopReason::Refused(error) | StopReason::Lost(error) => Err(error.clone().into()),
+            StopReason::Backlog => {
+                end.state = PhaseState::Failed(
+                    "the store does not carry this rate: the oldest operation had been due for 10 s".to_owned(),
+                );
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn cold(&mut self, end: &mut PhaseEnd) -> Result<(), CliError> {
+        let started = Instant::now();
+        match self.store.cold()? {
+            Cold::Done { file_bytes, resident_bytes } => {
+                push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
+                push(end, "file_bytes", "B", file_bytes as f64, 1);
+                push(end, "resident_bytes", "B", resident_bytes as f64, 1);
+            }
+            Cold::NotPossible(why) => end.remarks.push(("not possible".to_owned(), why)),
+        }
+        Ok(())
+    }
+
+    fn spec(&self) -> DriveSpec {
+        DriveSpec { slice: self.bench.slice, ..DriveSpec::default() }
+    }
+
+    fn push_totals(&mut self, end: &mut PhaseEnd, result: &DriveResult) {
+        push(end, "ops", "", result.ops as f64, 1);
+        for error in &result.errors {
+            let text = format!("{} × {} {}: {}", error.count, error.outcome.name(), error.code, error.message);
+            // A recording that cannot take it fails the next call that matters.
+            let _ = self.bench.recorder.event(Event {
+                at_ns: result.end_ns,
+                trial: Some(self.trial.ordinal),
+                level: "warning".to_owned(),
+                kind: "error-code".to_owned(),
+                text,
+            });
+        }
+        for hung in &result.hung {
+            let _ = self.bench.recorder.event(Event {
+                at_ns: result.end_ns,
+                trial: Some(self.trial.ordinal),
+                level: "error".to_owned(),
+                kind: "drive".to_owned(),
+                text: format!(
+                    "operation {} of client {} did not return; its outcome is unknown",
+                    hung.cycle, hung.client
+                ),
+            });
+        }
+    }
+
+    /// A load that lost an operation is no load.
+    pub(crate) fn must_have_succeeded(&self, what: &str, result: &DriveResult) -> Result<(), CliError> {
+        if let StopReason::Refused(error) | StopReason::Lost(error) = &result.stop {
+            return Err(error.clone().into());
+        }
+        match result.errors.first() {
+            None => Ok(()),
+            Some(error) => Err(CliError::new(
+                exit::STORE,
+                format!(
+                    "{what} on {}: {} operations were {}",
+                    self.trial.store.label,
+                    error.count,
+                    error.outcome.name()
+                ),
+            )
+            .detail(format!("{} {}", error.code, error.message))),
+        }
+    }
+}
+
+/// Adds a result to the end of a phase.
+pub fn push(end: &mut PhaseEnd, name: &str, unit: &str, value: f64, n: u64) {
+    end.results.push(PhaseResult { name: name.to_owned(), unit: unit.to_owned(), value, n });
+}
+
+fn no_stream(why: String) -> CliError {
+    CliError::new(exit::USAGE, why)
+}
+
+fn one_line(error: &CliError) -> String {
+    match &error.detail {
+        Some(detail) => format!("{} ({})", error.what, detail.lines().next().unwrap_or_default()),
+        None => error.what.clone(),
+    }
+}
+
+fn kind_name(step: &Step) -> &'static str {
+    match step {
+        Step::Load { .. } => "load",
+        Step::Ask { .. } => "ask",
+        Step::Drive(_) => "drive",
+        Step::Settle => "settle",
+        Step::Cold => "cold",
+        Step::Restart => "restart",
+        Step::Check => "check",
+    }
+}
+
+/// Durability, clients and rate, as far as the step has them.
+fn shape(step: &Step) -> (Option<Durability>, u32, Option<f64>) {
+    match step {
+        Step::Load { clients, durability, .. } => (Some(*durability), *clients, None),
+        Step::Ask { .. } => (None, 1, None),
+        Step::Drive(drive) => {
+            let rate = match drive.pace {
+                model::Pace::Closed => None,
+                model::Pace::Open { rate_per_s } => Some(rate_per_s),
+            };
+            (Some(drive.durability), drive.clients, rate)
+        }
+        Step::Settle | Step::Cold | Step::Restart => (None, 0, None),
+        Step::Check => (None, 1, None),
+    }
+}
+
+fn duration(step: &Step) -> Option<Duration> {
+    match step {
+        Step::Drive(model::Drive { limit: model::Limit::DurationNs(ns), warmup_ns, .. }) => {
+            Some(Duration::from_nanos(ns + warmup_ns))
+        }
+        _ => None,
+    }
+}

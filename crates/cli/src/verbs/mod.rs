@@ -1,0 +1,8 @@
+//! One file per verb.
+
+pub mod check;
+pub mod doctor;
+pub mod list;
+pub mod report;
+pub mod run;
+pub mod runs;

@@ -1,0 +1,73 @@
+//! `plimsoll report`: page, text or JSON from a recording alone.
+
+use std::fs::OpenOptions;
+use std::io::{IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use plimsoll_analysis::RunView;
+use plimsoll_record::data::Run;
+
+use crate::args::{Format, ReportArgs};
+use crate::error::CliError;
+
+/// Makes the report that `args` ask for.
+pub fn run(args: &ReportArgs) -> Result<u8, CliError> {
+    let recording = plimsoll_record::find(&plimsoll_record::default_runs_dir()?, &args.run)?;
+    let view = plimsoll_analysis::view(&Run::load(&recording)?);
+    let to_stdout = args.output.as_deref() == Some(Path::new("-"));
+    let text = match args.format {
+        Format::Html => plimsoll_report::html(&view),
+        Format::Json => plimsoll_report::json(&view),
+        Format::Text => plimsoll_report::terminal(&view, args.output.is_none() && colour(), width()),
+    };
+    match (&args.output, args.format) {
+        (Some(path), _) if !to_stdout => {
+            write(path, &text)?;
+            crate::print(&format!("{}\n", path.display()))
+        }
+        (None, Format::Html) => {
+            let path = page_path(&recording);
+            write(&path, &text)?;
+            crate::print(&format!("{}\n", path.display()))
+        }
+        _ => crate::print(&text),
+    }
+}
+
+/// Prints the view as `run` ends with it.
+pub fn print_text(view: &RunView) -> Result<(), CliError> {
+    crate::print(&plimsoll_report::terminal(view, colour(), width())).map(|_| ())
+}
+
+/// Where a recording's page goes: beside it.
+pub fn page_path(recording: &Path) -> PathBuf {
+    if recording.is_dir() { recording.join("report.html") } else { recording.with_file_name("report.html") }
+}
+
+/// Writes a report, readable by its owner alone like the recording it is made from.
+pub fn write(path: &Path, text: &str) -> Result<(), CliError> {
+    let place = || path.display();
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|error| CliError::io(place(), &error).next("give --output a path that can be written"))?;
+    file.write_all(text.as_bytes()).map_err(|error| CliError::io(place(), &error))
+}
+
+fn colour() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+fn width() -> usize {
+    if !std::io::stdout().is_terminal() {
+        return 100;
+    }
+    match rustix::termios::tcgetwinsize(std::io::stdout()) {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col).clamp(60, 160),
+        _ => 100,
+    }
+}

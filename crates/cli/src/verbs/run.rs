@@ -1,0 +1,291 @@
+//! `plimsoll run`: plan, trials, recording, report.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_analysis::view::VerdictState;
+use plimsoll_core::{Catalogue, OpenOptions, Store, Target};
+use plimsoll_drive::Clock;
+use plimsoll_plan::model::{Plan, StoreUse};
+use plimsoll_record::Recorder;
+use plimsoll_record::data::{Event, FigureSpec, GoalSpec, Run, RunHeader, RunState, SamplerSeries};
+
+use crate::args::RunArgs;
+use crate::error::{CliError, exit};
+use crate::interrupt::Interrupt;
+use crate::plans::{self, Passwords};
+use crate::progress::Progress;
+use crate::secrets;
+use crate::ticker::Ticker;
+use crate::trial::{self, Bench};
+use crate::verbs::report;
+
+/// Runs what `args` ask for; the exit code says whether every goal held.
+pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, CliError> {
+    let mut passwords = Passwords::default();
+    if let Some(path) = &args.password_file {
+        passwords.set_default(secrets::read_password_file(path)?);
+    }
+    let (plan, text) = plans::load(catalogue, &args.plan, &mut passwords)?;
+    let runs_dir = plimsoll_record::default_runs_dir()?;
+    sweep(&runs_dir);
+    let interrupt = Interrupt::install();
+    let mut progress = Progress::new(args.quiet);
+    let id = plimsoll_record::run_id(jiff::Timestamp::now().as_nanosecond() as i64, random());
+    announce(catalogue, &plan, &runs_dir.join(&id), &id, &passwords, &mut progress)?;
+
+    let clock = Clock::start();
+    let started_wall_ns = jiff::Timestamp::now().as_nanosecond() as i64;
+    let server = plimsoll_sample::ServerProcesses::default();
+    let (samplers, unavailable) = plimsoll_sample::open(&plan.samplers, &server);
+    let header = header(&plan, &text, &id, started_wall_ns, &samplers, &runs_dir);
+    let recorder = Arc::new(Recorder::create(&runs_dir, &header)?);
+    for (name, why) in unavailable {
+        recorder.event(Event {
+            at_ns: clock.now_ns(),
+            trial: None,
+            level: "info".to_owned(),
+            kind: "sampler".to_owned(),
+            text: format!("{name}: {why}"),
+        })?;
+    }
+    let slice = Duration::from_nanos(plan.slice_ns);
+    let ticker = Ticker::start(samplers, slice, clock, Arc::clone(&recorder))
+        .map_err(|error| CliError::io("the sampling thread", &error))?;
+    let directory = recorder.directory().to_owned();
+    let mut bench = Bench { clock: &clock, recorder: &recorder, interrupt: &interrupt, progress: &mut progress, slice };
+    let result = trials(catalogue, &plan, &mut bench, &directory, &server, &passwords);
+    drop(ticker);
+    progress.clear();
+    let state = match &result {
+        Err(error) => RunState::Failed(error.to_string()),
+        Ok(()) if interrupt.is_set() => RunState::Interrupted,
+        Ok(()) => RunState::Complete,
+    };
+    let end_ns = clock.now_ns();
+    let finished = Arc::into_inner(recorder)
+        .ok_or_else(|| CliError::new(exit::RECORDING, "the recording is still in use"))
+        .and_then(|recorder| Ok(recorder.finish(state, end_ns)?));
+    // The first error is the cause; the recording's own comes after.
+    let path = match (finished, &result) {
+        (Err(error), Ok(())) => return Err(error),
+        (Err(_), Err(_)) => directory,
+        (Ok(path), _) => path,
+    };
+    conclude(&path, result, interrupt.is_set())
+}
+
+/// Report, page, exit code.
+fn conclude(path: &Path, result: Result<(), CliError>, interrupted: bool) -> Result<u8, CliError> {
+    let reported = Run::load(path).map_err(CliError::from).and_then(|run| {
+        let view = plimsoll_analysis::view(&run);
+        let page = report::page_path(path);
+        report::write(&page, &plimsoll_report::html(&view))?;
+        report::print_text(&view)?;
+        crate::print(&format!("\npage       {}\nrecording  {}\n", page.display(), path.display()))?;
+        Ok(view.verdict.state != VerdictState::Fail)
+    });
+    match (result, reported) {
+        (Err(error), _) => Err(error),
+        (Ok(()), Err(error)) => Err(error),
+        (Ok(()), Ok(_)) if interrupted => Ok(exit::INTERRUPTED),
+        (Ok(()), Ok(true)) => Ok(exit::OK),
+        (Ok(()), Ok(false)) => Ok(exit::GOAL_MISSED),
+    }
+}
+
+/// All trials; one store serves the consecutive trials that use it.
+fn trials(
+    catalogue: &Catalogue,
+    plan: &Plan,
+    bench: &mut Bench<'_>,
+    directory: &Path,
+    server: &plimsoll_sample::ServerProcesses,
+    passwords: &Passwords,
+) -> Result<(), CliError> {
+    let mut open: Option<(StoreUse, Box<dyn Store>)> = None;
+    let mut result = Ok(());
+    for trial in &plan.trials {
+        if bench.interrupt.is_set() {
+            break;
+        }
+        bench.progress.trial(trial_name(plan, trial));
+        if open.as_ref().is_none_or(|(store_use, _)| *store_use != trial.store) {
+            if let Some((_, store)) = open.take() {
+                store.close()?;
+            }
+            bench.progress.note(&format!("opening {}", trial.store.label));
+            let store = open_store(catalogue, &trial.store, directory, bench, passwords)?;
+            open = Some((trial.store.clone(), store));
+        }
+        let Some((_, store)) = &mut open else { break };
+        server.set(store.processes());
+        let embedded = catalogue.store(&trial.store.kind).is_some_and(|kind| kind.spec().schemes.is_empty());
+        result = make_workload(catalogue, trial)
+            .and_then(|workload| trial::run(bench, &mut **store, embedded, trial, workload));
+        if result.is_err() {
+            break;
+        }
+    }
+    if let Some((_, store)) = open {
+        let closed = store.close();
+        result = result.and(closed.map_err(CliError::from));
+    }
+    // Stores remove their own files; the directories they were given are ours.
+    let data = directory.join("data");
+    match std::fs::remove_dir_all(&data) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            result.and(Err(CliError::io(data.display(), &error)))
+        }
+        _ => result,
+    }
+}
+
+fn make_workload(
+    catalogue: &Catalogue,
+    trial: &plimsoll_plan::model::Trial,
+) -> Result<Arc<dyn plimsoll_core::Workload>, CliError> {
+    let spec = catalogue
+        .workload(&trial.workload.name)
+        .ok_or_else(|| CliError::new(exit::USAGE, format!("there is no workload `{}`", trial.workload.name)))?;
+    Ok(Arc::from((spec.make)(trial.seed, &trial.workload.params)))
+}
+
+fn open_store(
+    catalogue: &Catalogue,
+    store_use: &StoreUse,
+    directory: &Path,
+    bench: &mut Bench<'_>,
+    passwords: &Passwords,
+) -> Result<Box<dyn Store>, CliError> {
+    let kind = catalogue
+        .store(&store_use.kind)
+        .ok_or_else(|| CliError::new(exit::USAGE, format!("there is no store `{}`", store_use.kind)))?;
+    let run_id = run_id_of(directory);
+    let options = options(store_use, directory, &run_id, passwords);
+    if let Target::Private { data_dir, .. } = &options.target {
+        std::fs::create_dir_all(data_dir).map_err(|error| CliError::io(data_dir.display(), &error))?;
+    }
+    let progress = &mut *bench.progress;
+    Ok(kind.open(options, &mut |text| progress.note(text))?)
+}
+
+fn run_id_of(directory: &Path) -> String {
+    directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn options(store_use: &StoreUse, directory: &Path, run_id: &str, passwords: &Passwords) -> OpenOptions {
+    let target = match &store_use.url {
+        Some(url) => Target::Attach { url: url.clone(), password: passwords.of(url) },
+        None => {
+            Target::Private { data_dir: directory.join("data").join(&store_use.label), log_dir: directory.to_owned() }
+        }
+    };
+    OpenOptions { target, params: store_use.params.clone(), run_id: run_id.to_owned() }
+}
+
+/// Says what will be done to attached stores, before anything is.
+fn announce(
+    catalogue: &Catalogue,
+    plan: &Plan,
+    directory: &Path,
+    id: &str,
+    passwords: &Passwords,
+    progress: &mut Progress,
+) -> Result<(), CliError> {
+    let mut said = BTreeMap::new();
+    for trial in &plan.trials {
+        let Some(kind) = catalogue.store(&trial.store.kind) else { continue };
+        let lines = kind.announce(&options(&trial.store, directory, id, passwords));
+        if trial.store.url.is_some() && said.insert(trial.store.label.clone(), ()).is_none() {
+            for line in lines {
+                progress.say(&format!("{}: {line}", trial.store.label));
+            }
+        } else if trial.store.url.is_none() {
+            // What is missing for a private server is said before anything is loaded anywhere.
+            kind.installed()?;
+        }
+    }
+    Ok(())
+}
+
+fn trial_name(plan: &Plan, trial: &plimsoll_plan::model::Trial) -> String {
+    let mut name = format!("{}/{} {}", trial.ordinal + 1, plan.trials.len(), trial.store.label);
+    for (label, value) in trial.labels.iter().filter(|(label, _)| *label != "store") {
+        name.push_str(&format!(", {label} {value}"));
+    }
+    name
+}
+
+/// Removes the data of runs whose Plimsoll was killed; their recordings stay. What cannot be removed is left for
+/// the next time.
+fn sweep(runs_dir: &Path) {
+    for run in plimsoll_record::list(runs_dir).unwrap_or_default() {
+        let data = run.path.join("data");
+        if plimsoll_record::is_live(&run.path) || !data.is_dir() {
+            continue;
+        }
+        for store in std::fs::read_dir(&data).into_iter().flatten().flatten() {
+            let _ = plimsoll_lab::sweep_orphans(&store.path());
+        }
+        if std::fs::remove_dir_all(&data).is_ok() {
+            eprintln!("removed the data that the killed run {} had left", run.id);
+        }
+    }
+}
+
+fn header(
+    plan: &Plan,
+    text: &str,
+    id: &str,
+    started_wall_ns: i64,
+    samplers: &[Box<dyn plimsoll_core::Sampler>],
+    runs_dir: &Path,
+) -> RunHeader {
+    let series = samplers
+        .iter()
+        .flat_map(|sampler| {
+            sampler.series().iter().map(|spec| SamplerSeries { sampler: sampler.name().to_owned(), spec: spec.clone() })
+        })
+        .collect();
+    RunHeader {
+        id: id.to_owned(),
+        plimsoll_version: env!("CARGO_PKG_VERSION").to_owned(),
+        plan_name: plan.name.clone(),
+        title: plan.title.clone(),
+        question: plan.question.clone(),
+        source: plan.source.clone(),
+        plan_text: text.to_owned(),
+        plan_json: serde_json::to_string(plan).unwrap_or_default(),
+        command_line: secrets::shown_command_line(),
+        seed: plan.trials.first().map_or(0, |trial| trial.seed),
+        slice_ns: plan.slice_ns,
+        started_wall_ns,
+        environment: plimsoll_sample::environment(runs_dir),
+        left_out: plan.left_out.clone(),
+        goals: plan
+            .goals
+            .iter()
+            .map(|goal| GoalSpec { what: goal.what.name().to_owned(), limit: goal.limit, unit: goal.unit.clone() })
+            .collect(),
+        figures: plan
+            .figures
+            .iter()
+            .map(|figure| FigureSpec {
+                name: figure.name.clone(),
+                unit: figure.unit.clone(),
+                formula: figure.formula.clone(),
+                published: figure.published.iter().map(|one| (one.value, one.of.clone())).collect(),
+            })
+            .collect(),
+        series,
+    }
+}
+
+/// 64 bits that differ from run to run, also of two that start in one nanosecond.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}

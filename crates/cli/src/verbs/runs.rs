@@ -1,0 +1,73 @@
+//! `plimsoll runs`: the recordings there are.
+
+use std::fmt::Write;
+
+use plimsoll_record::data::{Run, RunState};
+use plimsoll_record::{Listed, RunSummary};
+
+use crate::args::{RunsAction, RunsArgs};
+use crate::error::{CliError, exit};
+use crate::verbs::report;
+
+/// Lists, shows or removes.
+pub fn run(args: &RunsArgs) -> Result<u8, CliError> {
+    let runs_dir = plimsoll_record::default_runs_dir()?;
+    match args.action.as_ref().unwrap_or(&RunsAction::List) {
+        RunsAction::List => {
+            let mut runs = plimsoll_record::list(&runs_dir)?;
+            runs.sort_by(|a, b| b.id.cmp(&a.id));
+            if runs.is_empty() {
+                eprintln!("no runs in {}", runs_dir.display());
+            }
+            crate::print(&table(&runs))
+        }
+        RunsAction::Show { run } => {
+            let recording = plimsoll_record::find(&runs_dir, run)?;
+            report::print_text(&plimsoll_analysis::view(&Run::load(&recording)?))?;
+            Ok(exit::OK)
+        }
+        RunsAction::Remove { runs } => {
+            for run in runs {
+                plimsoll_record::remove(&runs_dir, run)?;
+                crate::print(&format!("removed {run}\n"))?;
+            }
+            Ok(exit::OK)
+        }
+    }
+}
+
+fn table(runs: &[Listed]) -> String {
+    let mut out = String::new();
+    for run in runs {
+        let _ = match &run.summary {
+            Ok(summary) => writeln!(
+                out,
+                "{:<20}  {:<12}  {:<28}  {:>7}  {}",
+                run.id,
+                summary.plan_name,
+                summary.stores.join(","),
+                summary.end_ns.map_or("–".to_owned(), |ns| format!("{:.0} s", ns as f64 / 1e9)),
+                state(summary)
+            ),
+            Err(error) => writeln!(out, "{:<20}  not readable: {error}", run.id),
+        };
+    }
+    out
+}
+
+fn state(summary: &RunSummary) -> String {
+    let mut words = match &summary.state {
+        RunState::Unfinished if summary.live => "running".to_owned(),
+        RunState::Unfinished => "killed".to_owned(),
+        RunState::Complete => "complete".to_owned(),
+        RunState::Interrupted => "interrupted".to_owned(),
+        RunState::Failed(error) => format!("failed: {}", error.lines().next().unwrap_or_default()),
+    };
+    if summary.lost > 0 {
+        let _ = write!(words, ", {} lost", summary.lost);
+    }
+    if summary.wrong > 0 {
+        let _ = write!(words, ", {} wrong", summary.wrong);
+    }
+    words
+}

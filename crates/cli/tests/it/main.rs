@@ -1,0 +1,10 @@
+//! The program as its users run it.
+
+// A broken expectation is what a test is there to show.
+#![allow(clippy::unwrap_used)]
+
+mod bench;
+mod coupons;
+mod kill;
+mod secrets;
+mod usage;
