@@ -104,11 +104,13 @@ fn open(options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Postgres
         }
         Target::Private { data_dir, log_dir } => {
             let bases = [data_dir.clone(), PathBuf::from("/var/tmp"), PathBuf::from("/tmp")];
-            let kilobytes = options.params.int("shared_buffers") / 1024;
-            let settings = [
-                ("shared_buffers".to_owned(), format!("{kilobytes}kB")),
-                ("max_connections".to_owned(), options.params.int("max_connections").to_string()),
-            ];
+            // What is not given is at PostgreSQL's own default.
+            let given = |name: &str, unit: &str, factor: i64| match options.params.int(name) / factor {
+                0 => None,
+                value => Some((name.to_owned(), format!("{value}{unit}"))),
+            };
+            let settings = [given("shared_buffers", "kB", 1024), given("max_connections", "", 1)];
+            let settings: Vec<_> = settings.into_iter().flatten().collect();
             let server = PrivatePostgres::start(&bases, log_dir, &settings, progress)?;
             let login = Login {
                 user: server.user().to_owned(),

@@ -1,6 +1,7 @@
 //! Everything here runs against a real PostgreSQL, or against what a real one sent.
 
 mod auth;
+mod conformance;
 mod conninfo;
 mod fixture;
 mod hostile;
