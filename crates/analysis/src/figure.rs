@@ -61,7 +61,7 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], figure: &FigureSpec) -> FigureV
             .iter()
             .map(|(value, of)| PublishedView {
                 value: *value,
-                text: number::with_unit(*value, &figure.unit),
+                text: number::exact(*value, &figure.unit),
                 of: of.clone(),
             })
             .collect(),

@@ -2,7 +2,9 @@
 //!
 //! One panel holds series of one sampler in one unit: of one subject (a disk's reads and writes), or, when every
 //! subject has one series only, of all of them (each core). Series that were zero all the time are named and not
-//! drawn.
+//! drawn, and neither is idle CPU, which is what the other shares leave.
+
+use std::collections::BTreeMap;
 
 use plimsoll_record::data::Run;
 
@@ -19,10 +21,14 @@ pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
         }
     }
     let t_s: Vec<f64> = run.samples.iter().map(|sample| sample.at_ns as f64 / 1e9).collect();
+    let busiest = busiest_disk(run);
     let mut panels: Vec<Panel> = Vec::new();
     let mut zero = Vec::new();
     for (series, values) in run.header.series.iter().zip(values) {
         let spec = &series.spec;
+        if series.sampler == "cpu" && spec.name == "idle" {
+            continue;
+        }
         let of = if spec.subject.is_empty() { String::new() } else { format!(" {}", spec.subject) };
         if values.iter().all(|value| value.is_none_or(|value| value == 0.0)) {
             // Nothing was read of it at all: not even a zero to tell of.
@@ -57,11 +63,39 @@ pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
                 unit: spec.unit.clone(),
                 source: series.sampler.clone(),
                 steps: false,
-                primary: false,
+                primary: primary(&series.sampler, &spec.subject, &spec.unit, busiest.as_deref()),
                 t_s: t_s.clone(),
                 lines: vec![line],
             }),
         }
     }
     (panels, zero)
+}
+
+/// The panels that say which resource a store ran into: the whole CPU, the busiest disk, what waits, and the shares of
+/// the generator and of the server.
+fn primary(sampler: &str, subject: &str, unit: &str, busiest_disk: Option<&str>) -> bool {
+    match sampler {
+        "cpu" => subject.is_empty(),
+        "disk" => Some(subject) == busiest_disk && matches!(unit, "B/s" | "1/s" | "ms" | "%"),
+        "tasks" => unit == "tasks",
+        "generator" | "server" => unit == "%",
+        "pressure" => true,
+        _ => false,
+    }
+}
+
+/// The disk that moved the most bytes.
+fn busiest_disk(run: &Run) -> Option<String> {
+    let disks = |series: &u32| {
+        let series = run.header.series.get(*series as usize)?;
+        (series.sampler == "disk" && series.spec.unit == "B/s").then_some(series.spec.subject.as_str())
+    };
+    let mut moved: BTreeMap<&str, f64> = BTreeMap::new();
+    for (series, value) in run.samples.iter().flat_map(|sample| &sample.values) {
+        if let Some(disk) = disks(series) {
+            *moved.entry(disk).or_default() += value;
+        }
+    }
+    moved.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(disk, _)| disk.to_string())
 }

@@ -91,6 +91,17 @@ pub fn with_unit(value: f64, unit: &str) -> String {
     }
 }
 
+/// A value as somebody else wrote it, all digits, in the unit given: `1,025 s`, `1.91 ×`.
+pub fn exact(value: f64, unit: &str) -> String {
+    let sign = if value < 0.0 { "−" } else { "" };
+    let digits = value.abs().to_string();
+    let digits = match digits.split_once('.') {
+        Some((whole, rest)) => format!("{}.{rest}", group(whole)),
+        None => group(&digits),
+    };
+    if unit.is_empty() { format!("{sign}{digits}") } else { format!("{sign}{digits} {unit}") }
+}
+
 /// Wall time as text: `2026-11-21 20:41:07 UTC`. `wall_ns` is nanoseconds since 1970.
 pub fn wall_time(wall_ns: i64) -> String {
     let seconds = wall_ns.div_euclid(1_000_000_000);
@@ -161,6 +172,8 @@ mod tests {
         assert_eq!(with_unit(3.0, ""), "3");
         assert_eq!(with_unit(1.912, "×"), "1.91 ×");
         assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(exact(1025.0, "s"), "1,025 s");
+        assert_eq!(exact(-1.91, "×"), "−1.91 ×");
         assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
     }
 

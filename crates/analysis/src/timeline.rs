@@ -38,7 +38,8 @@ pub fn plots(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Plots {
     Plots {
         end_s: end_ns as f64 / 1e9,
         bands: bands(run, end_ns),
-        throughput: throughput(run, facts, &ops),
+        throughput: throughput(run, facts, &ops, "drive").panel("Throughput", "1/s"),
+        loading: throughput(run, facts, &ops, "load").panel("Loading", "records/s"),
         latency: (0..ops.len()).map(|op| latency_panel(facts, &ops, op)).collect(),
         heat: (0..ops.len()).map(|op| heat(facts, &ops, op)).collect(),
         curves: curves(facts, &ops),
@@ -137,12 +138,13 @@ fn loaded<'f, 'a>(facts: &'f [Vec<PhaseFacts<'a>>]) -> impl Iterator<Item = &'f 
     facts.iter().flatten().filter(|facts| facts.phase.header.kind != "ask" && !facts.phase.slices.is_empty())
 }
 
-fn throughput(run: &Run, facts: &[Vec<PhaseFacts<'_>>], ops: &[String]) -> Panel {
+/// Operations (of a load: records) a second in the phases of `phase_kind`.
+fn throughput(run: &Run, facts: &[Vec<PhaseFacts<'_>>], ops: &[String], phase_kind: &str) -> Steps {
     let kinds = ops.get(1..).unwrap_or_default();
     let names = kinds.iter().cloned().chain(["errors".to_string()]);
     let mut steps = Steps::new(names);
     let short_s = run.header.slice_ns as f64 / 1e9 * SHORT_SLICE;
-    for facts in loaded(facts) {
+    for facts in loaded(facts).filter(|facts| facts.phase.header.kind == phase_kind) {
         let per_op = records_per_op(facts);
         let whole = |slice: &&Slice<Distribution>| slice_s(slice) >= short_s;
         let any_whole = facts.phase.slices.iter().any(|slice| whole(&slice));
@@ -175,7 +177,7 @@ fn throughput(run: &Run, facts: &[Vec<PhaseFacts<'_>>], ops: &[String]) -> Panel
         }
         steps.end(end_s);
     }
-    steps.panel("Throughput", "1/s")
+    steps
 }
 
 /// Records to an operation of a load, so that loads of different batches are drawn alike; 1 elsewhere.

@@ -9,8 +9,8 @@ use crate::latency;
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::view::{
-    AnswerView, AskedView, EventView, FootprintView, LagView, LatencyView, LedgerView, Named, OpsView, PhaseView,
-    RemarkView, ResultView, RunFacts, SettingView, TrialView,
+    AnswerTotals, AnswerView, AskedView, EventView, FootprintView, LagView, LatencyView, LedgerView, Named, OpsView,
+    PhaseView, RemarkView, ResultView, RunFacts, SettingView, TrialView,
 };
 
 /// What the expanded plan says would run. Empty where a recording has no plan that can be read.
@@ -219,6 +219,7 @@ fn one(run: &Run, trial: &Trial, facts: &[PhaseFacts<'_>]) -> TrialView {
                 examples: answer.examples.clone(),
             })
             .collect(),
+        answers_total: answers_total(trial),
         ledgers: trial
             .ledgers
             .iter()
@@ -240,6 +241,19 @@ fn one(run: &Run, trial: &Trial, facts: &[PhaseFacts<'_>]) -> TrialView {
             .collect(),
         phases: facts.iter().map(phase).collect(),
     }
+}
+
+fn answers_total(trial: &Trial) -> Option<AnswerTotals> {
+    let mut total = None;
+    for answer in &trial.answers {
+        let total: &mut AnswerTotals = total.get_or_insert_default();
+        total.answers += answer.answers;
+        total.expected += answer.expected;
+        total.got += answer.got;
+        total.missing += answer.missing;
+        total.wrong += answer.wrong;
+    }
+    total
 }
 
 /// What the store said, each thing once: a phase that says the same as the one before adds nothing.

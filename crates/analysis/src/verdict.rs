@@ -68,9 +68,9 @@ fn broken(goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
                 .wrong
                 .iter()
                 .filter(|(_, n)| **n > 0)
-                .map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")))
+                .map(|(name, n)| format!("{} {}", number::count(*n), disagreement(name)))
                 .collect();
-            broken.push(format!("{} held {} when it was read back", trial.name, number::list(&what)));
+            broken.push(format!("{}, read back, had {}", trial.name, number::list(&what)));
         }
     }
     for goal in goals.iter().filter(|goal| !matches!(goal.what.as_str(), "lost" | "wrong")) {
@@ -162,5 +162,17 @@ fn kept(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> String {
         format!("{stores} ran as planned; nothing was checked and no goal was set.")
     } else {
         format!("{stores} kept every promise: {}.", number::list(&kept))
+    }
+}
+
+/// The ledger's name for a disagreement, as it follows a number in a sentence.
+fn disagreement(name: &str) -> String {
+    match name {
+        "duplicated" => "duplicated records".to_string(),
+        "resurrected" => "resurrected records".to_string(),
+        "alien" => "records that nobody wrote".to_string(),
+        "wrong_content" => "records with wrong content".to_string(),
+        "index_disagrees" => "records on which the index disagrees".to_string(),
+        other => format!("records with {}", other.replace('_', " ")),
     }
 }

@@ -270,6 +270,8 @@ pub struct TrialView {
     pub remarks: Vec<RemarkView>,
     /// Answers against the truth.
     pub answers: Vec<AnswerView>,
+    /// All of them together; `None` when no answer was checked.
+    pub answers_total: Option<AnswerTotals>,
     /// What was acknowledged against what was read back.
     pub ledgers: Vec<LedgerView>,
     /// Its phases.
@@ -332,6 +334,21 @@ pub struct AnswerView {
     pub wrong: u64,
     /// A few of both, in words.
     pub examples: Vec<String>,
+}
+
+/// All checked answers of a trial.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct AnswerTotals {
+    /// Answers that were checked.
+    pub answers: u64,
+    /// Records that had to be in them.
+    pub expected: u64,
+    /// Records that were in them.
+    pub got: u64,
+    /// Records that had to be there and were not.
+    pub missing: u64,
+    /// Records that had no right to be there.
+    pub wrong: u64,
 }
 
 /// The ledger's verdict of one check.
@@ -531,8 +548,10 @@ pub struct Plots {
     pub bands: Vec<Band>,
     /// Names of kinds of operation, with `all` first; by position in the lists below.
     pub ops: Vec<String>,
-    /// Operations a second, by kind.
+    /// Operations a second, by kind, in phases that drive.
     pub throughput: Panel,
+    /// Records a second, in phases that load; drawn apart, as a load may be ten times as fast as what follows.
+    pub loading: Panel,
     /// One panel for each of `ops`: p50, p90, p99 and maximum of each slice, in seconds.
     pub latency: Vec<Panel>,
     /// One heat map for each of `ops`.

@@ -44,11 +44,12 @@
       case "ns": return seconds(value / 1e9);
       case "B": return scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
       case "B/s": return scaled(value, 1024, ["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"]);
+      case "records/s":
       case "1/s": return `${short(value)}/s`;
       default: return unit ? `${short(value)} ${unit}` : short(value);
     }
   };
-  const words = { "1/s": "a second", "s": "seconds, logarithmic", "B": "bytes", "B/s": "bytes a second", "%": "per cent" };
+  const words = { "1/s": "a second", "records/s": "records a second", "s": "seconds, logarithmic", "B": "bytes", "B/s": "bytes a second", "%": "per cent" };
 
   // Colours come from the style sheet, so that there is one place for them.
   let colours = {};
@@ -68,15 +69,19 @@
 
   let plots = [];
   let range = [0, data.end_s];
-  let zooming = false;
   const sync = uPlot.sync("run");
 
   const zoom = (from, to) => {
-    if (zooming || !(to > from)) return;
-    range = [Math.max(0, from), Math.min(data.end_s, to)];
-    zooming = true;
-    for (const plot of plots) if (plot.onTime) plot.u.setScale("x", { min: range[0], max: range[1] });
-    zooming = false;
+    [from, to] = [Math.max(0, from), Math.min(data.end_s, to)];
+    if (!(to - from > 1e-4)) return;
+    range = [from, to];
+    for (const plot of plots) if (plot.onTime) plot.u.setScale("x", { min: from, max: to });
+  };
+  // uPlot tells of a new scale after it has drawn: also of those that `zoom` set.
+  const follow = ({ min, max }) => {
+    if (Math.abs(min - range[0]) < 1e-6 && Math.abs(max - range[1]) < 1e-6) return;
+    byId("jump").value = "";
+    zoom(min, max);
   };
   const whole = () => { byId("jump").value = ""; zoom(0, data.end_s); };
   const bandAt = (t) => data.bands.find((band) => t >= band.start_s && t < band.end_s);
@@ -114,6 +119,7 @@
     }
     ctx.font = font(11.5 * ratio);
     ctx.textBaseline = "middle";
+    ctx.textAlign = "left";
     const seen = new Set();
     for (const band of data.bands) {
       if (seen.has(band.trial)) continue;
@@ -172,7 +178,7 @@
         const shift = times[to] - (range[0] + range[1]) / 2;
         zoom(range[0] + shift, range[1] + shift);
       }
-      u.setCursor({ left: u.valToPos(times[to], "x"), top: u.over.clientHeight / 2 });
+      u.setCursor({ left: u.valToPos(times[to], "x"), top: u.over.clientHeight / 2 }, true, true);
       say(plot, true);
     } else if (plot.onTime && (event.key === "+" || event.key === "=" || event.key === "-")) {
       const middle = u.cursor.left >= 0 ? u.posToVal(u.cursor.left, "x") : (range[0] + range[1]) / 2;
@@ -251,7 +257,7 @@
       hooks: {
         drawClear: [(v) => drawBands(v, names)],
         draw: heat ? [(v) => drawHeat(v, heat)] : [],
-        setScale: [(v, key) => { if (key === "x" && !zooming && plot.u) { byId("jump").value = ""; zoom(v.scales.x.min, v.scales.x.max); } }],
+        setScale: [(v, key) => { if (key === "x" && plot.u) follow(v.scales.x); }],
         setCursor: [() => { if (plot.u && element.matches(":hover")) say(plot, false); }],
       },
     }, [panel.t_s, ...panel.lines.map((line) => line.values)], element);
@@ -301,7 +307,7 @@
     }
     const several = new Set(curves.map((curve) => curve.phase)).size > 1;
     const element = box(parent, "Share of operations that were faster", "s", "Percentile curves. Arrow keys move the cursor.");
-    const name = (nines) => (nines <= 0 ? "0" : `p${+(100 - 100 * 10 ** -nines).toFixed(Math.max(0, Math.ceil(nines) - 1))}`);
+    const name = (nines) => (nines <= 0 ? "p0" : `p${+(100 - 100 * 10 ** -nines).toFixed(Math.max(0, Math.ceil(nines) - 1))}`);
     const most = Math.max(...curves.map((curve) => curve.nines[curve.nines.length - 1]));
     const splits = [0, Math.log10(2), 1, 2, 3, 4, 5, 6, 7].filter((nines) => nines <= most + .3);
     const joined = uPlot.join(curves.map((curve) => [curve.nines, curve.seconds]));
@@ -339,9 +345,12 @@
     for (const place of [stack, curves, host]) place.replaceChildren();
     readColours();
     const chosen = +op.value;
-    if (data.throughput.lines.length) timePlot(stack, data.throughput, { height: 210, names: true, title: "Throughput" });
-    const latency = data.latency[chosen];
     const of = chosen ? `: ${data.ops[chosen]}` : "";
+    const throughput = { ...data.throughput, lines: data.throughput.lines.filter((line) => !chosen || line.name === data.ops[chosen]) };
+    if (throughput.lines.length) timePlot(stack, throughput, { height: 210, names: true, title: `Throughput${of}` });
+    const loading = { ...data.loading, lines: data.loading.lines.filter((line) => !chosen || line.name === data.ops[chosen]) };
+    if (loading.lines.length) timePlot(stack, loading, { height: 130, names: !throughput.lines.length, title: "Loading" });
+    const latency = data.latency[chosen];
     if (latency.lines.length) timePlot(stack, latency, { height: 230, log: true, title: `Latency${of}` });
     heatPlot(stack, data.heat[chosen]);
     curvePlot(curves, data.curves.filter((curve) => curve.op === chosen));

@@ -220,7 +220,7 @@ pub fn broken() -> Run {
         kind: "store".into(),
         text: HOSTILE.into(),
     });
-    run.header.series[4].spec.subject = HOSTILE.into();
+    run.header.series[5].spec.subject = HOSTILE.into();
     run
 }
 
@@ -329,11 +329,12 @@ fn header() -> RunHeader {
     }
 }
 
-const SERIES: [(&str, &str, &str, &str); 16] = [
+const SERIES: [(&str, &str, &str, &str); 17] = [
     ("cpu", "", "user", "%"),
     ("cpu", "", "system", "%"),
     ("cpu", "", "iowait", "%"),
     ("cpu", "", "steal", "%"),
+    ("cpu", "", "idle", "%"),
     ("disk", "vda", "read", "B/s"),
     ("disk", "vda", "written", "B/s"),
     ("disk", "vda", "flushes", "1/s"),
@@ -579,6 +580,7 @@ fn samples(trials: &[Trial], end_ns: u64, dice: &mut Dice) -> Vec<Sample> {
                 roll(19.0),
                 roll(17.0),
                 0.0,
+                40.0,
                 roll(2e5),
                 roll(9.4e6),
                 roll(420.0),

@@ -239,4 +239,6 @@ fn setup(view: &RunView) -> String {
 }
 
 /// A query on the recording that shows where the figures come from.
-const TRACE_SQL: &str = "SELECT trial, phase, name, value, unit, n FROM result ORDER BY 1, 2, 3";
+const TRACE_SQL: &str = "SELECT t.ordinal, t.store_label, p.name, r.name, r.value, r.unit, r.n FROM result r
+   JOIN phase p ON p.trial = r.trial AND p.ordinal = r.phase
+   JOIN trial t ON t.ordinal = r.trial ORDER BY r.trial, r.phase, r.ordinal";

@@ -9,6 +9,9 @@ use plimsoll_analysis::view::{GoalState, LatencyView, VerdictState};
 
 use self::table::{Cell, Side, Table, clean, wrap};
 
+/// Examples of what is wrong that are printed; the page has all that were recorded.
+const EXAMPLES_MAX: usize = 10;
+
 struct Text {
     out: String,
     colour: bool,
@@ -151,67 +154,56 @@ impl Text {
     }
 
     fn truth(&mut self, view: &RunView) {
-        let mut answers = Table::new(vec![
+        let mut table = Table::new(vec![
             ("trial".into(), Side::Left),
-            ("phase".into(), Side::Left),
-            ("op".into(), Side::Left),
             ("answers".into(), Side::Right),
-            ("expected".into(), Side::Right),
-            ("got".into(), Side::Right),
             ("missing".into(), Side::Right),
             ("wrong".into(), Side::Right),
-        ]);
-        let mut ledgers = Table::new(vec![
-            ("trial".into(), Side::Left),
             ("acknowledged".into(), Side::Right),
-            ("read back".into(), Side::Right),
             ("lost".into(), Side::Right),
             ("wrong".into(), Side::Right),
             ("rejected".into(), Side::Right),
             ("unknown".into(), Side::Right),
-            ("lost at most (95 %)".into(), Side::Right),
+            ("lost at most".into(), Side::Right),
         ]);
-        let bad = |n: u64| {
-            let style = if n > 0 { Style::new().red().bold() } else { Style::new() };
-            Cell::styled(number::count(n), style)
-        };
         let mut examples = Vec::new();
         for trial in &view.trials {
-            for answer in &trial.answers {
-                answers.row(vec![
-                    Cell::new(&trial.name),
-                    Cell::new(&answer.phase),
-                    Cell::new(&answer.op),
-                    Cell::new(number::count(answer.answers)),
-                    Cell::new(number::count(answer.expected)),
-                    Cell::new(number::count(answer.got)),
-                    bad(answer.missing),
-                    bad(answer.wrong),
-                ]);
-                examples.extend(answer.examples.iter().map(|example| format!("{}: {example}", trial.name)));
+            let mut cells = vec![Cell::new(&trial.name)];
+            match &trial.answers_total {
+                Some(total) => {
+                    cells.extend([Cell::new(number::count(total.answers)), bad(total.missing), bad(total.wrong)]);
+                }
+                None => cells.extend(nothing(3)),
             }
-            for ledger in &trial.ledgers {
-                ledgers.row(vec![
-                    Cell::new(&trial.name),
+            // A trial with several ledgers shows the last: it is about all its writes.
+            match trial.ledgers.last() {
+                Some(ledger) => cells.extend([
                     Cell::new(number::count(ledger.acknowledged)),
-                    Cell::new(number::count(ledger.read_back)),
                     bad(ledger.lost),
                     bad(ledger.wrong_total),
                     Cell::new(number::count(ledger.rejected)),
                     Cell::new(number::count(ledger.unknown)),
-                    Cell::new(
-                        ledger
-                            .loss_upper_bound
-                            .map_or("–".to_string(), |bound| format!("{} %", number::significant(bound * 100.0))),
-                    ),
-                ]);
-                examples.extend(ledger.examples.iter().map(|example| format!("{}: {example}", trial.name)));
+                    Cell::new(match ledger.loss_upper_bound {
+                        _ if !ledger.complete => "not known".to_string(),
+                        Some(bound) => format!("{} %", number::significant(bound * 100.0)),
+                        None => "–".to_string(),
+                    }),
+                ]),
+                None => cells.extend(nothing(6)),
             }
+            if trial.answers_total.is_some() || !trial.ledgers.is_empty() {
+                table.row(cells);
+            }
+            let answers = trial.answers.iter().flat_map(|answer| &answer.examples);
+            let ledgers = trial.ledgers.iter().flat_map(|ledger| &ledger.examples);
+            examples.extend(answers.chain(ledgers).map(|example| format!("{}: {example}", trial.name)));
         }
-        self.table("Answers", "records in them against the truth", &answers);
-        self.table("Ledger", "what was acknowledged against what was read back", &ledgers);
-        for example in examples.iter().take(10) {
+        self.table("Answers and ledger", "lost at most: upper bound with 95 % confidence", &table);
+        for example in examples.iter().take(EXAMPLES_MAX) {
             self.paragraph("  ! ", Style::new().red(), example, Style::new());
+        }
+        if examples.len() > EXAMPLES_MAX {
+            self.line(&format!("  and {} more in the page", number::count((examples.len() - EXAMPLES_MAX) as u64)));
         }
     }
 
@@ -309,6 +301,16 @@ impl Text {
             }
         }
     }
+}
+
+/// A count that should be zero.
+fn bad(n: u64) -> Cell {
+    Cell::styled(number::count(n), if n > 0 { Style::new().red().bold() } else { Style::new() })
+}
+
+/// Cells of what was not checked.
+fn nothing(cells: usize) -> impl Iterator<Item = Cell> {
+    std::iter::repeat_n(Cell::new("–"), cells)
 }
 
 /// The durabilities of the phases that write: `load at-end, mixed durable`.

@@ -1,9 +1,11 @@
 //! The report of runs like those the coupon study records: as text, as a page in a real browser, as JSON.
 
-// A failed unwrap is a failed test.
-#![allow(clippy::unwrap_used)]
+// A failed unwrap is a failed test. Parameters of the protocol are made where they are passed.
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 #[path = "../../../analysis/tests/it/study.rs"]
 mod study;
 
+mod browser;
+mod page;
 mod pages;

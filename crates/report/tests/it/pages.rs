@@ -1,6 +1,7 @@
 //! Text, page and JSON without a browser.
 
 use plimsoll_analysis::view;
+use serde_json::Value;
 
 use crate::study;
 
@@ -12,14 +13,93 @@ pub fn place() -> std::path::PathBuf {
 }
 
 #[test]
-fn the_page_of_the_study_is_small() {
-    for (name, run) in [("complete", study::complete()), ("killed", study::killed()), ("broken", study::broken())] {
-        let view = view(&run);
-        let html = plimsoll_report::html(&view);
-        std::fs::write(place().join(format!("{name}.html")), &html).unwrap();
-        std::fs::write(place().join(format!("{name}.json")), plimsoll_report::json(&view)).unwrap();
-        std::fs::write(place().join(format!("{name}.txt")), plimsoll_report::terminal(&view, false, 120)).unwrap();
-        println!("{name}: {} bytes", html.len());
-        assert!(html.len() < 400_000, "{name}: {} bytes", html.len());
+fn the_page_of_the_study_is_small_and_asks_for_nothing() {
+    let html = plimsoll_report::html(&view(&study::complete()));
+    assert!(html.len() < 400_000, "{} bytes", html.len());
+    for reference in ["src=\"http", "href=\"http", "@import", "url(http", "fetch(", "XMLHttpRequest", "WebSocket"] {
+        assert!(!html.contains(reference), "{reference}");
+    }
+    assert!(html.contains("default-src 'none'"));
+    assert!(!html.contains("unsafe-inline"));
+    assert!(!html.contains("style=\""), "the policy allows no style attributes");
+}
+
+#[test]
+fn text_begins_with_the_verdict_and_keeps_its_width() {
+    let view = view(&study::complete());
+    let text = plimsoll_report::terminal(&view, false, 120);
+    std::fs::write(place().join("complete.txt"), &text).unwrap();
+    assert!(text.starts_with("PASS  sqlite and fjall kept every promise"));
+    assert!(!text.contains('\u{1b}'));
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    assert!(text.lines().all(|line| line.trim_end() == line), "no blanks at the ends of lines");
+    let line = text.lines().find(|line| line.contains("indexed / plain insert, index keys")).unwrap();
+    for part in ["1.74 ×", "1.57 ×", "1.91 × Riak, 1 node"] {
+        assert!(line.contains(part), "{line}");
+    }
+    assert!(text.contains("Figures  load at-end, mixed durable"));
+    let colours = plimsoll_report::terminal(&view, true, 120);
+    assert!(colours.contains('\u{1b}'));
+    assert_eq!(without_colours(&colours), text, "colours change nothing else");
+}
+
+fn without_colours(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        out.push_str(before);
+        rest = after.split_once('m').unwrap().1;
+    }
+    out.push_str(rest);
+    out
+}
+
+#[test]
+fn text_of_unhappy_runs_says_what_broke_and_where_it_ended() {
+    let broken = plimsoll_report::terminal(&view(&study::broken()), false, 100);
+    std::fs::write(place().join("broken.txt"), &broken).unwrap();
+    assert!(broken.starts_with("FAIL  fjall · index=keyindex lost 312 of "));
+    assert!(broken.contains("acknowledged writes lost") && broken.contains("MISSED"));
+    let killed = plimsoll_report::terminal(&view(&study::killed()), false, 100);
+    std::fs::write(place().join("killed.txt"), &killed).unwrap();
+    assert!(
+        killed.starts_with("INCOMPLETE  Nothing was seen to break, but the run ended in phase mixed of trial 3 of 5")
+    );
+    let mut run = study::broken();
+    run.header.title = "\u{1b}]0;owned\u{7}\u{1b}[2J".into();
+    run.trials[0].header.store_label = "a\u{1b}[31m\r\nb".into();
+    let text = plimsoll_report::terminal(&view(&run), false, 100);
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "control characters reach the terminal");
+}
+
+#[test]
+fn json_is_the_view_and_has_the_documented_shape() {
+    let view = view(&study::complete());
+    let json = plimsoll_report::json(&view);
+    std::fs::write(place().join("complete.json"), &json).unwrap();
+    let value: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(value["format"], 1);
+    assert_eq!(value["verdict"]["state"], "pass");
+    let ratio = value["figures"][3]["rows"][0]["cells"][0]["value"].as_f64().unwrap();
+    assert!((ratio - 0.718 / 0.412).abs() < 1e-9, "{ratio}");
+    assert_eq!(value["goals"][0]["state"], "held");
+    // Every field that the book names is there, and every field at the top is named by the book.
+    let book = include_str!("../../../../docs/src/reports.md");
+    let (_, shape) = book.split_once("## JSON").unwrap();
+    let names: Vec<&str> = shape.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    for name in &names {
+        let mut at = &value;
+        for part in name.split('.') {
+            at = match part.strip_suffix("[]") {
+                Some(list) => &at[list][0],
+                None => at.get(part).unwrap_or_else(|| panic!("{name} is in the book and not in the JSON")),
+            };
+        }
+    }
+    for name in value.as_object().unwrap().keys() {
+        assert!(
+            names.iter().any(|known| known.split(['.', '[']).next() == Some(name.as_str())),
+            "{name} is in the JSON and not in the book"
+        );
     }
 }

@@ -1,0 +1,276 @@
+//! The page in a real browser.
+
+use std::path::PathBuf;
+
+use plimsoll_analysis::view;
+use plimsoll_record::data::Run;
+use serde_json::json;
+
+use crate::browser::Browser;
+use crate::pages::place;
+use crate::study;
+
+fn page(name: &str, run: &Run) -> PathBuf {
+    let path = place().join(format!("{name}.html"));
+    std::fs::write(&path, plimsoll_report::html(&view(run))).unwrap();
+    path
+}
+
+/// True once every plot is there.
+const DRAWN: &str = "document.querySelectorAll('#stack .uplot').length >= 3";
+
+/// For each plot its title and how many of its canvas's pixels are painted, and how many colours they have.
+const PAINTED: &str = "[...document.querySelectorAll('.plot')].map((plot) => {
+    const canvas = plot.querySelector('canvas');
+    const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+    const colours = new Set();
+    let painted = 0;
+    for (let at = 0; at < pixels.length; at += 4) {
+        if (pixels[at + 3] > 0) { painted += 1; colours.add(pixels[at] << 16 | pixels[at + 1] << 8 | pixels[at + 2]); }
+    }
+    return [plot.querySelector('p').textContent, painted, colours.size];
+})";
+
+/// Pixels of the opaque colour that each line of each plot has in the style sheet: a series that is not drawn has none.
+const LINES: &str =
+    "[...document.querySelectorAll('.plot')].filter((plot) => plot.querySelector('.u-legend')).flatMap((plot) => {
+    const canvas = plot.querySelector('canvas');
+    const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+    return [...plot.querySelectorAll('.u-legend .u-series:not(:first-child)')].map((entry) => {
+        const [r, g, b] = getComputedStyle(entry.querySelector('.u-marker')).backgroundColor.match(/\\d+/g).map(Number);
+        let n = 0;
+        for (let at = 0; at < pixels.length; at += 4) {
+            if (Math.abs(pixels[at] - r) + Math.abs(pixels[at + 1] - g) + Math.abs(pixels[at + 2] - b) < 60) n += 1;
+        }
+        return [plot.querySelector('p').textContent + entry.textContent, n];
+    });
+})";
+
+fn open_all(browser: &mut Browser) {
+    browser.eval("document.querySelectorAll('details').forEach((details) => { details.open = true; })");
+    browser.wait_for(
+        "[...document.querySelectorAll('#host details > div')].every((inside) => inside.childElementCount > 0)",
+    );
+}
+
+#[test]
+fn every_plot_is_drawn_and_nothing_leaves_the_page() {
+    let path = page("complete", &study::complete());
+    let mut browser = Browser::start();
+    for scheme in ["light", "dark"] {
+        browser.look(1200, 900, scheme);
+        browser.open(&path);
+        browser.wait_for(DRAWN);
+        browser.picture(&place().join(format!("complete-{scheme}.png")));
+        open_all(&mut browser);
+        let painted = browser.eval(PAINTED);
+        let painted = painted.as_array().unwrap();
+        assert!(painted.len() >= 10, "{painted:?}");
+        for plot in painted {
+            assert!(plot[1].as_u64().unwrap() > 1_000 && plot[2].as_u64().unwrap() > 10, "{scheme}: {plot}");
+        }
+        for line in browser.eval(LINES).as_array().unwrap() {
+            assert!(line[1].as_u64().unwrap() > 10, "{scheme}: no pixels of {line}");
+        }
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    let address = format!("file://{}", path.canonicalize().unwrap().display());
+    assert!(!browser.requests().is_empty());
+    assert!(browser.requests().iter().all(|url| *url == address), "{:?}", browser.requests());
+}
+
+#[test]
+fn dark_and_light_differ_and_follow_the_system_while_open() {
+    let path = page("complete-scheme", &study::complete());
+    let mut browser = Browser::start();
+    browser.look(1000, 800, "light");
+    browser.open(&path);
+    browser.wait_for(DRAWN);
+    let background = "getComputedStyle(document.body).backgroundColor";
+    let sample = "document.querySelector('#stack canvas').toDataURL()";
+    let light = (browser.eval(background), browser.eval(sample));
+    browser.look(1000, 800, "dark");
+    browser.wait_for(&format!("{background} !== {}", light.0));
+    browser.wait_for(&format!("{sample} !== {}", light.1));
+    let rgb = browser.eval(&format!("{background}.match(/\\d+/g).map(Number)"));
+    assert!(rgb.as_array().unwrap().iter().all(|part| part.as_u64().unwrap() < 60), "{rgb}");
+    // Contrast of every text with what is behind it, by the formula of WCAG 2: at least 4.5 for all of it.
+    for scheme in ["light", "dark"] {
+        browser.look(1000, 800, scheme);
+        let poor = browser.eval(CONTRAST);
+        assert_eq!(poor, json!([]), "{scheme}");
+    }
+}
+
+const CONTRAST: &str = "(() => {
+    const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
+    const light = ([r, g, b]) => [r, g, b].map((part) => { part /= 255; return part <= .04045 ? part / 12.92 : ((part + .055) / 1.055) ** 2.4; })
+        .reduce((sum, part, at) => sum + part * [.2126, .7152, .0722][at], 0);
+    const behind = (element) => {
+        const colours = [];
+        for (let at = element; at; at = at.parentElement) {
+            const [r, g, b, a = 1] = parse(getComputedStyle(at).backgroundColor);
+            if (a > 0) colours.push([r, g, b, a]);
+            if (a === 1) break;
+        }
+        return colours.reduceRight((under, [r, g, b, a]) => under ? [r, g, b].map((part, at) => part * a + under[at] * (1 - a)) : [r, g, b], null);
+    };
+    const poor = new Set();
+    for (const element of document.querySelectorAll('main *, header *, footer *')) {
+        if (!element.checkVisibility() || element.closest('.unseen, canvas, svg, .u-axis')) continue;
+        if (![...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim())) continue;
+        const a = light(parse(getComputedStyle(element).color)), b = light(behind(element) ?? [255, 255, 255]);
+        const contrast = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+        if (contrast < 4.5) poor.add(`${element.tagName}.${element.className} ${contrast.toFixed(2)}`);
+    }
+    return [...poor];
+})()";
+
+#[test]
+fn all_text_and_tables_stand_without_javascript() {
+    let run = study::complete();
+    let path = page("complete-plain", &run);
+    let mut browser = Browser::start();
+    browser.look(1200, 900, "light");
+    browser.call("Emulation.setScriptExecutionDisabled", json!({ "value": true }));
+    browser.open(&path);
+    let text = browser.eval("document.body.innerText");
+    let text = text.as_str().unwrap();
+    let view = view(&run);
+    for wanted in
+        [view.verdict.sentence.as_str(), "drawn by JavaScript, which is off here", "load, index keys", "1.91 ×"]
+    {
+        assert!(text.contains(wanted), "{wanted} is not there");
+    }
+    assert!(browser.eval("document.querySelectorAll('table').length").as_u64().unwrap() >= 8);
+    assert_eq!(browser.eval("document.querySelectorAll('.uplot').length"), 0);
+    // The frames of the plots are not there either: nothing but empty boxes.
+    assert_eq!(browser.eval("document.getElementById('charts').checkVisibility()"), false);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn nothing_sticks_out_of_a_narrow_window() {
+    let path = page("complete-narrow", &study::complete());
+    let broken = page("broken-narrow", &study::broken());
+    let mut browser = Browser::start();
+    for path in [&path, &broken] {
+        for width in [320, 400, 768, 1600] {
+            browser.look(width, 800, "light");
+            browser.open(path);
+            browser.wait_for(DRAWN);
+            open_all(&mut browser);
+            let (inner, outer) = (browser.eval("document.documentElement.scrollWidth"), browser.eval("innerWidth"));
+            assert_eq!(inner, outer, "{} at {width}", path.display());
+            if width == 400 {
+                browser.picture(&path.with_extension("png"));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_keyboard_reaches_everything_and_moves_the_cursor() {
+    let path = page("complete-keyboard", &study::complete());
+    let mut browser = Browser::start();
+    browser.look(1200, 900, "light");
+    browser.open(&path);
+    browser.wait_for(DRAWN);
+    browser.eval("document.querySelectorAll('a[href], select, button, summary, [tabindex=\"0\"], th[role=switch]').forEach((element, at) => { element.dataset.stop = at; })");
+    let wanted = browser
+        .eval("[...document.querySelectorAll('[data-stop]')].filter((element) => element.checkVisibility()).map((element) => element.dataset.stop)");
+    let wanted: Vec<_> = wanted.as_array().unwrap().clone();
+    assert!(wanted.len() > 40, "{wanted:?}");
+    let mut reached = Vec::new();
+    for _ in 0..wanted.len() + 5 {
+        browser.press("Tab", 9, "");
+        reached.push(browser.eval("document.activeElement.dataset.stop ?? null"));
+    }
+    let missed: Vec<_> = wanted.iter().filter(|stop| !reached.contains(stop)).collect();
+    assert!(missed.is_empty(), "never reached by Tab: {missed:?}");
+    // The pointer of all plots on the time axis goes along, and the place is said.
+    browser.eval("document.querySelector('#stack .plot').focus()");
+    for _ in 0..6 {
+        browser.press("ArrowRight", 39, "");
+    }
+    browser.wait_for("/\\d+\\.\\d\\d s · (sqlite|fjall)/.test(document.getElementById('readout').textContent)");
+    let lefts = "[...document.querySelectorAll('#stack .u-cursor-x')].map((line) => Math.round(new DOMMatrix(getComputedStyle(line).transform).e))";
+    let lefts = browser.eval(lefts);
+    let lefts = lefts.as_array().unwrap();
+    assert!(lefts.len() >= 3 && lefts[0].as_i64().unwrap() > 0, "{lefts:?}");
+    assert!(lefts.iter().all(|left| (left.as_i64().unwrap() - lefts[0].as_i64().unwrap()).abs() <= 1), "{lefts:?}");
+    // Zoom in, and out again.
+    let ticks = "document.querySelector('#stack canvas').toDataURL()";
+    let before = browser.eval(ticks);
+    browser.press("+", 187, "+");
+    browser.wait_for(&format!("{ticks} !== {before}"));
+    browser.press("0", 48, "0");
+    // The legend's entries switch lines.
+    browser.eval("document.querySelector('#stack th[role=switch]').focus()");
+    browser.press("Enter", 13, "\r");
+    browser.wait_for("document.querySelector('#stack th[role=switch]').getAttribute('aria-checked') === 'false'");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn a_zoom_by_mouse_is_shared_by_all_plots_on_the_time_axis() {
+    let path = page("complete-zoom", &study::complete());
+    let mut browser = Browser::start();
+    browser.look(1200, 900, "light");
+    browser.open(&path);
+    browser.wait_for(DRAWN);
+    browser
+        .eval("document.querySelectorAll('#stack .plot')[1].scrollIntoView({ block: 'center', behavior: 'instant' })");
+    let images = "[...document.querySelectorAll('#stack canvas, #host canvas')].map((canvas) => canvas.toDataURL())";
+    let before = browser.eval(images);
+    let over = browser.eval("(() => { const box = document.querySelectorAll('#stack .u-over')[1].getBoundingClientRect(); return [box.left, box.top, box.width, box.height]; })()");
+    let over: Vec<f64> = over.as_array().unwrap().iter().map(|part| part.as_f64().unwrap()).collect();
+    let y = over[1] + over[3] / 2.0;
+    browser.mouse("mouseMoved", over[0] + over[2] * 0.3, y);
+    browser.mouse("mousePressed", over[0] + over[2] * 0.3, y);
+    browser.mouse("mouseMoved", over[0] + over[2] * 0.4, y);
+    browser.mouse("mouseMoved", over[0] + over[2] * 0.5, y);
+    browser.mouse("mouseReleased", over[0] + over[2] * 0.5, y);
+    let all_changed =
+        format!("(() => {{ const before = {before}; return {images}.every((image, at) => image !== before[at]); }})()");
+    browser.wait_for(&all_changed);
+    // A trial chosen by name zooms to it; the other kind of operation redraws.
+    browser.eval("(() => { const jump = document.getElementById('jump'); jump.value = '1'; jump.dispatchEvent(new Event('change')); })()");
+    assert_eq!(browser.eval("document.getElementById('jump').value"), "1");
+    browser.eval("(() => { const op = document.getElementById('op'); op.value = '2'; op.dispatchEvent(new Event('change')); })()");
+    browser.wait_for("document.querySelectorAll('#stack .plot p')[1].textContent.startsWith('Latency: query')");
+    browser.picture(&place().join("complete-zoom.png"));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn hostile_text_stays_text_and_unhappy_runs_have_pages() {
+    let broken = page("broken", &study::broken());
+    let killed = page("killed", &study::killed());
+    let mut empty = study::complete();
+    empty.trials.clear();
+    empty.samples.clear();
+    empty.events.clear();
+    let empty = page("empty", &empty);
+    let mut browser = Browser::start();
+    browser.look(1200, 900, "light");
+    browser.open(&broken);
+    browser.wait_for(DRAWN);
+    open_all(&mut browser);
+    browser.picture(&place().join("broken.png"));
+    let title = browser.eval("document.title");
+    assert!(title.as_str().unwrap().contains("</script><img src=x"), "{title}");
+    assert_eq!(browser.eval("document.querySelectorAll('img').length"), 0);
+    // As many scripts as the page has of its own.
+    assert_eq!(browser.eval("document.querySelectorAll('script').length"), 3);
+    let text = browser.eval("document.body.innerText");
+    assert!(text.as_str().unwrap().matches("onerror=").count() >= 5, "the texts are there, as texts");
+    assert!(text.as_str().unwrap().contains("lost 312 of"));
+    browser.open(&killed);
+    browser.wait_for(DRAWN);
+    browser.picture(&place().join("killed.png"));
+    assert!(browser.eval("document.body.innerText").as_str().unwrap().contains("in phase mixed of trial 3 of 5"));
+    browser.open(&empty);
+    assert!(browser.eval("document.body.innerText").as_str().unwrap().contains("4"));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
