@@ -33,7 +33,8 @@ pub struct FjallStore {
     cache_bytes: u64,
     keyspaces: Option<Keyspaces>,
     group: Arc<GroupCommit>,
-    records: Option<Records>,
+    /// Of no collections before [`Store::create`].
+    records: Records,
     index: IndexMode,
 }
 
@@ -45,7 +46,7 @@ impl FjallStore {
             cache_bytes,
             keyspaces: None,
             group: Arc::default(),
-            records: None,
+            records: Records::new(&Layout::default())?,
             index: IndexMode::None,
         };
         store.start()?;
@@ -79,12 +80,6 @@ impl FjallStore {
     fn keyspaces(&self) -> Result<&Keyspaces, StoreError> {
         self.keyspaces.as_ref().ok_or_else(|| {
             StoreError::new(StoreErrorKind::Broken, "the fjall database is closed because opening it again failed")
-        })
-    }
-
-    fn records(&self) -> Result<&Records, StoreError> {
-        self.records.as_ref().ok_or_else(|| {
-            StoreError::new(StoreErrorKind::Usage, "fjall: no collections have been created before they were used")
         })
     }
 
@@ -148,14 +143,13 @@ impl Store for FjallStore {
         self.stop();
         self.remove_files()?;
         self.start()?;
-        self.records = Some(records);
+        self.records = records;
         self.index = layout.index;
         Ok(())
     }
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
-        let records = self.records()?;
-        let sessions = (0..count).map(|_| Ok(Box::new(records.session(self.kv(durability)?)) as _));
+        let sessions = (0..count).map(|_| Ok(Box::new(self.records.session(self.kv(durability)?)) as _));
         Ok(Sessions::Blocking(sessions.collect::<Result<_, StoreError>>()?))
     }
 
@@ -202,7 +196,7 @@ impl Store for FjallStore {
     }
 
     fn explain(&mut self, kind: &OpKind, _params: Values<'_>) -> Result<Option<String>, StoreError> {
-        Ok(self.records()?.explain(kind).map(str::to_owned))
+        Ok(self.records.explain(kind).map(str::to_owned))
     }
 
     /// fjall has no check of its own; with indexes, they are held against the records.
@@ -210,7 +204,7 @@ impl Store for FjallStore {
         if self.index != IndexMode::Keyindex {
             return Ok(None);
         }
-        let checks = self.records()?.verify(&mut self.kv(Durability::Buffered)?).map_err(index_error)?;
+        let checks = self.records.verify(&mut self.kv(Durability::Buffered)?).map_err(index_error)?;
         let bad: Vec<String> =
             checks.iter().filter(|(_, check)| !check.is_clean()).map(|(name, check)| faults(name, check)).collect();
         if !bad.is_empty() {
