@@ -17,12 +17,14 @@
 //! | [`lying`] | the reference store with one kind of lie |
 //! | [`trial`] | a small trial with the ledger on |
 //! | [`ask`] | single operations with their answers |
+//! | [`params`] | parameters at their defaults |
 //! | [`owned`], `table` | values that own what they hold; records in memory |
 
 pub mod ask;
 pub mod conformance;
 pub mod lying;
 pub mod owned;
+pub mod params;
 pub mod reference;
 pub mod trial;
 

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use plimsoll_core::{
-    Access, Call, Durability, Mix, OpKind, Outcome, ParamType, ParamValue, Params, RecordsCall, Sessions, Store,
-    StreamSpec, ValueBuf, Workload, WorkloadSpec,
+    Access, Call, Durability, Mix, OpKind, Outcome, ParamValue, RecordsCall, Sessions, Store, StreamSpec, ValueBuf,
+    Workload, WorkloadSpec,
 };
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
 use plimsoll_verify::{AnswerVerdict, Judge, Ledger, LedgerVerdict, ReadBack};
 
 use crate::ask::{OP_TIMEOUT, Script, ask};
+use crate::params::defaults;
 
 /// A trial to be run on an open store.
 pub struct Trial {
@@ -137,15 +138,7 @@ pub fn workload(name: &str, seed: u64, ints: &[(&str, i64)], words: &[(&str, &st
         .into_iter()
         .find(|spec| spec.name == name)
         .unwrap_or_else(|| panic!("there is no workload `{name}`"));
-    let mut params = Params::default();
-    for param in spec.params {
-        let value = match param.param_type {
-            ParamType::Int { .. } => ParamValue::Int(param.default.parse().expect("an integer's default is one")),
-            ParamType::Bool => ParamValue::Bool(param.default == "true"),
-            _ => ParamValue::Text(param.default.to_owned()),
-        };
-        params.0.insert(param.name.to_owned(), value);
-    }
+    let mut params = defaults(spec.params);
     params.0.extend(ints.iter().map(|(name, value)| ((*name).to_owned(), ParamValue::Int(*value))));
     params.0.extend(words.iter().map(|(name, value)| ((*name).to_owned(), ParamValue::Text((*value).to_owned()))));
     Arc::from((spec.make)(seed, &params))

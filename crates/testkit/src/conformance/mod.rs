@@ -20,7 +20,9 @@ mod things;
 use std::fmt;
 use std::path::Path;
 
-use plimsoll_core::{Durability, IndexMode, Interface, OpenOptions, Params, Store, StoreKind, StoreSpec, Target};
+use plimsoll_core::{Durability, IndexMode, Interface, OpenOptions, Store, StoreKind, StoreSpec, Target};
+
+use crate::params::defaults;
 
 /// What a check came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +122,7 @@ impl Subject<'_> {
 
 fn check(kind: &dyn StoreKind, target: Target) -> Report {
     let spec = kind.spec();
-    let options = OpenOptions { target, params: Params::default(), run_id: "conformance".to_owned() };
+    let options = OpenOptions { target, params: defaults(spec.params), run_id: "conformance".to_owned() };
     let mut report = Report::default();
     let announced = !kind.announce(&options).is_empty();
     report.add("it says what it will do", announced.then_some(()).ok_or_else(|| "it announces nothing".to_owned()));
