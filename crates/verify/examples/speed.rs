@@ -1,0 +1,152 @@
+//! How fast the ledger writes down and judges: `cargo run --release -p plimsoll-verify --example speed`.
+//!
+//! 100,000 coupons, 500,000 updates and 500,000 reads by 8 clients, 5,000 queries of about 500 rows, on a store
+//! that is a vector. Prints nanoseconds per operation on the worker's side, and seconds to judge everything.
+
+#![allow(clippy::print_stdout, reason = "a program that says what it measured")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{
+    Answer, Observer, Op, Outcome, ParamValue, Params, StreamSpec, Ticket, Truth, Value, ValueBuf, Version, Workload,
+};
+use plimsoll_verify::{Judge, Ledger, ReadBack};
+
+const RECORDS: u64 = 100_000;
+const CLIENTS: u32 = 8;
+const CYCLES: u64 = 125_625;
+
+fn main() {
+    let workload = coupons();
+    let truth = workload.truth().expect("coupons have a truth");
+    let mut ledger = Ledger::new(Arc::clone(&workload)).expect("coupons have a truth");
+    let mut store = Store { versions: vec![Version::Loaded; RECORDS as usize], matching: Vec::new() };
+    let mut answer = Answer::default();
+    let mut clock_ns = 0;
+
+    let mut observers = ledger.observers(0, 1, 1);
+    let load = workload.stream(&StreamSpec::Load { batch: 1_000, clients: 1 }).expect("a load");
+    let mut params = ValueBuf::new();
+    for cycle in 0..RECORDS / 1_000 {
+        params.clear();
+        let Some(kind) = load.op(0, cycle, &mut params) else { break };
+        clock_ns += 10_000;
+        observers[0].sent(Ticket(0), clock_ns, 0, cycle, &Op { kind, params: params.values() });
+        clock_ns += 10_000;
+        observers[0].finished(Ticket(0), clock_ns, Outcome::Ok, &answer);
+    }
+    drop(observers);
+    store.matching = (0..RECORDS).filter(|id| store.matches(truth, *id)).collect();
+
+    let mix = [("update", 1_000), ("read", 1_000), ("query", 10)].map(|(kind, share)| (kind.to_owned(), share));
+    let stream = workload.stream(&StreamSpec::Mix { mix: mix.into(), clients: CLIENTS }).expect("a mix");
+    let mut observers = ledger.observers(1, CLIENTS as usize, 1);
+    let mut sums = [(0u64, Duration::ZERO); 6];
+    let mut drained = Duration::ZERO;
+    for cycle in 0..CYCLES {
+        for client in 0..CLIENTS {
+            params.clear();
+            let kind = stream.op(client, cycle, &mut params).expect("an endless mix");
+            let op = Op { kind, params: params.values() };
+            answer.clear();
+            store.execute(truth, &op, Version::Written { client, cycle }, &mut answer);
+            let began = Instant::now();
+            observers[client as usize].sent(Ticket(0), clock_ns, client, cycle, &op);
+            observers[client as usize].finished(Ticket(0), clock_ns + 10_000, Outcome::Ok, &answer);
+            let sum = &mut sums[usize::from(kind)];
+            *sum = (sum.0 + 1, sum.1 + began.elapsed());
+            clock_ns += 15_000;
+        }
+        if cycle % 4_000 == 0 {
+            let began = Instant::now();
+            ledger.drain();
+            drained += began.elapsed();
+        }
+    }
+    drop(observers);
+    for (kind, (count, time)) in workload.kinds().iter().zip(sums).filter(|(_, (count, _))| *count > 0) {
+        println!(
+            "{:>7} {}: {:.0} ns each, with two clock readings",
+            count,
+            kind.name,
+            time.as_nanos() as f64 / count as f64
+        );
+    }
+    println!("drained in {:.3} s", drained.as_secs_f64());
+
+    let mut found = ReadBack::new(Arc::clone(&workload));
+    answer.clear();
+    answer.columns = 8;
+    (0..RECORDS).for_each(|id| truth.row(id, store.versions[id as usize], &mut answer.values));
+    found.add_records(&answer);
+    let began = Instant::now();
+    let judge = Judge::new(ledger.history());
+    let timelines = began.elapsed();
+    let answers = judge.answers();
+    let judged = began.elapsed();
+    let verdict = judge.ledger(&found);
+    println!(
+        "judged in {:.3} s: timelines {:.3}, answers {:.3}, records {:.3}",
+        began.elapsed().as_secs_f64(),
+        timelines.as_secs_f64(),
+        (judged - timelines).as_secs_f64(),
+        (began.elapsed() - judged).as_secs_f64()
+    );
+    for one in &answers {
+        println!(
+            "{}: {} answers, {} rows, {} expected, right: {}",
+            one.kind_name,
+            one.answers,
+            one.got,
+            one.expected,
+            one.is_right()
+        );
+    }
+    println!("{}", verdict.sentence());
+}
+
+fn coupons() -> Arc<dyn Workload> {
+    let spec = plimsoll_workload::coupons::spec();
+    let ints =
+        [("records", RECORDS as i64), ("below", 50)].map(|(name, value)| (name.to_owned(), ParamValue::Int(value)));
+    let index = ("index".to_owned(), ParamValue::Text("own".to_owned()));
+    Arc::from((spec.make)(1, &Params(ints.into_iter().chain([index]).collect())))
+}
+
+/// Versions of all records, and which match.
+struct Store {
+    versions: Vec<Version>,
+    matching: Vec<u64>,
+}
+
+impl Store {
+    fn matches(&self, truth: &dyn Truth, id: u64) -> bool {
+        let mut row = ValueBuf::new();
+        truth.row(id, self.versions[id as usize], &mut row);
+        matches!(row.values().get(2), Value::Int(redeemed) if redeemed < 50)
+    }
+
+    fn execute(&mut self, truth: &dyn Truth, op: &Op<'_>, version: Version, answer: &mut Answer) {
+        answer.columns = 8;
+        let id = truth.record_id(op.params.get(0));
+        match (id, op.params.len()) {
+            (Some(id), 1) => truth.row(id, self.versions[id as usize], &mut answer.values),
+            (Some(id), _) => {
+                self.versions[id as usize] = version;
+                let matches = matches!(op.params.get(1), Value::Int(redeemed) if redeemed < 50);
+                match self.matching.iter().position(|matching| *matching == id) {
+                    Some(place) if !matches => {
+                        self.matching.swap_remove(place);
+                    }
+                    None if matches => self.matching.push(id),
+                    _ => {}
+                }
+            }
+            (None, _) => {
+                self.matching.iter().for_each(|id| truth.row(*id, self.versions[*id as usize], &mut answer.values))
+            }
+        }
+        answer.rows = (answer.values.len() / 8) as u64;
+    }
+}
