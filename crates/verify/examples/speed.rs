@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Answer, Observer, Op, Outcome, ParamValue, Params, StreamSpec, Ticket, Truth, Value, ValueBuf, Version, Workload,
+    Answer, Op, Outcome, ParamValue, Params, StreamSpec, Ticket, Truth, Value, ValueBuf, Version, Workload,
 };
 use plimsoll_verify::{Judge, Ledger, ReadBack};
 
