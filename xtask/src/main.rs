@@ -17,6 +17,8 @@ mod assets;
 mod bench;
 #[cfg(feature = "bench")]
 mod bench_drive;
+#[cfg(feature = "bench")]
+mod bench_postgres;
 mod process;
 mod setup;
 mod tidy;
