@@ -334,12 +334,19 @@ fn phase(facts: &PhaseFacts<'_>) -> PhaseView {
                 n: result.n,
             })
             .collect(),
+        records_per_s: records_per_s(facts),
         ops: ops(facts),
         asked: asked(facts),
         latencies: if header.kind == "ask" { Vec::new() } else { latencies(facts) },
         lag: lag(facts),
         worker_cores: worker_cores(facts),
     }
+}
+
+fn records_per_s(facts: &PhaseFacts<'_>) -> Option<f64> {
+    let complete = facts.phase.header.kind == "load" && facts.phase.end.state == PhaseState::Complete;
+    let seconds = facts.result("seconds").filter(|seconds| complete && seconds.value > 0.0)?;
+    Some(facts.trial.header.record_count as f64 / seconds.value)
 }
 
 fn ops(facts: &PhaseFacts<'_>) -> Option<OpsView> {

@@ -407,6 +407,8 @@ pub struct PhaseView {
     pub reason: Option<String>,
     /// Its results as recorded.
     pub results: Vec<ResultView>,
+    /// Records that a complete load inserted a second, its sync included.
+    pub records_per_s: Option<f64>,
     /// Its operations without warm-up; `None` when none were timed.
     pub ops: Option<OpsView>,
     /// For `ask`: each kind asked.

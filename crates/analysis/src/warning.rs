@@ -1,6 +1,6 @@
 //! What makes one doubt the result, each with a next step.
 
-use plimsoll_record::data::Run;
+use plimsoll_record::data::{Run, Sample, SamplerSeries};
 
 use crate::latency;
 use crate::number;
@@ -20,6 +20,13 @@ const ASKED_SPREAD: f64 = 1.5;
 /// Coefficient of variation of the slices' throughput above which a mean hides something.
 const THROUGHPUT_SPREAD: f64 = 0.25;
 
+/// Cores in use by neither the generator nor the server, as a share of all, that are worth a word. The kernel's own
+/// threads work for the store too (write-back, interrupts), so it is not small.
+const OTHERS_SHARE: f64 = 0.15;
+
+/// Per cent of the machine's time that the hypervisor gave to others.
+const STEAL_PERCENT: f64 = 2.0;
+
 /// Everything that makes one doubt.
 pub fn warnings(run: &Run, facts: &[Vec<PhaseFacts<'_>>], plan: &Planned) -> Vec<Warning> {
     let mut warnings = Vec::new();
@@ -31,6 +38,7 @@ pub fn warnings(run: &Run, facts: &[Vec<PhaseFacts<'_>>], plan: &Planned) -> Vec
         asked(facts, &place, &mut warnings);
         uneven(facts, &place, &mut warnings);
     }
+    host(run, facts, &mut warnings);
     ledger(run, &mut warnings);
     warnings
 }
@@ -124,6 +132,56 @@ fn uneven(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Warning>) {
             ),
             next: "The mean hides something: look at throughput over time beside the host's panels.".to_string(),
         });
+    }
+}
+
+/// Other programs on the machine, and other machines on the host, while a phase drove.
+fn host(run: &Run, facts: &[Vec<PhaseFacts<'_>>], warnings: &mut Vec<Warning>) {
+    let series = |sampler: &str, names: &[&str]| -> Vec<u32> {
+        let fits = |(_, series): &(usize, &SamplerSeries)| {
+            series.sampler == sampler && series.spec.subject.is_empty() && names.contains(&series.spec.name.as_str())
+        };
+        run.header.series.iter().enumerate().filter(fits).map(|(at, _)| at as u32).collect()
+    };
+    let machine = series("cpu", &["user", "system"]);
+    let steal = series("cpu", &["steal"]);
+    // The machine's shares are of all cores together, a process's of one core.
+    let ours = [series("generator", &["user", "system"]), series("server", &["user", "system"])].concat();
+    let cores = run
+        .header
+        .series
+        .iter()
+        .filter(|series| series.sampler == "cpu" && !series.spec.subject.is_empty() && series.spec.name == "user")
+        .count();
+    for facts in facts.iter().flatten().filter(|facts| facts.phase.header.kind == "drive") {
+        let (start_ns, end_ns) = (facts.phase.header.start_ns, facts.phase.end.end_ns);
+        let samples: Vec<&Sample> =
+            run.samples.iter().filter(|sample| sample.at_ns > start_ns && sample.at_ns <= end_ns).collect();
+        if samples.is_empty() {
+            continue;
+        }
+        let mean = |wanted: &[u32]| {
+            let values = samples.iter().flat_map(|sample| &sample.values).filter(|(series, _)| wanted.contains(series));
+            values.map(|(_, value)| value).sum::<f64>() / samples.len() as f64
+        };
+        let place = format!("{}, phase {}", trial::name(&facts.trial.header), facts.phase.header.name);
+        let others = mean(&machine) / 100.0 * cores as f64 - mean(&ours) / 100.0;
+        if cores > 0 && !ours.is_empty() && others / cores as f64 > OTHERS_SHARE {
+            warnings.push(Warning {
+                text: format!(
+                    "{place}: {} of {cores} cores were in use by neither the generator nor the server.",
+                    number::significant(others)
+                ),
+                next: "Stop what else runs on this machine, and run again.".to_string(),
+            });
+        }
+        let stolen = mean(&steal);
+        if stolen > STEAL_PERCENT {
+            warnings.push(Warning {
+                text: format!("{place}: the hypervisor took {} % of the CPU time away.", number::significant(stolen)),
+                next: "Run on a machine that is not shared, or repeat and compare.".to_string(),
+            });
+        }
     }
 }
 

@@ -225,9 +225,11 @@
     const line = { stroke: colours.soft, font: font(11), ticks: { stroke: colours.grid, width: 1, size: 4 }, grid: { stroke: colours.grid, width: 1 } };
     return [
       { ...line, size: 30, gap: 4, values: xValues, space: 60, ...(xSplits ? { splits: xSplits } : {}) },
-      { ...line, size: axisWidth(), gap: 4, space: 26, values: (u, splits) => splits.map((v) => (v == null ? "" : withUnit(v, unit))) },
+      // Of a logarithmic axis only the decades are drawn.
+      { ...line, size: axisWidth(), gap: 4, space: 26, grid: { ...line.grid, filter: decades }, ticks: { ...line.ticks, filter: decades }, values: (u, splits) => splits.map((v) => (v == null ? "" : withUnit(v, unit))) },
     ];
   };
+  const decades = (u, splits) => (u.scales.y.distr === 3 ? splits.map((v) => (Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6 ? v : null)) : splits);
   const logRange = (u, min, max) => (min == null || !(max > 0) ? [1e-6, 1] : [10 ** Math.floor(Math.log10(Math.max(min, 1e-9)) + 1e-9), 10 ** Math.ceil(Math.log10(max) - 1e-9)]);
 
   const timePlot = (parent, panel, { log = false, height, names = false, title = panel.name, heat = null, first = 0 }) => {
@@ -294,7 +296,7 @@
   const heatPlot = (parent, map) => {
     // One point a column, so that the keyboard can step from one to the next.
     const panel = { name: "How long operations took", unit: "s", steps: false, t_s: map.columns_s.map(([from, to]) => (from + to) / 2), lines: [{ name: "", values: map.columns_s.map(() => null) }] };
-    if (map.cells.length) timePlot(parent, panel, { heat: map, height: 230, title: "Heat map: darker is more operations" });
+    if (map.cells.length) timePlot(parent, panel, { heat: map, height: 230, title: "Heat map: the stronger the colour, the more operations" });
   };
 
   const curvePlot = (parent, curves) => {

@@ -302,3 +302,38 @@ fn a_run_without_anything_is_no_panic() {
     assert_eq!(view.verdict.sentence, "Nothing was seen to break, but the run ended before the first trial: killed.");
     assert!(view.stores.is_empty());
 }
+
+#[test]
+fn other_programs_and_a_busy_hypervisor_are_said() {
+    let mut run = study::complete();
+    let warned =
+        |run: &Run, what: &str| view(run).warnings.iter().filter(|warning| warning.text.contains(what)).count();
+    assert_eq!(warned(&run, "neither the generator nor the server"), 0);
+    let add = |run: &mut Run, subject: &str, name: &str| {
+        run.header.series.push(plimsoll_record::data::SamplerSeries {
+            sampler: "cpu".into(),
+            spec: plimsoll_core::SeriesSpec { subject: subject.into(), name: name.into(), unit: "%".into() },
+        });
+    };
+    add(&mut run, "cpu0", "user");
+    add(&mut run, "cpu1", "user");
+    let series = |run: &Run, sampler: &str, name: &str| {
+        run.header
+            .series
+            .iter()
+            .position(|series| series.sampler == sampler && series.spec.subject.is_empty() && series.spec.name == name)
+            .unwrap()
+    };
+    // Two cores, 70 % of both in use, the generator uses 0.8 of one: 0.6 cores are somebody else's.
+    let values = [
+        (series(&run, "cpu", "user"), 50.0),
+        (series(&run, "cpu", "system"), 20.0),
+        (series(&run, "cpu", "steal"), 7.5),
+        (series(&run, "generator", "user"), 80.0),
+    ];
+    for sample in &mut run.samples {
+        sample.values = values.iter().map(|(series, value)| (*series as u32, *value)).collect();
+    }
+    assert_eq!(warned(&run, "0.600 of 2 cores were in use by neither the generator nor the server"), 3);
+    assert_eq!(warned(&run, "the hypervisor took 7.50 % of the CPU time away"), 3);
+}

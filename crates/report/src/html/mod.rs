@@ -71,23 +71,23 @@ pub fn page(view: &RunView) -> String {
     out.push_str(&results::verdict(view));
     out.push_str(&results::headlines(view));
     let sections = [
-        ("figures", "Figures beside the published ones", results::figures(view)),
-        ("goals", "Goals", results::goals(view)),
-        ("truth", "Answers and ledger", results::truth(view)),
-        ("time", "Over time", plots(view)),
-        ("latency", "Latency under load", results::latencies(view)),
-        ("trials", "Trials", trials::trials(view)),
-        ("doubts", "Doubts and events", doubts(view)),
-        ("setup", "Configuration and environment", setup(view)),
+        ("figures", "Figures", "Figures beside the published ones", results::figures(view)),
+        ("goals", "Goals", "Goals", results::goals(view)),
+        ("truth", "Truth", "Answers and ledger", results::truth(view)),
+        ("time", "Over time", "Over time", plots(view)),
+        ("latency", "Latency", "Latency under load", results::latencies(view)),
+        ("trials", "Trials", "Trials", trials::trials(view)),
+        ("doubts", "Doubts", "Doubts and events", doubts(view)),
+        ("setup", "Setup", "Configuration and environment", setup(view)),
     ];
     out.push_str("<nav aria-label=\"Sections\"><ul>");
-    for (id, title, body) in &sections {
+    for (id, short, _, body) in &sections {
         if !body.is_empty() {
-            out.push_str(&format!("<li><a href=\"#{id}\">{title}</a></li>"));
+            out.push_str(&format!("<li><a href=\"#{id}\">{short}</a></li>"));
         }
     }
     out.push_str("</ul></nav>\n");
-    for (id, title, body) in &sections {
+    for (id, _, title, body) in &sections {
         if !body.is_empty() {
             out.push_str(&format!(
                 "<section id=\"{id}\" aria-labelledby=\"{id}-title\">\n<h2 id=\"{id}-title\">{title}</h2>\n{body}</section>\n"
@@ -202,7 +202,11 @@ fn doubts(view: &RunView) -> String {
 
 fn setup(view: &RunView) -> String {
     let run = &view.run;
-    let mut out = list("left-out", &view.left_out);
+    let mut out = String::new();
+    if !view.left_out.is_empty() {
+        out.push_str("<h3>Left out, because it cannot be</h3>\n");
+        out.push_str(&list("left-out", &view.left_out));
+    }
     let seed = run.seed.to_string();
     let command = run.command_line.join(" ");
     let recorder = number::bytes(run.recorder_bytes as f64);

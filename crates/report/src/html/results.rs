@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
-use plimsoll_analysis::view::{FigureCell, GoalState, PercentileView, VerdictState};
+use plimsoll_analysis::view::{FigureCell, GoalState, LedgerView, PercentileView, VerdictState};
 
 use super::markup::{Table, Text, esc, list, numbers, words};
 
@@ -150,41 +150,100 @@ fn state(state: GoalState) -> String {
     format!("<span class=\"state {class}\">{word}</span>")
 }
 
-/// Answers against the truth, and the ledger.
+/// Answers against the truth, and the ledger: a row for each trial, the answers of each phase below.
 pub fn truth(view: &RunView) -> String {
-    let mut answers = Table::new(
-        "Answers against the truth",
+    let mut table = Table::new(
+        "Answers and ledger",
         vec![
             words("trial"),
-            words("phase"),
-            words("operation"),
             numbers("answers"),
-            numbers("expected"),
-            numbers("got"),
             numbers("missing"),
             numbers("wrong"),
-        ],
-    );
-    let mut ledgers = Table::new(
-        "Ledger",
-        vec![
-            words("trial"),
             numbers("acknowledged"),
             numbers("read back"),
             numbers("lost"),
             numbers("wrong"),
             numbers("rejected"),
             numbers("unknown"),
-            numbers("lost at most (95 %)"),
+            numbers("lost at most"),
         ],
     );
-    let bad = |n: u64| {
-        if n > 0 { format!("<b class=\"bad\">{}</b>", number::count(n)) } else { "0".to_string() }
-    };
     let mut examples = Vec::new();
     for trial in &view.trials {
+        let mut cells = vec![esc(&trial.name)];
+        match &trial.answers_total {
+            Some(total) => cells.extend([number::count(total.answers), bad(total.missing), bad(total.wrong)]),
+            None => cells.extend(nothing(3)),
+        }
+        // A trial with several ledgers shows the last: it is about all its writes.
+        match trial.ledgers.last() {
+            Some(ledger) => cells.extend(ledger_cells(ledger)),
+            None => cells.extend(nothing(7)),
+        }
+        if trial.answers_total.is_some() || !trial.ledgers.is_empty() {
+            table.row(cells);
+        }
+        let answers = trial.answers.iter().flat_map(|answer| &answer.examples);
+        let ledgers = trial.ledgers.iter().flat_map(|ledger| &ledger.examples);
+        examples.extend(answers.chain(ledgers).map(|example| format!("{}: {example}", trial.name)));
+    }
+    let table = table.html();
+    if table.is_empty() {
+        return table;
+    }
+    format!(
+        "<p class=\"note\">Records missing in answers or wrong in them; acknowledged writes, and what was read back when \
+         all had ended. Lost at most: upper bound with 95 % confidence.</p>\n{}{table}{}",
+        list("examples", &examples),
+        answers_by_phase(view)
+    )
+}
+
+fn ledger_cells(ledger: &LedgerView) -> [String; 7] {
+    let mut wrong = bad(ledger.wrong_total);
+    for (name, n) in ledger.wrong.iter().filter(|(_, n)| **n > 0) {
+        wrong.push_str(&format!("<br><small>{} {}</small>", number::count(*n), esc(&name.replace('_', " "))));
+    }
+    let mut lost = bad(ledger.lost);
+    if let Some((from_s, to_s)) = ledger.lost_window_s {
+        lost.push_str(&format!("<br><small>acknowledged {from_s:.2}–{to_s:.2} s</small>"));
+    }
+    let at_most = match ledger.loss_upper_bound {
+        _ if !ledger.complete => "<b class=\"bad\">could not keep up</b>".to_string(),
+        Some(bound) => format!("{} %", number::significant(bound * 100.0)),
+        None => "–".to_string(),
+    };
+    [
+        number::count(ledger.acknowledged),
+        number::count(ledger.read_back),
+        lost,
+        wrong,
+        number::count(ledger.rejected),
+        number::count(ledger.unknown),
+        at_most,
+    ]
+}
+
+/// Open where something is wrong, so that it is seen at once and on paper.
+fn answers_by_phase(view: &RunView) -> String {
+    let mut table = Table::new(
+        "Answers by phase",
+        vec![
+            words("trial"),
+            words("phase"),
+            words("operation"),
+            numbers("answers"),
+            numbers("records expected"),
+            numbers("got"),
+            numbers("missing"),
+            numbers("wrong"),
+        ],
+    );
+    let mut all_right = true;
+    for trial in &view.trials {
         for answer in &trial.answers {
-            answers.row(vec![
+            all_right &= answer.missing + answer.wrong == 0;
+            table.row(vec![
                 esc(&trial.name),
                 esc(&answer.phase),
                 esc(&answer.op),
@@ -194,47 +253,24 @@ pub fn truth(view: &RunView) -> String {
                 bad(answer.missing),
                 bad(answer.wrong),
             ]);
-            examples.extend(answer.examples.iter().map(|example| format!("{}: {example}", trial.name)));
-        }
-        for ledger in &trial.ledgers {
-            let mut wrong = bad(ledger.wrong_total);
-            for (name, n) in ledger.wrong.iter().filter(|(_, n)| **n > 0) {
-                wrong.push_str(&format!("<br><small>{} {}</small>", number::count(*n), esc(&name.replace('_', " "))));
-            }
-            let mut lost = bad(ledger.lost);
-            if let Some((from_s, to_s)) = ledger.lost_window_s {
-                lost.push_str(&format!("<br><small>acknowledged {from_s:.2}–{to_s:.2} s</small>"));
-            }
-            ledgers.row(vec![
-                esc(&trial.name),
-                number::count(ledger.acknowledged),
-                number::count(ledger.read_back),
-                lost,
-                wrong,
-                number::count(ledger.rejected),
-                number::count(ledger.unknown),
-                if ledger.complete {
-                    ledger
-                        .loss_upper_bound
-                        .map_or("–".to_string(), |bound| format!("{} %", number::significant(bound * 100.0)))
-                } else {
-                    "<b class=\"bad\">could not keep up</b>".to_string()
-                },
-            ]);
-            examples.extend(ledger.examples.iter().map(|example| format!("{}: {example}", trial.name)));
         }
     }
-    let mut out = list("examples", &examples);
-    for (title, table) in [
-        ("Ledger: what was acknowledged against what was read back", ledgers),
-        ("Answers: the records in them against the truth", answers),
-    ] {
-        let table = table.html();
-        if !table.is_empty() {
-            out.push_str(&format!("<h3>{title}</h3>\n{table}"));
-        }
+    let table = table.html();
+    if table.is_empty() {
+        return table;
     }
-    out
+    let open = if all_right { "" } else { " open" };
+    format!("<details{open}><summary>Answers by phase</summary>{table}</details>\n")
+}
+
+/// A count that should be zero.
+fn bad(n: u64) -> String {
+    if n > 0 { format!("<b class=\"bad\">{}</b>", number::count(n)) } else { "0".to_string() }
+}
+
+/// Cells of what was not checked.
+fn nothing(cells: usize) -> impl Iterator<Item = String> {
+    std::iter::repeat_n("–".to_string(), cells)
 }
 
 /// Latency of the driven phases.

@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
-use plimsoll_analysis::view::{PhaseView, TrialView};
+use plimsoll_analysis::view::{PhaseView, ResultView, TrialView};
 
 use super::markup::{Table, Text, esc, numbers, pairs, words};
 
@@ -135,6 +135,18 @@ fn phases(trial: &TrialView) -> String {
     format!("<h4>Phases</h4>\n{}", table.html())
 }
 
+/// True for results that the row has said already: how long it took has a column of its own, and rates, counts and
+/// lag stand before them as analysis derives them, without warm-up.
+fn said(phase: &PhaseView, result: &ResultView) -> bool {
+    match result.name.as_str() {
+        "seconds" => phase.kind != "load",
+        "ops" => matches!(phase.kind.as_str(), "drive" | "ask"),
+        "records" | "record_rate" | "unfinished" | "lag_p50" | "lag_p99" | "lag_max" => true,
+        "lost_connections" => result.value == 0.0,
+        _ => false,
+    }
+}
+
 /// What a phase came to, in one cell: its asked operations, its rate, its results.
 fn came_to(phase: &PhaseView) -> String {
     let mut parts = Vec::new();
@@ -180,7 +192,10 @@ fn came_to(phase: &PhaseView) -> String {
     if let Some(cores) = phase.worker_cores {
         parts.push(format!("workers used {} cores", number::significant(cores)));
     }
-    for result in phase.results.iter().filter(|result| result.name != "ops" || phase.kind != "drive") {
+    if let Some(rate) = phase.records_per_s {
+        parts.push(format!("<b>{}</b>", number::with_unit(rate, "records/s")));
+    }
+    for result in phase.results.iter().filter(|result| !said(phase, result)) {
         parts.push(format!("{} {}", esc(&result.name.replace('_', " ")), Text(&result.text)));
     }
     parts.join("; ")
