@@ -21,7 +21,8 @@ pub struct AnswerVerdict {
     pub kind_name: String,
     /// Answers that were held against the truth.
     pub answers: u64,
-    /// Operations without an answer to hold against anything: refused, or unknown.
+    /// Operations without an answer to hold against anything: refused, or unknown; all of them when the
+    /// history has a gap, because nobody knows then what a right answer is.
     pub unanswered: u64,
     /// Records that had to be in the answers.
     pub expected: u64,
@@ -93,6 +94,7 @@ impl<'a> Judge<'a> {
             words: Words::new(self.history, &self.timelines),
             last_question: vec![0; self.timelines.len()],
             questions: 0,
+            gap: self.history.gap().is_some(),
             candidates: Vec::new(),
         };
         let mut verdicts: BTreeMap<(u16, u16), (AnswerVerdict, Examples)> = BTreeMap::new();
@@ -189,6 +191,8 @@ struct Bench<'a> {
     /// For each record the number of the last question whose answer had it.
     last_question: Vec<u32>,
     questions: u32,
+    /// Something was not written down.
+    gap: bool,
     /// Records that matched the bounds asked for last at any time, with these bounds.
     candidates: Vec<(Option<u16>, Field, Field, Rc<[u32]>)>,
 }
@@ -198,7 +202,7 @@ const CANDIDATES_KEPT: usize = 8;
 
 impl Bench<'_> {
     fn hear(&mut self, part: &Part, event: &Event, watch: Watch, verdict: &mut AnswerVerdict, examples: &mut Examples) {
-        if event.finished_ns == NEVER || !matches!(event.outcome, Outcome::Ok | Outcome::NotFound) {
+        if self.gap || event.finished_ns == NEVER || !matches!(event.outcome, Outcome::Ok | Outcome::NotFound) {
             verdict.unanswered += 1;
             return;
         }

@@ -13,6 +13,8 @@ proptest! {
         let mut simulation = Simulation::new(seed, clients * per_client, clients, troubles);
         simulation.storm(120);
         simulation.storm(30);
+        simulation.next_phase(1);
+        simulation.storm(60);
         let (answers, ledger) = simulation.judge(|_, _| {});
         for verdict in &answers {
             prop_assert!(verdict.is_right(), "{verdict:#?}");

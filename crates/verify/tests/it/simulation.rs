@@ -168,6 +168,12 @@ impl Simulation {
         self.ledger.drain();
     }
 
+    /// Begins another phase: clients count their operations from 0 again, so that stamps come a second time.
+    pub fn next_phase(&mut self, phase: u16) {
+        self.observers = self.ledger.observers(phase, self.clients.div_ceil(2) as usize, 2);
+        self.cycles.fill(0);
+    }
+
     /// Does one operation while nothing else happens; `lie` may change the store's state and answer.
     pub fn quietly(&mut self, client: u64, ask: Ask, lie: impl FnOnce(&mut Simulation, &mut Rows)) -> Outcome {
         let cycle = self.cycles[client as usize];
