@@ -184,7 +184,7 @@ impl PostgresStore {
     /// Schemas that earlier runs of this role could not drop.
     fn left_behind(&mut self) -> Result<Vec<String>, StoreError> {
         let answer = self.control()?.simple(&format!(
-            "SELECT nspname FROM pg_namespace WHERE nspowner = current_user::regrole \
+            "SELECT nspname FROM pg_namespace WHERE nspowner = (SELECT oid FROM pg_roles WHERE rolname = current_user) \
              AND starts_with(obj_description(oid, 'pg_namespace'), {}) ORDER BY nspname",
             literal(MADE_BY)
         ))?;

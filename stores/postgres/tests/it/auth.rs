@@ -69,6 +69,13 @@ fn a_refusal_says_what_is_wrong() {
 }
 
 #[test]
+fn it_is_reached_over_tcp_too() {
+    let server = Server::start();
+    let mut connection = open_login(&server.tcp(), login("postgres", None)).expect("logged in");
+    assert_eq!(connection.value("SELECT inet_server_port()").unwrap(), server.port.to_string());
+}
+
+#[test]
 fn nobody_listening_is_unreachable() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     for address in [Address::Tcp("127.0.0.1".into(), port), Address::Unix("/nowhere/.s.PGSQL.5432".into())] {

@@ -112,14 +112,14 @@ fn what_a_killed_run_left_is_named() {
 #[test]
 fn a_role_that_may_not_make_a_schema_is_told_how_it_may() {
     let server = Server::start();
-    server.control().simple("CREATE ROLE guest LOGIN").expect("a role");
-    let mut store = attached(&server, "guest").expect("attached");
+    server.control().simple("CREATE ROLE \"The Guest\" LOGIN").expect("a role");
+    let mut store = attached(&server, "The%20Guest").expect("attached");
     let error = store.create(&layout(IndexMode::Own)).expect_err("no permission");
     assert_eq!(error.kind, StoreErrorKind::Permission, "{error}");
-    assert!(error.what.contains("role `guest` may not make a schema"), "{error}");
-    assert!(error.next.is_some_and(|next| next.contains("GRANT CREATE ON DATABASE")));
+    assert!(error.what.contains("role `The Guest` may not make a schema"), "{error}");
+    assert!(error.next.is_some_and(|next| next.contains("GRANT CREATE ON DATABASE \"postgres\" TO \"The Guest\"")));
 
-    server.control().simple("GRANT CREATE ON DATABASE postgres TO guest").expect("granted");
+    server.control().simple("GRANT CREATE ON DATABASE postgres TO \"The Guest\"").expect("granted");
     store.create(&layout(IndexMode::Own)).expect("created");
     store.settle().expect("settled without the right to a checkpoint");
     store.sync().expect("synced without it too");
