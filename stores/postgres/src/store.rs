@@ -283,7 +283,7 @@ impl Store for PostgresStore {
         };
         let control = self.control()?;
         Ok(StoreDescription {
-            version: control.value("SELECT version()")?,
+            version: control.value("SELECT 'PostgreSQL ' || current_setting('server_version')")?,
             place,
             settings: control::settings(control, ours)?,
         })
