@@ -1,10 +1,10 @@
 //! Writes and reads recordings of a run that never was. What a recording costs, and what the tests kill:
 //!
-//!     cargo run --release -p plimsoll-record --example recording -- write DIRECTORY SLICES
+//!     cargo run --release -p plimsoll-record --example recording -- write DIRECTORY SLICES TIMES
 //!     cargo run --release -p plimsoll-record --example recording -- read RECORDING
 //!
-//! `write` puts trials of 50 slices one after the other, says after each slice that it is committed, and at the
-//! end what a slice took.
+//! `write` puts trials of 50 slices one after the other, of some 1,200 operations TIMES over, says after each slice
+//! that it is committed, and at the end what a slice took.
 
 #![allow(clippy::print_stdout, reason = "what is printed is what it is for")]
 
@@ -14,6 +14,7 @@ use std::time::Instant;
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{PhaseEnd, PhaseState, Run, RunState};
 
+#[allow(dead_code, reason = "the tests use more of it")]
 #[path = "../tests/it/synthetic.rs"]
 mod synthetic;
 
@@ -24,15 +25,18 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["write", directory, slices] => write(Path::new(directory), slices.parse().expect("a number of slices")),
+        ["write", directory, slices, times] => {
+            let number = |text: &str| text.parse().expect("a number");
+            write(Path::new(directory), number(slices), number(times));
+        }
         ["read", recording] => read(Path::new(recording)),
-        _ => println!("usage: recording write DIRECTORY SLICES | recording read RECORDING"),
+        _ => println!("usage: recording write DIRECTORY SLICES TIMES | recording read RECORDING"),
     }
 }
 
-fn write(runs_dir: &Path, slices: u32) {
+fn write(runs_dir: &Path, slices: u32, times: u32) {
     // Made before the run begins: from then on nothing is done but recording.
-    let made: Vec<_> = (0..TRIAL_SLICES).map(synthetic::slice).collect();
+    let made: Vec<_> = (0..TRIAL_SLICES).map(|ordinal| synthetic::busy_slice(ordinal, times)).collect();
     let moment = std::time::UNIX_EPOCH.elapsed().expect("a time after 1970").as_nanos() as i64;
     let id = plimsoll_record::run_id(moment, std::process::id().into());
     let recorder = Recorder::create(runs_dir, &synthetic::header(&id)).expect("a recording");

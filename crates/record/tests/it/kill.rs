@@ -19,15 +19,15 @@ fn a_kill_at_any_moment_loses_no_committed_slice() {
         let mut child = Command::new(example())
             .arg("write")
             .arg(place.path())
-            .arg("1000000")
+            .args(["1000000", "1"])
             .stdout(Stdio::piped())
             .spawn()
             .expect("the example starts");
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.expect("text"));
         let first = lines.next().expect("the run's directory");
         let directory = PathBuf::from(first.strip_prefix("run ").expect("the run's directory"));
-        // Spread over the first second; where exactly a kill lands in a commit is the scheduler's to choose.
-        let wait = Duration::from_micros(50_000 * moment + (moment * 7_919) % 50_000);
+        // Spread over the first half second; where exactly a kill lands in a commit is the scheduler's to choose.
+        let wait = Duration::from_micros(25_000 * moment + (moment * 7_919) % 25_000);
         let killer = std::thread::spawn(move || {
             std::thread::sleep(wait);
             child.kill().expect("it was still alive");

@@ -28,7 +28,7 @@ fn a_killed_recording_is_read_where_nothing_can_be_written() {
         let mut child = Command::new(example())
             .arg("write")
             .arg(place.path())
-            .arg("1000000")
+            .args(["1000000", "1"])
             .stdout(Stdio::piped())
             .spawn()
             .expect("the example starts");

@@ -101,13 +101,18 @@ pub fn phase(trial: u32, ordinal: u32) -> PhaseHeader {
     }
 }
 
-/// Slice `ordinal`, with some 24,000 operations whose times have a long tail.
+/// Slice `ordinal`, with some 1,200 operations.
 pub fn slice(ordinal: u32) -> Slice {
+    busy_slice(ordinal, 1)
+}
+
+/// Slice `ordinal`, with some 1,200 operations `times` over, whose times have a long tail.
+pub fn busy_slice(ordinal: u32, times: u32) -> Slice {
     let mut histograms = Vec::new();
-    for (kind, operations, middle_ns) in [(0, 16_800, 40_000.0), (1, 6_700, 900_000.0), (2, 480, 5_000_000.0)] {
+    for (kind, operations, middle_ns) in [(0, 840, 40_000.0), (1, 335, 900_000.0), (2, 24, 5_000_000.0)] {
         let mut histogram = dense(3);
         let mut random = Random(u64::from(ordinal) << 8 | u64::from(kind) | 1 << 50);
-        for _ in 0..operations + ordinal % 100 {
+        for _ in 0..operations * times + ordinal % 100 {
             histogram.saturating_record(random.time_ns(middle_ns));
         }
         histograms.push(SliceHistogram { kind, outcome: Outcome::Ok, measure: Measure::Service, histogram });
