@@ -13,7 +13,7 @@ fn an_unknown_study_is_named_and_the_known_ones_are_listed() {
 fn a_mistake_in_a_plan_is_shown_with_line_and_column() {
     let place = Place::new();
     let plan = place.plan(&small_coupons(r#"["sqlite"]"#, 100, 1).replace("clients = 8", "cleints = 8"));
-    place.run(&["run", &plan]).expect(2).says("cleints").says("clients").says(":36:1");
+    place.run(&["run", &plan]).expect(2).says("cleints").says("clients").says("plan:30:1");
     assert!(place.all_runs().is_empty());
 }
 
