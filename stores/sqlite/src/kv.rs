@@ -1,7 +1,8 @@
 //! Keys and values: what the key index stands on.
 //!
-//! Two tables of one shape, so that the sizes of records and of their index keys can be told apart: one for keys
-//! that begin with the key index's first byte for index keys, one for all others. To a caller they are one.
+//! Two tables, so that the sizes of records and of their index keys can be told apart: one for keys that begin with
+//! the key index's first byte for index keys, one for all others. To a caller they are one. Index keys are small and
+//! read in order: their table is `WITHOUT ROWID`. The other's is not, for the reason that `statements` gives.
 
 use std::ops::ControlFlow;
 
@@ -13,7 +14,7 @@ use crate::failure::kv_error;
 
 /// Makes the tables.
 pub(crate) const CREATE: [&str; 2] = [
-    "CREATE TABLE kv (k BLOB PRIMARY KEY NOT NULL, v BLOB NOT NULL) STRICT, WITHOUT ROWID",
+    "CREATE TABLE kv (k BLOB PRIMARY KEY NOT NULL, v BLOB NOT NULL) STRICT",
     "CREATE TABLE kv_index (k BLOB PRIMARY KEY NOT NULL, v BLOB NOT NULL) STRICT, WITHOUT ROWID",
 ];
 
