@@ -6,7 +6,7 @@
 #![allow(clippy::print_stdout, reason = "a program that says what it measured")]
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use plimsoll_core::{
     Answer, Op, Outcome, ParamValue, Params, StreamSpec, Ticket, Truth, Value, ValueBuf, Version, Workload,
@@ -42,8 +42,8 @@ fn main() {
     let mix = [("update", 1_000), ("read", 1_000), ("query", 10)].map(|(kind, share)| (kind.to_owned(), share));
     let stream = workload.stream(&StreamSpec::Mix { mix: mix.into(), clients: CLIENTS }).expect("a mix");
     let mut observers = ledger.observers(1, CLIENTS as usize, 1);
-    let mut sums = [(0u64, Duration::ZERO); 6];
-    let mut drained = Duration::ZERO;
+    let mut times: [Vec<u32>; 6] = Default::default();
+    let mut drained = 0.0;
     for cycle in 0..CYCLES {
         for client in 0..CLIENTS {
             params.clear();
@@ -54,45 +54,44 @@ fn main() {
             let began = Instant::now();
             observers[client as usize].sent(Ticket(0), clock_ns, client, cycle, &op);
             observers[client as usize].finished(Ticket(0), clock_ns + 10_000, Outcome::Ok, &answer);
-            let sum = &mut sums[usize::from(kind)];
-            *sum = (sum.0 + 1, sum.1 + began.elapsed());
+            times[usize::from(kind)].push(began.elapsed().as_nanos() as u32);
             clock_ns += 15_000;
         }
         if cycle % 4_000 == 0 {
-            let began = Instant::now();
+            let began = cpu_seconds();
             ledger.drain();
-            drained += began.elapsed();
+            drained += cpu_seconds() - began;
         }
     }
     drop(observers);
-    for (kind, (count, time)) in workload.kinds().iter().zip(sums).filter(|(_, (count, _))| *count > 0) {
+    for (kind, times) in workload.kinds().iter().zip(&mut times).filter(|(_, times)| !times.is_empty()) {
+        times.sort_unstable();
+        let quantile = |share: usize| times[times.len() * share / 100];
+        let name = &kind.name;
         println!(
-            "{:>7} {}: {:.0} ns each, with two clock readings",
-            count,
-            kind.name,
-            time.as_nanos() as f64 / count as f64
+            "{:>7} {name}: p50 {} ns, p25 {}, p75 {}, with two clock readings",
+            times.len(),
+            quantile(50),
+            quantile(25),
+            quantile(75)
         );
     }
-    println!("drained in {:.3} s", drained.as_secs_f64());
+    println!("drained in {:.3} s", drained);
 
     let mut found = ReadBack::new(Arc::clone(&workload));
     answer.clear();
     answer.columns = 8;
     (0..RECORDS).for_each(|id| truth.row(id, store.versions[id as usize], &mut answer.values));
     found.add_records(&answer);
-    let began = Instant::now();
+    let began = cpu_seconds();
     let judge = Judge::new(ledger.history());
-    let timelines = began.elapsed();
+    let timelines = cpu_seconds() - began;
     let answers = judge.answers();
-    let judged = began.elapsed();
+    let judged = cpu_seconds() - began;
     let verdict = judge.ledger(&found);
-    println!(
-        "judged in {:.3} s: timelines {:.3}, answers {:.3}, records {:.3}",
-        began.elapsed().as_secs_f64(),
-        timelines.as_secs_f64(),
-        (judged - timelines).as_secs_f64(),
-        (began.elapsed() - judged).as_secs_f64()
-    );
+    let whole = cpu_seconds() - began;
+    let (answering, reading) = (judged - timelines, whole - judged);
+    println!("judged in {whole:.3} s: timelines {timelines:.3}, answers {answering:.3}, records {reading:.3}");
     for one in &answers {
         println!(
             "{}: {} answers, {} rows, {} expected, right: {}",
@@ -104,6 +103,13 @@ fn main() {
         );
     }
     println!("{}", verdict.sentence());
+}
+
+/// CPU time of this thread, from the first number of its schedstat, in nanoseconds.
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("a kernel with schedstat");
+    let ns: u64 = text.split(' ').next().and_then(|word| word.parse().ok()).expect("nanoseconds on a CPU");
+    ns as f64 / 1e9
 }
 
 fn coupons() -> Arc<dyn Workload> {

@@ -24,20 +24,34 @@ pub(crate) fn digest(row: Values<'_>) -> u32 {
 
 fn fold_bytes(mut state: u64, bytes: &[u8]) -> u64 {
     state = fold(state, bytes.len() as u64);
-    let (words, rest) = bytes.as_chunks::<8>();
-    for word in words {
-        state = fold(state, u64::from_le_bytes(*word));
+    let (pairs, rest) = bytes.as_chunks::<16>();
+    for pair in pairs {
+        state = fold_pair(state, word(&pair[..8]), word(&pair[8..]));
     }
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    fold(state, u64::from_le_bytes(last))
+    match rest.len() {
+        0 => state,
+        1..=8 => fold(state, word(rest)),
+        _ => fold_pair(state, word(&rest[..8]), word(&rest[8..])),
+    }
 }
 
-/// Multiplies to 128 bits and folds the halves (as wyhash and FxHash's successor do).
+/// Up to 8 bytes as a number.
+fn word(bytes: &[u8]) -> u64 {
+    match bytes.try_into() {
+        Ok(whole) => u64::from_le_bytes(whole),
+        Err(_) => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
+}
+
 fn fold(state: u64, word: u64) -> u64 {
+    fold_pair(state, word, 0)
+}
+
+/// Multiplies to 128 bits and folds the halves, as wyhash does.
+fn fold_pair(state: u64, a: u64, b: u64) -> u64 {
     let product =
-        u128::from(state ^ word ^ 0x2d35_8dcc_aa6c_78a5) * u128::from(0x8bb8_4b93_962e_acc9u64 ^ word.rotate_left(32));
-    (product as u64) ^ ((product >> 64) as u64) ^ state.rotate_left(23)
+        u128::from(a ^ state ^ 0x2d35_8dcc_aa6c_78a5) * u128::from(b ^ state.rotate_left(32) ^ 0x8bb8_4b93_962e_acc9);
+    (product as u64) ^ ((product >> 64) as u64)
 }
 
 #[cfg(test)]
