@@ -13,7 +13,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`conformance`] | the suite, gated by what a store declares |
-//! | [`reference`] | records in memory behind one lock, right by its plainness |
+//! | [`mod@reference`] | records in memory behind one lock, right by its plainness |
 //! | [`lying`] | the reference store with one kind of lie |
 //! | [`trial`] | a small trial with the ledger on |
 //! | [`ask`] | single operations with their answers |

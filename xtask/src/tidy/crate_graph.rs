@@ -20,7 +20,11 @@ const EDGES: [(&str, &[&str], &[&str]); 17] = [
     ("plimsoll-analysis", &["plimsoll-core", "plimsoll-record"], &[]),
     ("plimsoll-report", &["plimsoll-core", "plimsoll-analysis"], &["plimsoll-record"]),
     ("plimsoll-testkit", &["plimsoll-core", "plimsoll-workload", "plimsoll-verify", "plimsoll-drive"], &[]),
-    ("stores/*", &["plimsoll-core", "plimsoll-lab", "plimsoll-keyindex"], &["plimsoll-testkit", "plimsoll-drive"]),
+    (
+        "stores/*",
+        &["plimsoll-core", "plimsoll-lab", "plimsoll-keyindex"],
+        &["plimsoll-testkit", "plimsoll-drive", "plimsoll-workload"],
+    ),
     ("plimsoll-stores", &["plimsoll-core", "plimsoll-store-*"], &["plimsoll-testkit"]),
     // These join everything.
     ("plimsoll", &["plimsoll-*"], &["plimsoll-*"]),
