@@ -42,6 +42,8 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) trial: &'a model::Trial,
     pub(crate) workload: Arc<dyn Workload>,
     pub(crate) ledger: Option<Ledger>,
+    /// Why the store could not be made cold by the phase before, if it could not.
+    not_cold: Option<String>,
 }
 
 /// Runs the trial. `embedded` stores run inside this process. Stops early, without error, when the user wants an end.
@@ -73,7 +75,7 @@ pub fn run(
         start_ns: bench.clock.now_ns(),
     })?;
     let ledger = Ledger::new(Arc::clone(&workload));
-    let mut run = TrialRun { bench, store, embedded, trial, workload, ledger };
+    let mut run = TrialRun { bench, store, embedded, trial, workload, ledger, not_cold: None };
     for (ordinal, phase) in trial.phases.iter().enumerate() {
         run.phase(ordinal as u32, phase)?;
         if run.bench.interrupt.is_set() {
@@ -99,6 +101,19 @@ fn workload_params(trial: &model::Trial) -> std::collections::BTreeMap<String, S
 
 impl TrialRun<'_, '_> {
     fn phase(&mut self, ordinal: u32, phase: &model::Phase) -> Result<(), CliError> {
+        // A question to a store that was to be cold and is not would be a wrong figure.
+        if let (Some(why), Step::Ask { .. }) = (self.not_cold.take(), &phase.step) {
+            let text = format!("{} was left out: {} could not be made cold: {why}", phase.name, self.trial.store.label);
+            self.bench.progress.say(&text);
+            self.bench.recorder.event(Event {
+                at_ns: self.bench.clock.now_ns(),
+                trial: Some(self.trial.ordinal),
+                level: "info".to_owned(),
+                kind: "store".to_owned(),
+                text,
+            })?;
+            return Ok(());
+        }
         let (durability, clients, rate_per_s) = shape(&phase.step);
         self.bench.progress.phase(&phase.name, duration(&phase.step));
         self.bench.recorder.begin_phase(PhaseHeader {
@@ -307,7 +322,10 @@ impl TrialRun<'_, '_> {
                 push(end, "file_bytes", "B", file_bytes as f64, 1);
                 push(end, "resident_bytes", "B", resident_bytes as f64, 1);
             }
-            Cold::NotPossible(why) => end.remarks.push(("not possible".to_owned(), why)),
+            Cold::NotPossible(why) => {
+                end.remarks.push(("not possible".to_owned(), why.clone()));
+                self.not_cold = Some(why);
+            }
         }
         Ok(())
     }

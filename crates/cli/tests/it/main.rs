@@ -5,6 +5,7 @@
 
 mod bench;
 mod coupons;
+mod failures;
 mod kill;
 mod secrets;
 mod usage;

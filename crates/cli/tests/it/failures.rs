@@ -1,0 +1,169 @@
+//! What goes wrong outside: servers, packages, disks, permissions, and users who change their minds.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::bench::{Guarded, Place, Ran, small_coupons, wait_for};
+
+/// Runs `script` by a shell in a mount namespace of its own, so that what it mounts goes with it. Needs root.
+fn in_own_mounts(place: &Place, script: &str) -> Ran {
+    let mut command = place.command(&[]);
+    let program = command.get_program().to_owned();
+    let variables: Vec<_> =
+        command.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
+    let mut shell = Command::new("unshare");
+    shell.args(["--mount", "--propagation", "private", "sh", "-c", script, "sh"]).arg(program);
+    for (name, value) in variables {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    command = shell;
+    let output = command.output().expect("`unshare` of util-linux; these tests mount, so they need root");
+    Ran::of(&output)
+}
+
+#[test]
+fn a_missing_server_package_is_named_before_anything_is_loaded() {
+    let place = Place::new();
+    let empty = place.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let script = format!(
+        "mount --bind {0} /usr/lib/postgresql && exec \"$1\" run coupons --on sqlite,postgres",
+        empty.display()
+    );
+    in_own_mounts(&place, &script).expect(5).says("postgres is not installed").says("apt-get install postgresql");
+    assert!(place.all_runs().is_empty());
+}
+
+#[test]
+fn a_full_disk_ends_the_run_with_a_readable_recording() {
+    let place = Place::new();
+    let plan = place.plan(&small_coupons(r#"["sqlite"]"#, 50_000, 5));
+    let state = place.path().join("small");
+    std::fs::create_dir(&state).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=6m tmpfs {0} || exit 99; export XDG_STATE_HOME={0}
+         \"$1\" run {plan}; code=$?
+         \"$1\" report latest --format text && ls {0}/plimsoll/runs/*; exit $code",
+        state.display()
+    );
+    let ran = in_own_mounts(&place, &script).expect(7);
+    assert!(ran.out.contains("Coupons in small") && ran.out.contains("run.sqlite"), "{ran:?}");
+    assert!(ran.err.contains("full") || ran.err.contains("space"), "{ran:?}");
+    assert!(!ran.out.contains("data\n"), "the store's data was left behind: {ran:?}");
+}
+
+#[test]
+fn a_state_directory_of_somebody_else_is_no_permission() {
+    let place = Place::new();
+    // /root is closed to everybody else.
+    let script = "cp \"$1\" /var/tmp/plimsoll-under-test-$$ && XDG_STATE_HOME=/root/state HOME=/ \
+        setpriv --reuid=65534 --regid=65534 --clear-groups /var/tmp/plimsoll-under-test-$$ run coupons; code=$?; \
+        rm -f /var/tmp/plimsoll-under-test-$$; exit $code";
+    in_own_mounts(&place, script).expect(8).says("/root");
+}
+
+/// A private PostgreSQL that asks for passwords over TCP.
+struct Locked {
+    server: plimsoll_store_postgres::PrivatePostgres,
+    port: u16,
+}
+
+fn locked(log_dir: &Path) -> Locked {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let settings = [
+        ("listen_addresses".to_owned(), "127.0.0.1".to_owned()),
+        ("port".to_owned(), port.to_string()),
+        ("password_encryption".to_owned(), "scram-sha-256".to_owned()),
+    ];
+    let bases = [std::path::PathBuf::from("/var/tmp")];
+    let mut server = plimsoll_store_postgres::PrivatePostgres::start(&bases, log_dir, &settings, &mut |_| {})
+        .expect("PostgreSQL: apt-get install postgresql, or run `cargo xtask test`");
+    let rules = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
+    std::fs::write(server.data_dir().join("pg_hba.conf"), rules).unwrap();
+    server.restart().unwrap();
+    Locked { server, port }
+}
+
+impl Locked {
+    fn sql(&self, statement: &str) {
+        let plimsoll_core::Address::Unix(socket) = self.server.address() else { panic!("a Unix socket") };
+        let directory = socket.parent().unwrap();
+        let output = Command::new("psql")
+            .args(["-h", directory.to_str().unwrap(), "-p", &self.port.to_string(), "-U", "postgres", "-c", statement])
+            .output()
+            .expect("psql: apt-get install postgresql-client");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn passwords_and_permissions_of_an_attached_server() {
+    let place = Place::new();
+    let locked = locked(place.path());
+    locked.sql("create role bench login password 'Tr0mbone'");
+    locked.sql("create database shop");
+    locked.sql("create role guest login password 'Tr0mbone'");
+    let plan = place.plan(&small_coupons(r#"["sqlite"]"#, 500, 1));
+    let url = |user: &str| format!("postgres://{user}@127.0.0.1:{}/shop", locked.port);
+
+    let mut wrong = place.command(&["run", &plan, "--on", &url("bench")]);
+    Ran::of(&wrong.env("PGPASSWORD", "Accordi0n").output().unwrap()).expect(4).says("password authentication failed");
+
+    let mut refused = place.command(&["run", &plan, "--on", &url("guest")]);
+    Ran::of(&refused.env("PGPASSWORD", "Tr0mbone").output().unwrap()).expect(8).says("permission denied");
+
+    locked.sql("grant create on database shop to bench");
+    let file = place.path().join("password");
+    std::fs::write(&file, "Tr0mbone\n").unwrap();
+    let ran = place
+        .run(&["run", &plan, "--on", &url("bench"), "--password-file", file.to_str().unwrap()])
+        .expect(0)
+        .says("schema plimsoll_")
+        .says("cold_query was left out");
+    assert!(!ran.out.contains("Tr0mbone") && !ran.err.contains("Tr0mbone"));
+    locked.sql(
+        "do $$ begin if exists (select from pg_namespace where nspname like 'plimsoll%')
+         then raise 'a schema was left'; end if; end $$",
+    );
+}
+
+fn interrupt(pid: u32) {
+    let status = Command::new("kill").args(["-INT", &pid.to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn one_ctrl_c_ends_the_phase_and_reports_what_there_is() {
+    let place = Place::new();
+    let plan = place.plan(&small_coupons(r#"["fjall"]"#, 2_000, 60));
+    let child = place.command(&["run", &plan]).spawn().unwrap();
+    wait_for("the recording", Duration::from_secs(20), || !place.all_runs().is_empty());
+    std::thread::sleep(Duration::from_secs(4));
+    let at = Instant::now();
+    interrupt(child.id());
+    let ran = Ran::of(&child.wait_with_output().unwrap()).expect(130);
+    assert!(at.elapsed() < Duration::from_secs(10), "{:?}", at.elapsed());
+    assert!(ran.out.contains("Coupons in small") && ran.out.contains("page"), "{ran:?}");
+    assert!(!place.only_run().join("data").exists());
+    place.run(&["runs"]).expect(0).says("interrupted");
+}
+
+#[test]
+fn a_second_ctrl_c_aborts() {
+    let place = Place::new();
+    let plan = place.plan(&small_coupons(r#"["fjall"]"#, 2_000, 60));
+    let mut child = Guarded(place.command(&["run", &plan]).spawn().unwrap());
+    wait_for("the recording", Duration::from_secs(20), || !place.all_runs().is_empty());
+    std::thread::sleep(Duration::from_secs(2));
+    interrupt(child.0.id());
+    interrupt(child.0.id());
+    let at = Instant::now();
+    let status = child.0.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
+    assert!(at.elapsed() < Duration::from_secs(5));
+    place.run(&["report", "latest", "--format", "text"]).expect(0).says("Coupons in small");
+}
