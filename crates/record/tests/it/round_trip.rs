@@ -227,7 +227,10 @@ fn the_recorders_own_bytes_are_counted() {
     }
     recorder.flush().unwrap();
     let (counted, logged) = (recorder.bytes_written() - start, log.metadata().unwrap().len() - log_start);
-    assert!(counted + 8192 >= logged && counted <= logged * 2, "counted {counted} B, the log grew by {logged} B");
+    assert!(
+        counted + 8192 >= logged && counted <= logged * 2,
+        "counted {counted} B, the log grew by {logged} B; is target/ on a device?"
+    );
     let last = recorder.bytes_written();
     let run = Run::load(&recorder.finish(RunState::Complete, 1).unwrap()).unwrap();
     assert!(run.recorder_bytes > last, "{} B, and {last} B before the end", run.recorder_bytes);

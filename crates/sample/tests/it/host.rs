@@ -126,7 +126,7 @@ fn memory_is_bytes_that_the_host_has() {
 
 #[test]
 fn a_sync_is_seen_on_the_disk_as_a_write() {
-    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let place = crate::directory_on_a_device();
     let mut disk = one("disk");
     let mut readings = Vec::new();
     disk.sample(0, &mut readings);

@@ -131,8 +131,7 @@ fn a_server_that_dies_gives_no_more_values() {
 
 #[test]
 fn what_children_wrote_is_counted_while_they_live_and_after() {
-    // On a device: what lies in memory only is written nowhere.
-    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let place = crate::directory_on_a_device();
     let script = "dd if=/dev/zero of=one bs=1M count=4 2>/dev/null; echo one; read line
                   (dd if=/dev/zero of=two bs=1M count=4 2>/dev/null; echo two; read line); echo end; read line";
     let mut shell = Shell::start(script, place.path());
