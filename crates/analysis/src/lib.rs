@@ -1,6 +1,6 @@
 //! What a recording means: every number that any report shows is derived here, once.
 //!
-//! [`view`] takes a run as `record` read it back ([`plimsoll_record::data::Run`]) and returns a [`RunView`]:
+//! [`view()`] takes a run as `record` read it back ([`plimsoll_record::data::Run`]) and returns a [`RunView`]:
 //! verdict, goals, figures beside the published ones, every trial with its phases, latencies, answers and
 //! ledger, the series and bins of the plots, and what makes one doubt the result. `report` formats it and
 //! calculates nothing.

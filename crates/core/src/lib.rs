@@ -12,7 +12,7 @@
 //! | [`kv`] | [`Kv`], the plainest interface a store can have |
 //! | [`workload`] | [`Workload`], [`Stream`], [`Truth`]: what is asked, and what the right answer is |
 //! | [`observer`] | [`Observer`]: sees every operation go out and come back |
-//! | [`slice`] | [`Slice`]: one second of a phase, as histograms and counts |
+//! | [`mod@slice`] | [`Slice`]: one second of a phase, as histograms and counts |
 //! | [`sampler`] | [`Sampler`]: figures read once a slice |
 //! | [`formula`] | [`Formula`]: arithmetic over the results of phases |
 //! | [`catalogue`] | [`Catalogue`]: everything a plan may name |
