@@ -31,8 +31,11 @@ pub(crate) fn run(
     core.begin(start);
     ticker.sleep_until(start.grid.start_ns);
     ticker.anchor_again();
+    let board = core.board.clone();
     if drive(&mut core, &mut *session, &mut ticker) {
-        // What the session still has to give back to the store belongs to the phase.
+        // What the session still has to give back to the store is done before the phase is over, and is nothing
+        // that a slice has to wait for.
+        board.fall_asleep();
         drop(session);
         let report = WorkerReport { core: core.report(), lost_connections: 0, down_ns: 0 };
         let _ = to_control.send(Message::Done { worker, report: Box::new(report) });

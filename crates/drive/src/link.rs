@@ -71,6 +71,12 @@ impl Place {
         }
     }
 
+    /// A host with several addresses.
+    #[cfg(test)]
+    pub fn of_addresses(addresses: &[SocketAddr]) -> Place {
+        Place { name: "several".to_owned(), targets: addresses.iter().copied().map(PlaceTarget::Tcp).collect() }
+    }
+
     /// An error of the operating system at this place.
     pub fn error(&self, errno: Errno) -> StoreError {
         let mut error = StoreError::io(&self.name, &errno.into());

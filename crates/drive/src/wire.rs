@@ -419,3 +419,7 @@ impl WireWorker {
         let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &spec);
     }
 }
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;

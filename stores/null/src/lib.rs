@@ -117,3 +117,11 @@ impl BlockingSession for NullSession {
         Outcome::Ok
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn it_conforms() {
+        plimsoll_testkit::conformance::run(&*super::kind());
+    }
+}
