@@ -25,6 +25,7 @@ mod trial;
 mod verbs;
 mod written;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -34,13 +35,15 @@ use crate::args::{Cli, Verb};
 use crate::error::{CliError, exit};
 
 fn main() -> ExitCode {
-    // First of all, while no other thread runs: take passwords out of what others can see of us.
+    // std reads arguments where the kernel shows them, each time it is asked: ours are copied out, then,
+    // while no other thread runs, passwords are taken out of what others can see of us.
+    let arguments: Vec<OsString> = std::env::args_os().collect();
     if secrets::scrub_command_line() {
         eprintln!(
             "warning: a password in a URL can be seen by other users; use PGPASSWORD, ~/.pgpass or --password-file"
         );
     }
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(arguments);
     match run(cli.verb) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {

@@ -31,7 +31,7 @@ pub fn read_password_file(path: &Path) -> Result<Password, CliError> {
 }
 
 /// Overwrites with `*` every password inside a URL of the command line as the process list shows it.
-/// Returns true when there was one.
+/// Returns true when there was one. Arguments asked of std afterwards have lost their passwords too.
 pub fn scrub_command_line() -> bool {
     let found = std::env::args_os().any(|argument| !password_ranges(&argument.to_string_lossy()).is_empty());
     if found {
@@ -71,7 +71,7 @@ fn overwrite_argv_passwords() {
         return;
     }
     // SAFETY: the kernel says that our own argument strings stand in [start, end); they are writable, live
-    // as long as the process, and no other thread runs yet. std keeps no reference into them: it copies.
+    // as long as the process, and no other thread runs yet. std hands out copies, no references into them.
     let memory = unsafe { std::slice::from_raw_parts_mut(start as *mut u8, end - start) };
     for argument in memory.split_mut(|byte| *byte == 0) {
         let Ok(text) = std::str::from_utf8(argument) else { continue };

@@ -125,6 +125,9 @@ fn passwords_and_permissions_of_an_attached_server() {
         .says("schema plimsoll_")
         .says("cold_query was left out");
     assert!(!ran.out.contains("Tr0mbone") && !ran.err.contains("Tr0mbone"));
+    let with_password = format!("postgres://bench:Tr0mbone@127.0.0.1:{}/shop", locked.port);
+    let ran = place.run(&["run", &plan, "--on", &with_password]).expect(0).says("a password in a URL can be seen");
+    assert!(!ran.out.contains("Tr0mbone") && !ran.err.contains("Tr0mbone"));
     locked.sql(
         "do $$ begin if exists (select from pg_namespace where nspname like 'plimsoll%')
          then raise 'a schema was left'; end if; end $$",
