@@ -23,34 +23,39 @@ pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
     let t_s: Vec<f64> = run.samples.iter().map(|sample| sample.at_ns as f64 / 1e9).collect();
     let busiest = busiest_disk(run);
     let mut panels: Vec<Panel> = Vec::new();
-    let mut zero = Vec::new();
+    // Of each sampler and subject: how many series were read, and the names of those that were zero.
+    let mut zero: BTreeMap<(&str, &str), (usize, Vec<String>)> = BTreeMap::new();
     for (series, values) in run.header.series.iter().zip(values) {
         let spec = &series.spec;
         if series.sampler == "cpu" && spec.name == "idle" {
             continue;
         }
-        let of = if spec.subject.is_empty() { String::new() } else { format!(" {}", spec.subject) };
+        let seen = zero.entry((&series.sampler, &spec.subject)).or_default();
+        // What was never read is not even zero.
+        seen.0 += usize::from(values.iter().any(Option::is_some));
         if values.iter().all(|value| value.is_none_or(|value| value == 0.0)) {
-            // Nothing was read of it at all: not even a zero to tell of.
             if values.iter().any(Option::is_some) {
-                zero.push(format!("{}{of}: {}", series.sampler, spec.name));
+                seen.1.push(spoken(&spec.name));
             }
             continue;
         }
-        let alone = run
-            .header
-            .series
-            .iter()
-            .filter(|other| {
-                other.sampler == series.sampler && other.spec.subject == spec.subject && other.spec.unit == spec.unit
-            })
-            .count()
-            == 1
-            && !spec.subject.is_empty();
+        let alone = !spec.subject.is_empty()
+            && run
+                .header
+                .series
+                .iter()
+                .filter(|other| {
+                    let other_spec = &other.spec;
+                    other.sampler == series.sampler
+                        && other_spec.subject == spec.subject
+                        && other_spec.unit == spec.unit
+                })
+                .count()
+                == 1;
         let (name, line) = if alone {
-            (format!("{}: {}", series.sampler, spec.name), spec.subject.clone())
+            (format!("{}, {}", title(&series.sampler, ""), spoken(&spec.name)), spec.subject.clone())
         } else {
-            (format!("{}{of}", series.sampler), spec.name.clone())
+            (title(&series.sampler, &spec.subject), spoken(&spec.name))
         };
         let line = Line { name: line, values };
         match panels
@@ -69,7 +74,30 @@ pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
             }),
         }
     }
+    let zero = zero
+        .into_iter()
+        .filter(|(_, (_, names))| !names.is_empty())
+        .map(|((sampler, subject), (read, names))| {
+            let title = title(sampler, subject);
+            if names.len() == read { title } else { format!("{title} ({})", names.join(", ")) }
+        })
+        .collect();
     (panels, zero)
+}
+
+/// A panel's title: the sampler and what it is of.
+fn title(sampler: &str, subject: &str) -> String {
+    let mut letters = sampler.chars();
+    let name = match sampler {
+        "cpu" => "CPU".to_string(),
+        _ => letters.next().map_or(String::new(), |first| format!("{}{}", first.to_uppercase(), letters.as_str())),
+    };
+    if subject.is_empty() { name } else { format!("{name} {subject}") }
+}
+
+/// A series' name as people write it.
+fn spoken(name: &str) -> String {
+    name.replace('_', " ")
 }
 
 /// The panels that say which resource a store ran into: the whole CPU, the busiest disk, what waits, and the shares of

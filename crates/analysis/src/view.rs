@@ -562,7 +562,7 @@ pub struct Plots {
     pub curves: Vec<Curve>,
     /// What the samplers read.
     pub host: Vec<Panel>,
-    /// Series of the samplers that were zero all the time and so are not in `host`.
+    /// What the samplers read that was zero all the time and so is not in `host`: all of a subject, or some series.
     pub host_zero: Vec<String>,
 }
 

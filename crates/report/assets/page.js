@@ -49,7 +49,8 @@
       default: return unit ? `${short(value)} ${unit}` : short(value);
     }
   };
-  const words = { "1/s": "a second", "records/s": "records a second", "s": "seconds, logarithmic", "B": "bytes", "B/s": "bytes a second", "%": "per cent" };
+  const units = { "1/s": "a second", "records/s": "records a second", "s": "seconds, logarithmic", "ms": "mean time of one", "B": "bytes", "B/s": "bytes a second", "tasks": "number" };
+  const words = ({ unit, source }) => (unit === "%" ? { cpu: "per cent of all cores", generator: "per cent of one core", server: "per cent of one core" }[source] ?? "per cent of the time" : units[unit] ?? unit);
 
   // Colours come from the style sheet, so that there is one place for them.
   let colours = {};
@@ -190,7 +191,7 @@
     event.preventDefault();
   };
 
-  const box = (parent, title, unit, label) => {
+  const box = (parent, title, what, label) => {
     const element = document.createElement("div");
     element.className = "plot";
     element.tabIndex = 0;
@@ -199,9 +200,9 @@
     element.setAttribute("aria-label", label);
     const name = document.createElement("p");
     name.textContent = `${title} `;
-    const what = document.createElement("span");
-    what.textContent = words[unit] ?? unit;
-    name.append(what);
+    const unit = document.createElement("span");
+    unit.textContent = what;
+    name.append(unit);
     element.append(name);
     parent.append(element);
     return element;
@@ -221,25 +222,42 @@
     });
   };
 
+  // A value holds until the next time; nothing is drawn where there is none.
+  const steps = (u, at) => {
+    const [times, values] = [u.data[0], u.data[at]], stroke = new Path2D();
+    let before = null;
+    times.forEach((t, i) => {
+      if (values[i] == null) { before = null; return; }
+      const x = u.valToPos(t, "x", true), y = u.valToPos(values[i], "y", true);
+      if (before == null) stroke.moveTo(x, y);
+      else { stroke.lineTo(x, before); stroke.lineTo(x, y); }
+      before = y;
+    });
+    return { stroke, fill: null, clip: null, band: null, gaps: null, flags: 0 };
+  };
+
+  // Steps of an axis of bytes: powers of two.
+  const byteSteps = Array.from({ length: 50 }, (_, power) => 2 ** power);
+
   const axes = (unit, xValues, xSplits) => {
     const line = { stroke: colours.soft, font: font(11), ticks: { stroke: colours.grid, width: 1, size: 4 }, grid: { stroke: colours.grid, width: 1 } };
     return [
       { ...line, size: 30, gap: 4, values: xValues, space: 60, ...(xSplits ? { splits: xSplits } : {}) },
       // Of a logarithmic axis only the decades are drawn.
-      { ...line, size: axisWidth(), gap: 4, space: 26, grid: { ...line.grid, filter: decades }, ticks: { ...line.ticks, filter: decades }, values: (u, splits) => splits.map((v) => (v == null ? "" : withUnit(v, unit))) },
+      { ...line, size: axisWidth(), gap: 4, space: 26, ...(unit.startsWith("B") ? { incrs: byteSteps } : {}), grid: { ...line.grid, filter: decades }, ticks: { ...line.ticks, filter: decades }, values: (u, splits) => splits.map((v) => (v == null ? "" : withUnit(v, unit))) },
     ];
   };
   const decades = (u, splits) => (u.scales.y.distr === 3 ? splits.map((v) => (Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6 ? v : null)) : splits);
   const logRange = (u, min, max) => (min == null || !(max > 0) ? [1e-6, 1] : [10 ** Math.floor(Math.log10(Math.max(min, 1e-9)) + 1e-9), 10 ** Math.ceil(Math.log10(max) - 1e-9)]);
 
   const timePlot = (parent, panel, { log = false, height, names = false, title = panel.name, heat = null, first = 0 }) => {
-    const label = `${title} over time, ${words[panel.unit] ?? panel.unit}. Arrow keys move the cursor, plus and minus zoom, 0 shows the whole run.`;
-    const element = box(parent, title, panel.unit, label);
+    const label = `${title} over time, ${words(panel)}. Arrow keys move the cursor, plus and minus zoom, 0 shows the whole run.`;
+    const element = box(parent, title, words(panel), label);
     const plot = { box: element, panel, heat, onTime: true };
     const series = panel.lines.map((line, at) => ({
       label: line.name, stroke: colours.lines[(at + first) % 8], width: 1.6, dash: panel.steps ? undefined : dashes[at % 8], spanGaps: !panel.steps,
       points: { show: false }, value: (u, v) => withUnit(v, panel.unit),
-      ...(panel.steps ? { paths: uPlot.paths.stepped({ align: 1 }) } : {}),
+      ...(panel.steps ? { paths: steps } : {}),
     }));
     const y = heat
       ? { distr: 3, range: [heat.edges_s[0], heat.edges_s[heat.edges_s.length - 1]] }
@@ -247,7 +265,7 @@
         : { range: (u, min, max) => (max == null ? [0, 1] : [Math.min(0, min), max > 0 ? max * 1.08 : 1]) };
     const u = new uPlot({
       width: element.clientWidth - 4, height,
-      padding: [names ? 20 : 6, 8, 0, 0],
+      padding: [names ? 20 : 6, 16, 0, 0],
       series: [{ label: "time" }, ...series],
       scales: { x: { time: false, auto: false, min: range[0], max: range[1] }, y },
       axes: axes(panel.unit, (_, splits) => splits.map((v) => `${+v.toFixed(3)} s`)),
@@ -308,7 +326,7 @@
       return;
     }
     const several = new Set(curves.map((curve) => curve.phase)).size > 1;
-    const element = box(parent, "Share of operations that were faster", "s", "Percentile curves. Arrow keys move the cursor.");
+    const element = box(parent, "Share of operations that were faster", words({ unit: "s" }), "Percentile curves. Arrow keys move the cursor.");
     const name = (nines) => (nines <= 0 ? "p0" : `p${+(100 - 100 * 10 ** -nines).toFixed(Math.max(0, Math.ceil(nines) - 1))}`);
     const most = Math.max(...curves.map((curve) => curve.nines[curve.nines.length - 1]));
     const splits = [0, Math.log10(2), 1, 2, 3, 4, 5, 6, 7].filter((nines) => nines <= most + .3);

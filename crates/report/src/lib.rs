@@ -20,6 +20,7 @@ mod html;
 mod terminal;
 
 use plimsoll_analysis::RunView;
+use plimsoll_analysis::view::Warning;
 
 /// The report as text, with lines of at most `width` characters where that is possible.
 ///
@@ -31,6 +32,19 @@ pub fn terminal(view: &RunView, colour: bool, width: usize) -> String {
 /// The report as one HTML page that needs nothing but a browser.
 pub fn html(view: &RunView) -> String {
     html::page(view)
+}
+
+/// Warnings by what to do about them, in the order of the first of each: a busy machine would say the same after
+/// every phase.
+fn by_next(warnings: &[Warning]) -> Vec<(&str, Vec<&str>)> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for warning in warnings {
+        match groups.iter_mut().find(|(next, _)| *next == warning.next) {
+            Some((_, texts)) => texts.push(&warning.text),
+            None => groups.push((&warning.next, vec![&warning.text])),
+        }
+    }
+    groups
 }
 
 /// The report as JSON, indented: [`RunView`] as it is.

@@ -274,7 +274,7 @@ fn series_share_one_axis_and_hold_every_operation() {
     let insert = plots.loading.lines.iter().find(|line| line.name == "insert").unwrap();
     assert!((insert.values[0].unwrap() - 100_000.0 / 0.412).abs() < 1.0);
     assert_eq!(plots.curves.iter().filter(|curve| curve.op == 0).count(), 3);
-    assert!(plots.host_zero.contains(&"cpu: steal".to_string()));
+    assert_eq!(plots.host_zero, ["CPU (steal)", "Network lo"]);
     let disk: Vec<_> = plots.host.iter().filter(|panel| panel.source == "disk").map(|panel| &panel.unit).collect();
     assert_eq!(disk, ["B/s", "1/s", "ms"]);
 }

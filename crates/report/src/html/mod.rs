@@ -174,12 +174,9 @@ fn plots(view: &RunView) -> String {
 
 fn doubts(view: &RunView) -> String {
     let mut out = String::new();
-    for warning in &view.warnings {
-        out.push_str(&format!(
-            "<div class=\"doubt\"><p>{}</p><p class=\"next\">{}</p></div>\n",
-            Text(&warning.text),
-            Text(&warning.next)
-        ));
+    for (next, texts) in crate::by_next(&view.warnings) {
+        let texts: String = texts.into_iter().map(|text| format!("<p>{}</p>", Text(text))).collect();
+        out.push_str(&format!("<div class=\"doubt\">{texts}<p class=\"next\">{}</p></div>\n", Text(next)));
     }
     if !view.events.is_empty() {
         let mut table = markup::Table::new(

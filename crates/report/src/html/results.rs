@@ -14,8 +14,15 @@ pub fn verdict(view: &RunView) -> String {
         VerdictState::Incomplete => ("incomplete", "Incomplete"),
     };
     let reasons = if view.verdict.reasons.len() > 1 { list("reasons", &view.verdict.reasons) } else { String::new() };
+    let doubts = match view.warnings.len() as u64 {
+        0 => String::new(),
+        n => format!(
+            "<p class=\"note\"><a href=\"#doubts\">{}</a> about this run.</p>\n",
+            number::plural(n, "doubt", "doubts")
+        ),
+    };
     format!(
-        "<section class=\"verdict {class}\" aria-label=\"Verdict\">\n<p class=\"word\">{word}</p>\n<p class=\"sentence\">{}</p>\n{reasons}</section>\n",
+        "<section class=\"verdict {class}\" aria-label=\"Verdict\">\n<p class=\"word\">{word}</p>\n<p class=\"sentence\">{}</p>\n{reasons}</section>\n{doubts}",
         Text(&view.verdict.sentence)
     )
 }

@@ -7,6 +7,8 @@ use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{GoalState, LatencyView, VerdictState};
 
+use crate::by_next;
+
 use self::table::{Cell, Side, Table, clean, wrap};
 
 /// Examples of what is wrong that are printed; the page has all that were recorded.
@@ -283,9 +285,11 @@ impl Text {
         }
         if !view.warnings.is_empty() {
             self.heading("Doubts", "");
-            for warning in &view.warnings {
-                self.paragraph("  ? ", Style::new().yellow(), &warning.text, Style::new());
-                self.paragraph("    ", Style::new(), &warning.next, Style::new().dimmed());
+            for (next, texts) in by_next(&view.warnings) {
+                for text in texts {
+                    self.paragraph("  ? ", Style::new().yellow(), text, Style::new());
+                }
+                self.paragraph("    ", Style::new(), next, Style::new().dimmed());
             }
         }
         let errors: Vec<_> = view.events.iter().filter(|event| event.level != "info").collect();

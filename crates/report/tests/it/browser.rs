@@ -134,13 +134,15 @@ impl Browser {
     /// Opens a file and waits until it is loaded.
     pub fn open(&mut self, path: &Path) {
         let url = format!("file://{}", path.canonicalize().unwrap().display());
+        // The page before may be of the same address, and stands until the new one comes.
+        self.eval("window.stale = true");
         self.call("Page.navigate", json!({ "url": url }));
         let wanted = json!(url);
         let start = Instant::now();
         loop {
             let state = self.call(
                 "Runtime.evaluate",
-                json!({ "expression": "[location.href.split('#')[0], document.readyState]", "returnByValue": true }),
+                json!({ "expression": "[location.href.split('#')[0], window.stale ? 'stale' : document.readyState]", "returnByValue": true }),
             );
             let value = &state["result"]["value"];
             if value[0] == wanted && value[1] == "complete" {

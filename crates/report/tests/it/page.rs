@@ -162,6 +162,8 @@ fn nothing_sticks_out_of_a_narrow_window() {
             open_all(&mut browser);
             let (inner, outer) = (browser.eval("document.documentElement.scrollWidth"), browser.eval("innerWidth"));
             assert_eq!(inner, outer, "{} at {width}", path.display());
+            let cut = "[...document.querySelectorAll('.plot')].filter((plot) => plot.scrollWidth > plot.clientWidth).map((plot) => plot.textContent)";
+            assert_eq!(browser.eval(cut), json!([]), "plots are cut off at {width}");
             if width == 400 {
                 browser.picture(&path.with_extension("png"));
             }
