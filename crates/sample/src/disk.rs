@@ -91,11 +91,11 @@ fn values(now: &Counts, before: &Counts, elapsed_ns: u64) -> [Option<f64>; 10] {
     ]
 }
 
-/// True for whole devices that can be of interest here.
-fn is_wanted(name: &str, counts: &Counts, is_whole: impl Fn(&str) -> bool) -> bool {
+/// True for whole devices that can be of interest here. `size_sectors` gives the size of a whole device.
+fn is_wanted(name: &str, counts: &Counts, size_sectors: impl Fn(&str) -> Option<u64>) -> bool {
     let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let used = counts.reads > 0 || counts.writes > 0;
-    (used || !MADE_UP.contains(&kind)) && is_whole(name)
+    (used || !MADE_UP.contains(&kind)) && size_sectors(name).is_some_and(|sectors| sectors > 0)
 }
 
 pub(crate) struct Disk {
@@ -111,9 +111,13 @@ impl Disk {
         let text = diskstats.read().map_err(|error| Unavailable(format!("/proc/diskstats: {error}")))?;
         let mut before = Vec::new();
         // Partitions have no directory of their own there; a slash in a device's name becomes an exclamation mark.
-        let is_whole = |name: &str| Path::new("/sys/block").join(name.replace('/', "!")).exists();
+        // Without a medium, or without a file behind it, a device has no size.
+        let size_sectors = |name: &str| {
+            let path = Path::new("/sys/block").join(name.replace('/', "!")).join("size");
+            std::fs::read_to_string(path).ok()?.trim().parse().ok()
+        };
         parse(&text, |name, counts| {
-            if is_wanted(name, &counts, is_whole) {
+            if is_wanted(name, &counts, size_sectors) {
                 before.push((name.to_owned(), None));
             }
         });
@@ -182,8 +186,12 @@ mod tests {
             flushes: Some((1_282, 48)),
         };
         assert_eq!(found[1], ("vda".to_owned(), vda));
-        let wanted = found.iter().filter(|(name, counts)| is_wanted(name, counts, |name| name != "vda1"));
-        assert_eq!(wanted.map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["vda", "zram0"]);
+        let wanted = |size_sectors: fn(&str) -> Option<u64>| {
+            let wanted = found.iter().filter(|(name, counts)| is_wanted(name, counts, size_sectors));
+            wanted.map(|(name, _)| name.as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!(wanted(|name| (name != "vda1").then_some(8)), ["vda", "zram0"]);
+        assert_eq!(wanted(|name| (name != "vda1").then_some(u64::from(name == "vda"))), ["vda"]);
     }
 
     #[test]
