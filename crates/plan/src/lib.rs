@@ -9,6 +9,7 @@
 //! | [`error`] | what is wrong with a plan, and where |
 //! | `document` | the text as nodes that know where they stand |
 //! | `stores`, `phases`, `wishes`, `params` | the parts of a plan, each read from its table |
+//! | `formulas` | what formulas may name |
 //! | `sweep`, `expand` | values that may be lists; the grid of trials that they span |
 //! | `quantity`, `url`, `nearest` | numbers with units; URLs and their passwords; what a mistyped word meant |
 //! | `outline` | a plan in plain lines |
@@ -16,6 +17,7 @@
 mod document;
 pub mod error;
 mod expand;
+mod formulas;
 pub mod model;
 mod nearest;
 mod outline;
@@ -137,7 +139,9 @@ impl<'c> Reading<'c> {
         }
         // Formulas speak of phases: with one of them broken they could only be misjudged.
         let figures = match root.get("figure") {
-            Some(node) if self.problems.borrow().is_empty() => self.figures(&node, &phases, &[&named, stores]),
+            Some(node) if self.problems.borrow().is_empty() => {
+                self.figures(&node, &self.names(&phases, workload, &[&named, stores]))
+            }
             _ => Vec::new(),
         };
         if !self.problems.borrow().is_empty() {

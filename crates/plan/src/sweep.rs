@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::document::{Node, Reading};
+use crate::formulas;
 
 /// Most trials that a plan may come to.
 pub(crate) const TRIALS_MAX: usize = 10_000;
@@ -33,13 +34,14 @@ pub(crate) struct Dimension {
 }
 
 impl Dimensions {
-    /// How labels call dimension `position`: its key, with its scope before it where the key alone is not enough.
+    /// How labels call dimension `position`: its key, with its scope before it where the key alone is not enough
+    /// or means something else in formulas.
     pub(crate) fn label(&self, position: usize) -> String {
         let Some(dimension) = self.0.get(position) else {
             return String::new();
         };
         let same = self.0.iter().filter(|other| other.key == dimension.key).count();
-        if (same > 1 || dimension.key == "store") && !dimension.scope.is_empty() {
+        if (same > 1 || ["store", formulas::OP].contains(&dimension.key.as_str())) && !dimension.scope.is_empty() {
             format!("{}.{}", dimension.scope, dimension.key)
         } else {
             dimension.key.clone()

@@ -2,14 +2,10 @@
 
 use std::ops::Range;
 
-use plimsoll_core::Formula;
-
 use crate::document::{Node, Reading, short};
+use crate::formulas::Names;
 use crate::model::{Figure, Goal, GoalKind, Published};
-use crate::nearest;
-use crate::phases::PhaseDraft;
 use crate::quantity::Dimension;
-use crate::stores::StoreDraft;
 
 const GOALS: &[(&str, GoalKind)] = &[
     ("lost", GoalKind::Lost),
@@ -58,8 +54,8 @@ impl Reading<'_> {
         None
     }
 
-    /// The figures that are wanted. `plan_stores` are those the plan names, `stores` those it runs on.
-    pub(crate) fn figures(&self, node: &Node<'_>, phases: &[PhaseDraft], stores: &[&[StoreDraft<'_>]]) -> Vec<Figure> {
+    /// The figures that are wanted.
+    pub(crate) fn figures(&self, node: &Node<'_>, names: &Names<'_>) -> Vec<Figure> {
         let tables = self.tables(node).unwrap_or_default();
         if tables.len() > FIGURES_MAX {
             self.problem(node.span.clone(), format!("{} figures are more than {FIGURES_MAX}", tables.len()), None);
@@ -85,7 +81,7 @@ impl Reading<'_> {
                 continue;
             };
             if let Some(text) = self.text(&formula) {
-                self.formula(&formula, text, phases, stores);
+                self.formula(&formula, text, names);
                 if let Some(name) = self.text(&name) {
                     if figures.iter().any(|figure| figure.name == name) {
                         self.problem(
@@ -122,75 +118,6 @@ impl Reading<'_> {
             }
         }
         published
-    }
-
-    /// Checks that a formula can be read, and that the phases and labels it names are there.
-    fn formula(&self, node: &Node<'_>, text: &str, phases: &[PhaseDraft], stores: &[&[StoreDraft<'_>]]) {
-        let formula = match Formula::parse(text) {
-            Ok(formula) => formula,
-            Err(error) => {
-                let span = self.inside(node, text, error.at, 1);
-                self.problem(span, format!("in the formula: {error}"), None);
-                return;
-            }
-        };
-        let names: Vec<&str> = phases.iter().map(|phase| phase.name.as_str()).collect();
-        let dimensions = self.dimensions.borrow();
-        let mut labels: Vec<(String, Vec<String>)> =
-            (0..dimensions.0.len()).map(|at| (dimensions.label(at), dimensions.0[at].texts.clone())).collect();
-        for (label, text) in stores.iter().copied().flatten().flat_map(|draft| &draft.labels) {
-            match labels.iter_mut().find(|(name, _)| name == label) {
-                Some((_, texts)) => texts.push(text.clone()),
-                None => labels.push((label.clone(), vec![text.clone()])),
-            }
-        }
-        let mut known: Vec<String> = self.catalogue.stores.iter().map(|kind| kind.spec().name.to_owned()).collect();
-        for draft in stores.iter().copied().flatten() {
-            if !known.contains(&draft.store.label) {
-                known.push(draft.store.label.clone());
-            }
-        }
-        labels.push(("store".to_owned(), known));
-
-        for (term, at) in formula.terms() {
-            let span = self.inside(node, text, at, term.phase.len());
-            if !names.contains(&term.phase.as_str()) {
-                let what = format!("in the formula: no phase is named `{}`", short(&term.phase));
-                self.problem(span, what, Some(nearest::help(&term.phase, "phases", &names)));
-                continue;
-            }
-            for (label, value) in &term.labels {
-                let known: Vec<&str> = labels.iter().map(|(name, _)| name.as_str()).collect();
-                match labels.iter().find(|(name, _)| name == label) {
-                    None => {
-                        let what = format!("in the formula: trials have no label `{}`", short(label));
-                        self.problem(
-                            span.clone(),
-                            what,
-                            Some(nearest::help(label, "labels are the swept keys", &known)),
-                        );
-                    }
-                    Some((_, texts)) if !texts.contains(value) => {
-                        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-                        let what = format!("in the formula: `{}` is never {}", short(label), short(value));
-                        self.problem(span.clone(), what, Some(nearest::help(value, "its values", &texts)));
-                    }
-                    Some(_) => {}
-                }
-            }
-        }
-    }
-
-    /// The place in the file of `length` bytes at offset `at` of a text. The whole text where escapes are in the way.
-    fn inside(&self, node: &Node<'_>, text: &str, at: usize, length: usize) -> Range<usize> {
-        let raw = self.source.text.get(node.span.clone()).unwrap_or_default();
-        match raw.find(text).filter(|_| !text.is_empty()) {
-            Some(start) => {
-                let start = node.span.start + start + at;
-                start..(start + length).min(node.span.end)
-            }
-            None => node.span.clone(),
-        }
     }
 }
 

@@ -136,6 +136,15 @@ fn keys_that_two_phases_sweep_carry_the_phase() {
 }
 
 #[test]
+fn a_swept_kind_of_operation_carries_its_phase() {
+    // In formulas `op` alone names a kind of operation within a trial.
+    let ask = "[[phase]]\ndo = \"ask\"\nop = [\"read\", \"query\"]\ncount = 1\n";
+    let figure = "[[figure]]\nname = \"x\"\nformula = \"ask.median_seconds[ask.op=read, op=read, records=100000]\"\n";
+    let plan = plan(&format!("{HEAD}{ask}{figure}"));
+    assert_eq!(all_labels(&plan), ["ask.op=read store=sqlite", "ask.op=query store=sqlite"]);
+}
+
+#[test]
 fn what_makes_no_difference_makes_no_trial() {
     let text = HEAD.replace("\"coupons\"", "\"coupons\"\nindex = [\"none\", \"own\"]");
     let plan = plan(&format!(

@@ -364,12 +364,17 @@ fn formulas_are_read_to_the_column() {
         "did you mean `load`? phases: load, drive",
     );
     added(
-        &figure("\"«load».seconds[index=own]\""),
-        "in the formula: trials have no label `index`",
-        "labels are the swept keys: store",
+        &figure("\"load.seconds[store=sqlite, «indx»=own]\""),
+        "in the formula: trials have no label `indx`",
+        "did you mean `index`? labels: index, op, pause, records, store, strict",
     );
     added(
-        &figure("\"«load».seconds[store=x]\""),
+        &figure("\"drive.p99[op=«raed»]\""),
+        "in the formula: `op` is never raed",
+        "did you mean `read`? its values: read, update, query",
+    );
+    added(
+        &figure("\"load.seconds[store=«x»]\""),
         "in the formula: `store` is never x",
         "its values: sqlite, fjall, postgres, ldap, slow",
     );
@@ -379,7 +384,7 @@ fn formulas_are_read_to_the_column() {
         "",
     );
     added(
-        "clients = [1, 8]\n[[figure]]\nname = \"x\"\nformula = \"«load».seconds[clients=2]\"",
+        "clients = [1, 8]\n[[figure]]\nname = \"x\"\nformula = \"load.seconds[clients=«2»]\"",
         "in the formula: `clients` is never 2",
         "its values: 1, 8",
     );

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod conforms;
-mod coupons;
+mod phases;
 mod place;
 mod records;
 mod sql;

@@ -1,0 +1,117 @@
+//! What formulas may name: phases, and labels with their values.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use plimsoll_core::{Formula, WorkloadSpec};
+
+use crate::document::{Node, Reading, short};
+use crate::nearest;
+use crate::phases::PhaseDraft;
+use crate::stores::StoreDraft;
+
+/// The label that names a kind of operation and not a trial: `mixed.p99[op=read]`.
+pub(crate) const OP: &str = "op";
+
+/// What a formula may name.
+pub(crate) struct Names<'p> {
+    phases: Vec<&'p str>,
+    /// Labels, with their values as written; `None` where any value may be meant.
+    labels: BTreeMap<String, Option<Vec<String>>>,
+}
+
+impl Reading<'_> {
+    /// The names that the plan gives. `stores` are those that it names and those that it runs on.
+    pub(crate) fn names<'p>(
+        &self,
+        phases: &'p [PhaseDraft],
+        workload: &WorkloadSpec,
+        stores: &[&[StoreDraft<'_>]],
+    ) -> Names<'p> {
+        let mut labels: BTreeMap<String, Option<Vec<String>>> = BTreeMap::new();
+        // A parameter that is not swept is the same in all trials: naming it is no use, but not wrong.
+        for param in workload.params {
+            labels.insert(param.name.to_owned(), None);
+        }
+        let dimensions = self.dimensions.borrow();
+        for (at, dimension) in dimensions.0.iter().enumerate() {
+            labels.insert(dimensions.label(at), Some(dimension.texts.clone()));
+        }
+        let mut known: Vec<String> = self.catalogue.stores.iter().map(|kind| kind.spec().name.to_owned()).collect();
+        for draft in stores.iter().copied().flatten() {
+            if !known.contains(&draft.store.label) {
+                known.push(draft.store.label.clone());
+            }
+            for (label, text) in &draft.labels {
+                let texts = labels.entry(label.clone()).or_default().get_or_insert_default();
+                if !texts.contains(text) {
+                    texts.push(text.clone());
+                }
+            }
+        }
+        labels.insert("store".to_owned(), Some(known));
+        labels.insert(OP.to_owned(), Some(workload.kinds.iter().map(|kind| (*kind).to_owned()).collect()));
+        Names { phases: phases.iter().map(|phase| phase.name.as_str()).collect(), labels }
+    }
+
+    /// Checks that a formula can be read, and that what it names is there.
+    pub(crate) fn formula(&self, node: &Node<'_>, text: &str, names: &Names<'_>) {
+        let formula = match Formula::parse(text) {
+            Ok(formula) => formula,
+            Err(error) => {
+                let span = self.inside(node, text, error.at, 1);
+                self.problem(span, format!("in the formula: {error}"), None);
+                return;
+            }
+        };
+        for (term, at) in formula.terms() {
+            if !names.phases.contains(&term.phase.as_str()) {
+                let span = self.inside(node, text, at, term.phase.len());
+                let what = format!("in the formula: no phase is named `{}`", short(&term.phase));
+                self.problem(span, what, Some(nearest::help(&term.phase, "phases", &names.phases)));
+            }
+            // The brackets begin after `phase.quantity`; labels and values stand in them in the order of the term.
+            let mut from = at + term.phase.len() + 1 + term.quantity.len();
+            for (label, value) in &term.labels {
+                let (label_at, value_at) = places(text, &mut from, label, value);
+                match names.labels.get(label) {
+                    None => {
+                        let known: Vec<&str> = names.labels.keys().map(String::as_str).collect();
+                        let what = format!("in the formula: trials have no label `{}`", short(label));
+                        let span = self.inside(node, text, label_at, label.len());
+                        self.problem(span, what, Some(nearest::help(label, "labels", &known)));
+                    }
+                    Some(Some(texts)) if !texts.contains(value) => {
+                        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+                        let what = format!("in the formula: `{}` is never {}", short(label), short(value));
+                        let span = self.inside(node, text, value_at, value.len());
+                        self.problem(span, what, Some(nearest::help(value, "its values", &texts)));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+
+    /// The place in the file of `length` bytes at offset `at` of a text. The whole text where escapes are in the way.
+    fn inside(&self, node: &Node<'_>, text: &str, at: usize, length: usize) -> Range<usize> {
+        let raw = self.source.text.get(node.span.clone()).unwrap_or_default();
+        match raw.find(text).filter(|_| !text.is_empty()) {
+            Some(start) => {
+                let start = node.span.start + start + at;
+                start..(start + length).min(node.span.end)
+            }
+            None => node.span.clone(),
+        }
+    }
+}
+
+/// Where a label and its value stand at or after `from`, which goes on behind them.
+fn places(text: &str, from: &mut usize, label: &str, value: &str) -> (usize, usize) {
+    let mut next = |word: &str| {
+        let at = text.get(*from..).and_then(|rest| rest.find(word)).map_or(*from, |offset| *from + offset);
+        *from = at + word.len();
+        at
+    };
+    (next(label), next(value))
+}
