@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_core::{
-    Answer, BlockingSession, Op, OpKind, OpenOptions, Outcome, RecordsCall, Store, StoreError, StoreKind, StoreSpec,
+    Answer, BlockingSession, IndexMode, Op, OpKind, OpenOptions, Outcome, RecordsCall, Store, StoreError, StoreKind,
+    StoreSpec,
 };
 
 use crate::owned::{Owned, Row};
@@ -66,7 +67,12 @@ pub struct Lying {
 impl Lying {
     /// A store that tells `lie` at one in `one_in` opportunities, as `seed` chooses.
     pub fn new(lie: Lie, one_in: u64, seed: u64) -> Self {
-        let spec = StoreSpec { name: "lying", summary: "the reference store with one kind of lie", ..SPEC };
+        let spec = StoreSpec {
+            name: "lying",
+            summary: "the reference store with one kind of lie",
+            index_modes: &[IndexMode::Own],
+            ..SPEC
+        };
         Self { lie, one_in: one_in.max(1), seed, told: Arc::default(), spec }
     }
 
