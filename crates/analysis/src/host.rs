@@ -92,6 +92,8 @@ fn title(sampler: &str, subject: &str) -> String {
         "cpu" => "CPU".to_string(),
         _ => letters.next().map_or(String::new(), |first| format!("{}{}", first.to_uppercase(), letters.as_str())),
     };
+    // `cpu0` of the sampler `cpu` is CPU 0.
+    let subject = subject.strip_prefix(sampler).unwrap_or(subject);
     if subject.is_empty() { name } else { format!("{name} {subject}") }
 }
 

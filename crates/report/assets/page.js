@@ -50,7 +50,7 @@
     }
   };
   const units = { "1/s": "a second", "records/s": "records a second", "s": "seconds, logarithmic", "ms": "mean time of one", "B": "bytes", "B/s": "bytes a second", "tasks": "number" };
-  const words = ({ unit, source }) => (unit === "%" ? { cpu: "per cent of all cores", generator: "per cent of one core", server: "per cent of one core" }[source] ?? "per cent of the time" : units[unit] ?? unit);
+  const words = ({ unit, source, name }) => (unit === "%" ? { cpu: name === "CPU" ? "per cent of all cores" : "per cent of this core", generator: "per cent of one core", server: "per cent of one core" }[source] ?? "per cent of the time" : units[unit] ?? unit);
 
   // Colours come from the style sheet, so that there is one place for them.
   let colours = {};
@@ -239,12 +239,14 @@
   // Steps of an axis of bytes: powers of two.
   const byteSteps = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
+  // Units that stand in a plot's title and not at every tick.
+  const counted = ["tasks", "requests", "records/s", "1/s"];
   const axes = (unit, xValues, xSplits) => {
     const line = { stroke: colours.soft, font: font(11), ticks: { stroke: colours.grid, width: 1, size: 4 }, grid: { stroke: colours.grid, width: 1 } };
     return [
       { ...line, size: 30, gap: 4, values: xValues, space: 60, ...(xSplits ? { splits: xSplits } : {}) },
       // Of a logarithmic axis only the decades are drawn.
-      { ...line, size: axisWidth(), gap: 4, space: 26, ...(unit.startsWith("B") ? { incrs: byteSteps } : {}), grid: { ...line.grid, filter: decades }, ticks: { ...line.ticks, filter: decades }, values: (u, splits) => splits.map((v) => (v == null ? "" : withUnit(v, unit))) },
+      { ...line, size: axisWidth(), gap: 5, space: 26, ...(unit.startsWith("B") ? { incrs: byteSteps } : {}), grid: { ...line.grid, filter: decades }, ticks: { ...line.ticks, filter: decades }, values: (u, splits) => splits.map((v) => (v == null ? "" : withUnit(v, counted.includes(unit) ? "" : unit))) },
     ];
   };
   const decades = (u, splits) => (u.scales.y.distr === 3 ? splits.map((v) => (Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6 ? v : null)) : splits);

@@ -243,3 +243,18 @@ fn setup(view: &RunView) -> String {
 const TRACE_SQL: &str = "SELECT t.ordinal, t.store_label, p.name, r.name, r.value, r.unit, r.n FROM result r
    JOIN phase p ON p.trial = r.trial AND p.ordinal = r.phase
    JOIN trial t ON t.ordinal = r.trial ORDER BY r.trial, r.phase, r.ordinal";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_query_that_traces_numbers_works_on_a_recording_and_stands_in_the_book() {
+        let recording = rusqlite::Connection::open_in_memory().unwrap();
+        recording.execute_batch(plimsoll_record::schema::DDL).unwrap();
+        recording.prepare(TRACE_SQL).unwrap();
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let book = words(include_str!("../../../../docs/src/reports.md"));
+        assert!(book.contains(&words(TRACE_SQL)));
+    }
+}
