@@ -31,13 +31,10 @@ pub(crate) fn run(
     core.begin(start);
     ticker.sleep_until(start.grid.start_ns);
     ticker.anchor_again();
-    let board = core.board.clone();
     if drive(&mut core, &mut *session, &mut ticker) {
-        // What the session still has to give back to the store is done before the phase is over, and is nothing
-        // that a slice has to wait for.
-        board.fall_asleep();
-        drop(session);
         let report = WorkerReport { core: core.report(), lost_connections: 0, down_ns: 0 };
+        // The session is dropped after this: what it still has to give back to the store is no part of the phase,
+        // but the control thread waits for it.
         let _ = to_control.send(Message::Done { worker, report: Box::new(report) });
     }
 }

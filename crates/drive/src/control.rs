@@ -20,8 +20,8 @@ use crate::worker::{CoreReport, Setup, Start, Turns, WorkerCore};
 
 /// Time between deciding the start and the start, for every worker to be there.
 const RUN_UP_NS: u64 = 1_000_000;
-/// How long the end of a phase waits for its threads to be gone when they have nothing left to do.
-const LEAVE_NS: u64 = 2_000_000_000;
+/// How long the end of a phase waits for its threads to drop their sessions.
+const LEAVE_NS: u64 = 30_000_000_000;
 /// Operations whose times are kept where their number is not known beforehand, over all workers.
 const EACH_MAX: usize = 1 << 20;
 

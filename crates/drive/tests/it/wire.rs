@@ -52,8 +52,8 @@ fn an_answer_takes_as_long_as_the_server_took() {
     let mut times: Vec<_> = driven.result.each.iter().map(|op| op.end_ns - op.sent_ns).collect();
     times.sort_unstable();
     assert!(times[0] >= 5_000_000, "{} ns", times[0]);
-    assert!(times[40] < 15_000_000, "the middle one took {} ns", times[40]);
-    assert!(driven.length() < MS * 20 * 15, "four sessions wait at the same time: {:?}", driven.length());
+    let added = Duration::from_nanos(times.iter().sum());
+    assert!(added > driven.length() * 2, "four sessions wait at the same time: {added:?} in {:?}", driven.length());
 }
 
 #[test]
