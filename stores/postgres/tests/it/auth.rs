@@ -70,9 +70,9 @@ fn a_refusal_says_what_is_wrong() {
 
 #[test]
 fn it_is_reached_over_tcp_too() {
-    let server = Server::start();
+    let server = Server::alone();
     let mut connection = open_login(&server.tcp(), login("postgres", None)).expect("logged in");
-    assert_eq!(connection.value("SELECT inet_server_port()").unwrap(), server.port.to_string());
+    assert_eq!(connection.value("SELECT inet_server_port()").unwrap(), server.port().to_string());
 }
 
 #[test]

@@ -6,23 +6,40 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
     Address, Answer, Call, Collection, Done, Field, Index, IndexMode, Layout, Op, OpKind, Outcome, RecordsCall,
     StoreError, Ticket, Value, ValueBuf, ValueType, WireClient, WireState,
 };
-use plimsoll_store_postgres::Connection;
 use plimsoll_store_postgres::wire::{Login, Password};
+use plimsoll_store_postgres::{Connection, PrivatePostgres};
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A PostgreSQL that lives as long as this value.
+/// A PostgreSQL to connect to: a database of its own on the one that all tests share, or one of its own.
 pub struct Server {
+    alone: Option<Alone>,
+    socket: PathBuf,
+    pub database: String,
+}
+
+/// A PostgreSQL that lives as long as this value, and listens on TCP too.
+struct Alone {
     child: Child,
     dir: tempfile::TempDir,
-    pub port: u16,
+    port: u16,
+}
+
+/// It is removed when this process has ended.
+fn shared() -> &'static PrivatePostgres {
+    static SHARED: OnceLock<PrivatePostgres> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let base = PathBuf::from("/var/tmp");
+        PrivatePostgres::start(std::slice::from_ref(&base), &base, &[], &mut |_| {}).expect("a private server")
+    })
 }
 
 fn bin_dir() -> PathBuf {
@@ -49,11 +66,22 @@ fn server_uid() -> Option<u32> {
 }
 
 impl Server {
+    /// A database of its own on the shared server.
     pub fn start() -> Server {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let Address::Unix(socket) = shared().address() else { panic!("a private server has a socket") };
+        let database = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let server = Server { alone: None, socket, database: "postgres".to_owned() };
+        server.control().simple(&format!("CREATE DATABASE {database}")).expect("a database");
+        Server { database, ..server }
+    }
+
+    /// A server of its own, which trusts everybody.
+    pub fn alone() -> Server {
         Self::start_with("local all all trust\nhost all all 127.0.0.1/32 trust\n")
     }
 
-    /// With these lines as pg_hba.conf.
+    /// A server of its own, with these lines as pg_hba.conf.
     pub fn start_with(hba: &str) -> Server {
         let dir = tempfile::Builder::new().prefix("pgwire").tempdir_in("/var/tmp").expect("a directory");
         chown(dir.path(), server_uid(), None).expect("the server's own directory");
@@ -81,35 +109,41 @@ impl Server {
             .stderr(log)
             .spawn()
             .expect("postgres runs");
-        let server = Server { child, dir, port };
+        let alone = Alone { child, dir, port };
         let began = Instant::now();
-        while !server.log().contains("ready to accept connections") {
-            assert!(began.elapsed() < TIMEOUT, "the server did not start: {}", server.log());
+        while !alone.log().contains("ready to accept connections") {
+            assert!(began.elapsed() < TIMEOUT, "the server did not start: {}", alone.log());
             std::thread::sleep(Duration::from_millis(5));
         }
-        server
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+        let socket = alone.dir.path().join(format!(".s.PGSQL.{port}"));
+        Server { alone: Some(alone), socket, database: "postgres".to_owned() }
     }
 
     pub fn socket(&self) -> Address {
-        Address::Unix(self.dir.path().join(format!(".s.PGSQL.{}", self.port)))
+        Address::Unix(self.socket.clone())
+    }
+
+    fn own(&self) -> &Alone {
+        self.alone.as_ref().expect("this test needs a server of its own")
+    }
+
+    pub fn port(&self) -> u16 {
+        self.own().port
     }
 
     pub fn tcp(&self) -> Address {
-        Address::Tcp("127.0.0.1".into(), self.port)
+        Address::Tcp("127.0.0.1".into(), self.port())
     }
 
     pub fn kill(&mut self) {
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it ends");
+        let alone = self.alone.as_mut().expect("this test needs a server of its own");
+        alone.child.kill().expect("it runs");
+        alone.child.wait().expect("it ends");
     }
 
     /// A connection of the superuser with `kinds` over `layout`.
     pub fn open(&self, layout: &Layout, kinds: &[OpKind]) -> Result<Connection, StoreError> {
-        let login = Arc::new(login("postgres", None));
+        let login = Arc::new(Login { database: self.database.clone(), ..login("postgres", None) });
         Connection::open(&self.socket(), login, Arc::new(layout.clone()), "", kinds, TIMEOUT)
     }
 
@@ -118,7 +152,13 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Alone {
+    fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Alone {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
@@ -176,9 +216,11 @@ pub fn create(connection: &mut Connection, layout: &Layout) {
     }
 }
 
-/// A URL of the superuser.
+/// The server's URL for a user.
 pub fn url(server: &Server, user: &str) -> String {
-    format!("postgres://{user}@/postgres?host={}&port={}", server.dir.path().display(), server.port)
+    let dir = server.socket.parent().expect("a socket stands in a directory").display();
+    let port = server.socket.extension().expect("its name ends with the port").to_string_lossy();
+    format!("postgres://{user}@/{}?host={dir}&port={port}", server.database)
 }
 
 /// Runs operations on a session that a store gave out, one after the other.

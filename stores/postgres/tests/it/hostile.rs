@@ -8,7 +8,7 @@ use std::sync::Arc;
 use plimsoll_core::{
     Address, Answer, Done, IndexMode, Layout, Op, Outcome, Ticket, Value, ValueBuf, WireSession, WireState,
 };
-use plimsoll_store_postgres::wire::PgSession;
+use plimsoll_store_postgres::wire::{Login, PgSession};
 
 use crate::fixture::{Server, TIMEOUT, create, layout, login, values};
 use crate::records::kinds;
@@ -25,8 +25,9 @@ impl Done for Seen {
     }
 }
 
-fn session(layout: &Layout) -> PgSession {
-    PgSession::new(Arc::new(login("postgres", None)), Arc::new(layout.clone()), "SET synchronous_commit = off")
+fn session(layout: &Layout, database: &str) -> PgSession {
+    let login = Login { database: database.to_owned(), ..login("postgres", None) };
+    PgSession::new(Arc::new(login), Arc::new(layout.clone()), "SET synchronous_commit = off")
 }
 
 /// Operations of every kind, among them one that is rejected in the middle of its batch.
@@ -59,7 +60,7 @@ fn converse(server: &Server, layout: &Layout, chunk: usize) -> (Seen, Vec<u8>, V
     let Address::Unix(path) = server.socket() else { unreachable!("the server has a socket") };
     let mut socket = UnixStream::connect(path).expect("connected");
     socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
-    let mut session = session(layout);
+    let mut session = session(layout, &server.database);
     let mut out = Vec::new();
     let mut seen = Seen::default();
     let mut sent = [Vec::new(), Vec::new()];
@@ -121,7 +122,7 @@ fn feed_pieces(session: &mut PgSession, bytes: &[u8], piece_max: usize, random: 
 
 /// A session that has heard `opening` and started all operations.
 fn asked(layout: &Layout, opening: &[u8], random: &mut Random) -> (PgSession, Seen) {
-    let mut session = session(layout);
+    let mut session = session(layout, "any");
     let mut seen = Seen::default();
     session.open(&kinds(), &mut Vec::new());
     feed_pieces(&mut session, opening, opening.len(), random, &mut seen);
@@ -182,7 +183,7 @@ fn pieces_of_any_size_give_the_same_answers() {
 
     // The opening, damaged too.
     for _ in 0..5_000 {
-        let mut session = session(&layout);
+        let mut session = session(&layout, "any");
         session.open(&kinds(), &mut Vec::new());
         let mut damaged = opening.clone();
         let at = random.below(damaged.len());
@@ -204,7 +205,7 @@ fn a_row_nobody_wants_is_not_held_until_it_is_complete() {
     let layout = layout(IndexMode::Own);
     create(&mut server.control(), &layout);
     let (_, opening, _) = converse(&server, &layout, 1 << 16);
-    let mut session = session(&layout);
+    let mut session = session(&layout, "any");
     session.open(&kinds(), &mut Vec::new());
     session.feed(&opening, &mut Vec::new(), &mut Seen::default());
     session.start(Ticket(0), &Op { kind: 7, params: ValueBuf::new().values() }, &mut Vec::new());

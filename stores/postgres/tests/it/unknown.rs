@@ -6,7 +6,7 @@ use crate::fixture::{Server, ask, sql};
 
 #[test]
 fn an_operation_is_unknown_when_its_server_is_killed() {
-    let mut server = Server::start();
+    let mut server = Server::alone();
     let mut connection = server.open(&Layout::default(), &[sql("sleep", "SELECT pg_sleep(30)", &[])]).unwrap();
     let asker = std::thread::spawn(move || {
         let result = ask(&mut connection, 0, &[]);
@@ -27,7 +27,8 @@ fn an_operation_is_unknown_when_an_administrator_ends_its_connection() {
     let mut connection = server.open(&Layout::default(), &[sql("sleep", "SELECT pg_sleep(30)", &[])]).unwrap();
     let asker = std::thread::spawn(move || ask(&mut connection, 0, &[]));
     let mut control = server.control();
-    let ended = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'";
+    let ended = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+                 WHERE datname = current_database() AND query LIKE 'SELECT pg_sleep%'";
     for _ in 0..1_000 {
         if control.value(ended).unwrap() == "1" {
             break;
