@@ -24,6 +24,9 @@ enum Phase {
     Closed,
     /// The server's greeting.
     Greeting(Auth),
+    /// The same, to fail with this: kinds that cannot be put into SQL. An executor looks at the state when
+    /// bytes arrive, so it must not fail before.
+    Refused(StoreError),
     /// The answer to the settings of the session.
     Settings,
     /// The answers to Parse and Describe of the statement at this position, counted through all kinds.
@@ -289,6 +292,7 @@ impl PgSession {
                 }
                 _ => Err(unexpected(tag, "during authentication")),
             },
+            Phase::Refused(error) => Err(error.clone()),
             Phase::Settings => match tag {
                 b'C' | b'I' => Ok(()),
                 b'Z' => {
@@ -371,17 +375,14 @@ impl WireSession for PgSession {
         self.reset_answer();
         self.skip_bytes = 0;
         self.kinds.clear();
+        let mut refused = None;
         for (position, kind) in kinds.iter().enumerate() {
             match sql::compile(kind, &self.layout) {
                 Ok(compiled) => self.kinds.push(Prepared::new(position, kind, compiled)),
-                Err(error) => {
-                    self.phase = Phase::Closed;
-                    self.state = WireState::Failed(error);
-                    return;
-                }
+                Err(error) => refused = Some(error),
             }
         }
-        self.phase = Phase::Greeting(Auth::Asked);
+        self.phase = refused.map_or(Phase::Greeting(Auth::Asked), Phase::Refused);
         self.state = WireState::Opening;
         let login = &*self.login;
         let mut parameters = vec![
@@ -418,8 +419,11 @@ impl WireSession for PgSession {
         while let Some((header, rest)) = bytes[at..].split_first_chunk::<5>() {
             let [tag, length @ ..] = *header;
             let length = u32::from_be_bytes(length) as usize;
-            let length_max =
-                if matches!(self.phase, Phase::Greeting(_)) { GREETING_BYTES_MAX } else { MESSAGE_BYTES_MAX };
+            let length_max = if matches!(self.phase, Phase::Greeting(_) | Phase::Refused(_)) {
+                GREETING_BYTES_MAX
+            } else {
+                MESSAGE_BYTES_MAX
+            };
             let Some(body_length) = length.checked_sub(4).filter(|_| length <= length_max) else {
                 let error = self.implausible(&bytes[at..bytes.len().min(at + 64)]);
                 self.fail(error, done);

@@ -148,3 +148,11 @@ fn a_scan_reads_the_table_although_there_is_an_index() {
     assert!(plan_of(&mut control, Access::Scan).starts_with("Seq Scan"));
     assert!(plan_of(&mut control, Access::Indexed).starts_with("Index Scan"));
 }
+
+#[test]
+fn a_kind_that_the_layout_has_no_collection_for_is_refused() {
+    let server = Server::start();
+    let Err(error) = server.open(&plimsoll_core::Layout::default(), &kinds()) else { panic!("it was prepared") };
+    assert_eq!(error.kind, plimsoll_core::StoreErrorKind::Usage);
+    assert!(error.what.contains("collection 0"), "{error}");
+}
