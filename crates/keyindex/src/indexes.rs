@@ -7,6 +7,7 @@ use plimsoll_core::{Kv, KvError, WriteBatch};
 use crate::entries::{Entries, Extract, IndexSpec};
 use crate::keyspace::{index_key, record_key};
 use crate::locks::{KeyLocks, LockGuard, Stripes, key_hash};
+use crate::rows::Rows;
 use crate::{IndexError, find};
 
 /// What became of an insert.
@@ -15,7 +16,7 @@ pub enum Inserted {
     /// All records are there.
     All,
     /// Nothing was written: the record at this position has a key that is taken, by a stored record or by an
-    /// earlier one of the same call.
+    /// earlier one of the same rows.
     KeyTaken(usize),
 }
 
@@ -41,7 +42,9 @@ pub struct Indexes<X> {
     old_entries: Entries,
     old: Vec<u8>,
     new: Vec<u8>,
-    hashes: Vec<(u64, u32)>,
+    order: Vec<usize>,
+    index_keys: Rows,
+    index_order: Vec<usize>,
 }
 
 impl<X: Extract> Indexes<X> {
@@ -65,7 +68,9 @@ impl<X: Extract> Indexes<X> {
             old_entries: Entries::default(),
             old: Vec::new(),
             new: Vec::new(),
-            hashes: Vec::new(),
+            order: Vec::new(),
+            index_keys: Rows::new(),
+            index_order: Vec::new(),
         }
     }
 
@@ -93,73 +98,59 @@ impl<X: Extract> Indexes<X> {
         Ok(kv.get(&self.key, record)?)
     }
 
-    /// Inserts records, none of which may be there: gets of many at a time find out, and one batch writes all of them.
+    /// Inserts records, none of which may be there: one get each finds out, and one batch writes all of them.
     /// On a store without atomic batches a crash may leave some of them inserted, each of them whole.
-    pub fn insert<'a>(
+    ///
+    /// They are looked for and written in the order of their keys, as are their index keys: neighbours
+    /// are cheaper for an ordered store than the same keys at random.
+    pub fn insert(&mut self, kv: &mut (impl Kv + ?Sized), rows: &Rows) -> Result<Inserted, IndexError> {
+        let mut order = std::mem::take(&mut self.order);
+        rows.by_key(&mut order);
+        let done = self.insert_in_order(kv, rows, &order);
+        self.order = order;
+        done
+    }
+
+    fn insert_in_order(
         &mut self,
         kv: &mut (impl Kv + ?Sized),
-        records: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone,
+        rows: &Rows,
+        order: &[usize],
     ) -> Result<Inserted, IndexError> {
-        self.hashes.clear();
-        self.hashes.extend((0..).zip(records.clone()).map(|(position, (key, _))| (key_hash(key), position)));
+        if let Some(pair) = order.windows(2).find(|pair| rows.key(pair[0]) == rows.key(pair[1])) {
+            return Ok(Inserted::KeyTaken(pair[1]));
+        }
         let locks = Arc::clone(&self.locks);
-        let _guard = lock_all_of(&locks, self.hashes.iter().map(|(hash, _)| *hash));
-        if let Some(position) = self.first_taken(kv, records.clone().map(|(key, _)| key))? {
-            return Ok(Inserted::KeyTaken(position));
+        let _guard = lock_all_of(&locks, order.iter().map(|position| key_hash(rows.key(*position))));
+        for position in order {
+            record_key(&mut self.key, self.collection, rows.key(*position));
+            if kv.get(&self.key, &mut self.old)? {
+                return Ok(Inserted::KeyTaken(*position));
+            }
         }
-        if let Some(position) = repeated(&mut self.hashes, &records) {
-            return Ok(Inserted::KeyTaken(position));
-        }
-        self.batch.clear();
-        for (key, record) in records {
+        self.index_keys.clear();
+        for position in order {
+            let key = rows.key(*position);
             for index in 0..self.specs.len() {
                 self.entries.clear();
-                self.extract.entries(index, key, record, &mut self.entries)?;
+                self.extract.entries(index, key, rows.record(*position), &mut self.entries)?;
                 for entry in self.entries.iter() {
                     index_key(&mut self.key, self.collection, index as u8, entry, key);
-                    self.batch.put(&self.key, &[]);
+                    self.index_keys.push(&self.key, &[]);
                 }
             }
-            record_key(&mut self.key, self.collection, key);
-            self.batch.put(&self.key, record);
+        }
+        self.batch.clear();
+        self.index_keys.by_key(&mut self.index_order);
+        for position in &self.index_order {
+            self.batch.put(self.index_keys.key(*position), &[]);
+        }
+        for position in order {
+            record_key(&mut self.key, self.collection, rows.key(*position));
+            self.batch.put(&self.key, rows.record(*position));
         }
         self.write(kv)?;
         Ok(Inserted::All)
-    }
-
-    /// The position of the first of these keys under which there is a record. Asks for many at a time: over a
-    /// network a get for each would be a round trip for each.
-    fn first_taken<'a>(
-        &mut self,
-        kv: &mut (impl Kv + ?Sized),
-        mut keys: impl ExactSizeIterator<Item = &'a [u8]>,
-    ) -> Result<Option<usize>, IndexError> {
-        let mut base = 0;
-        while keys.len() > 0 {
-            let (mut ends, mut count) = ([0; find::FETCH], 0);
-            self.old.clear();
-            for (end, key) in ends.iter_mut().zip(keys.by_ref()) {
-                record_key(&mut self.key, self.collection, key);
-                self.old.extend_from_slice(&self.key);
-                *end = self.old.len();
-                count += 1;
-            }
-            let mut asked = [&[][..]; find::FETCH];
-            let mut start = 0;
-            for (asked, end) in asked.iter_mut().zip(&ends[..count]) {
-                *asked = &self.old[start..*end];
-                start = *end;
-            }
-            let mut first = None;
-            kv.get_many(&asked[..count], &mut |position, _| {
-                first = Some(first.map_or(position, |first: usize| first.min(position)));
-            })?;
-            if let Some(first) = first {
-                return Ok(Some(base + first));
-            }
-            base += count;
-        }
-        Ok(None)
     }
 
     /// Puts a record, whether or not one is there. True when one was.
@@ -272,21 +263,4 @@ pub(crate) fn lock_all_of(locks: &KeyLocks, hashes: impl IntoIterator<Item = u64
         stripes.add(hash);
     }
     locks.lock(stripes)
-}
-
-/// The position of a record whose key an earlier one has.
-fn repeated<'a>(
-    hashes: &mut [(u64, u32)],
-    records: &(impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone),
-) -> Option<usize> {
-    hashes.sort_unstable();
-    let key = |position: u32| records.clone().nth(position as usize).map(|(key, _)| key);
-    for (at, (hash, position)) in hashes.iter().enumerate() {
-        for (_, other) in hashes[at + 1..].iter().take_while(|(other, _)| other == hash) {
-            if key(*position) == key(*other) {
-                return Some(*other as usize);
-            }
-        }
-    }
-    None
 }

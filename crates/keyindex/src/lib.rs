@@ -5,7 +5,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`encode`] | values as bytes that order as the values do |
-//! | [`Indexes`] | the indexes of a collection: insert, put, update, delete, get |
+//! | [`Indexes`] | the indexes of a collection: insert (of [`Rows`]), put, update, delete, get |
 //! | [`Query`], [`Cursor`] | what is asked; answered by [`Indexes::find`], [`Indexes::find_keys`], [`Indexes::count`] |
 //! | [`check`] | build, verify and repair |
 //! | [`keyspace`] | where records and index keys stand |
@@ -22,6 +22,7 @@ pub mod keyspace;
 mod locks;
 mod query;
 pub mod records;
+mod rows;
 
 pub use check::{Check, Fault};
 pub use entries::{Entries, Extract, IndexSpec};
@@ -29,6 +30,7 @@ pub use find::Page;
 pub use indexes::{Indexes, Inserted};
 pub use locks::KeyLocks;
 pub use query::{Cursor, Query};
+pub use rows::Rows;
 
 use plimsoll_core::KvError;
 

@@ -10,7 +10,7 @@ use plimsoll_core::{
 use super::{Fields, Records, usage};
 use crate::encode::{compare, raise_past};
 use crate::keyspace::{RECORD_PREFIX_LEN, record_prefix};
-use crate::{IndexError, Indexes, Inserted, Query};
+use crate::{IndexError, Indexes, Inserted, Query, Rows};
 
 /// What is to be done, with everything looked up that can be before the first operation.
 enum Prepared {
@@ -52,9 +52,7 @@ pub struct RecordsSession<K> {
     key: Vec<u8>,
     high: Vec<u8>,
     record: Vec<u8>,
-    rows: Vec<u8>,
-    /// Start of a key in `rows`, end of it and start of its record, end of that.
-    spans: Vec<(usize, usize, usize)>,
+    rows: Rows,
 }
 
 /// Why an operation did not come to `Ok` or `NotFound`.
@@ -88,8 +86,7 @@ impl<K: Kv> RecordsSession<K> {
             key: Vec::new(),
             high: Vec::new(),
             record: Vec::new(),
-            rows: Vec::new(),
-            spans: Vec::new(),
+            rows: Rows::new(),
         }
     }
 
@@ -140,22 +137,20 @@ impl<K: Kv> RecordsSession<K> {
             return Err(Failure::Refused("the number of values is not a multiple of the number of fields"));
         }
         self.rows.clear();
-        self.spans.clear();
         for row in params.rows(shape.width()) {
             if !row.iter().enumerate().all(|(field, value)| shape.accepts(field, value)) {
                 return Err(WRONG_TYPE);
             }
-            let start = self.rows.len();
-            if !shape.push_key(&mut self.rows, row.get(shape.key_field())) {
+            let mut named = true;
+            self.rows.push_with(
+                |bytes| named = shape.push_key(bytes, row.get(shape.key_field())),
+                |bytes| shape.push_record(bytes, row),
+            );
+            if !named {
                 return Err(Failure::Refused("a key is null"));
             }
-            let middle = self.rows.len();
-            shape.push_record(&mut self.rows, row);
-            self.spans.push((start, middle, self.rows.len()));
         }
-        let rows = &self.rows;
-        let all = self.spans.iter().map(|&(start, middle, end)| (&rows[start..middle], &rows[middle..end]));
-        match self.indexes[collection].insert(&mut self.kv, all)? {
+        match self.indexes[collection].insert(&mut self.kv, &self.rows)? {
             Inserted::All => Ok(Outcome::Ok),
             Inserted::KeyTaken(_) => Err(Failure::Refused("a record with this key is there already")),
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use plimsoll_core::Value;
-use plimsoll_keyindex::Query;
+use plimsoll_keyindex::{Query, Rows};
 
 use crate::mem_kv::MemKv;
 use crate::people::{BY_NUMBER, BY_TAG, Person, people};
@@ -108,8 +108,9 @@ fn writers_of_the_same_record_leave_indexes_that_agree() {
                     match round % 5 {
                         0 => drop(people.delete(&mut kv, &key).unwrap()),
                         1 => {
-                            let record = person.to_record();
-                            people.insert(&mut kv, [(&key[..], &record[..])].into_iter()).unwrap();
+                            let mut rows = Rows::new();
+                            rows.push(&key, &person.to_record());
+                            people.insert(&mut kv, &rows).unwrap();
                         }
                         2 if round % 100 == 2 => {
                             // Also a check, which waits for the writers and lets them wait, finds no fault.

@@ -1,7 +1,7 @@
 //! A store that dies between any two writes.
 
 use plimsoll_core::KvError;
-use plimsoll_keyindex::{IndexError, Indexes};
+use plimsoll_keyindex::{IndexError, Indexes, Rows};
 use proptest::prelude::*;
 
 use crate::mem_kv::MemKv;
@@ -9,7 +9,7 @@ use crate::people::{Model, People, Person, people, some_key, some_name, some_per
 
 #[derive(Debug, Clone)]
 enum Write {
-    Insert(Vec<u8>, Person),
+    Insert(Model),
     Put(Vec<u8>, Person),
     Rename(Vec<u8>, String),
     Delete(Vec<u8>),
@@ -17,7 +17,7 @@ enum Write {
 
 fn some_write() -> impl Strategy<Value = Write> {
     prop_oneof![
-        (some_key(), some_person()).prop_map(|(key, person)| Write::Insert(key, person)),
+        prop::collection::btree_map(some_key(), some_person(), 1..4).prop_map(Write::Insert),
         (some_key(), some_person()).prop_map(|(key, person)| Write::Put(key, person)),
         (some_key(), some_name()).prop_map(|(key, name)| Write::Rename(key, name)),
         some_key().prop_map(Write::Delete),
@@ -27,8 +27,10 @@ fn some_write() -> impl Strategy<Value = Write> {
 impl Write {
     fn to_store(&self, people: &mut People, kv: &mut MemKv) -> Result<(), IndexError> {
         match self {
-            Write::Insert(key, person) => {
-                people.insert(kv, std::iter::once((&key[..], &person.to_record()[..]))).map(drop)
+            Write::Insert(all) => {
+                let mut rows = Rows::new();
+                all.iter().for_each(|(key, person)| rows.push(key, &person.to_record()));
+                people.insert(kv, &rows).map(drop)
             }
             Write::Put(key, person) => people.put(kv, key, &person.to_record()).map(drop),
             Write::Rename(key, name) => people
@@ -43,7 +45,11 @@ impl Write {
 
     fn to_model(&self, model: &mut Model) {
         match self {
-            Write::Insert(key, person) => drop(model.entry(key.clone()).or_insert_with(|| person.clone())),
+            Write::Insert(all) => {
+                if !all.keys().any(|key| model.contains_key(key)) {
+                    model.extend(all.clone());
+                }
+            }
             Write::Put(key, person) => drop(model.insert(key.clone(), person.clone())),
             Write::Rename(key, name) => model.get_mut(key).into_iter().for_each(|person| person.name.clone_from(name)),
             Write::Delete(key) => drop(model.remove(key)),
@@ -89,10 +95,12 @@ proptest! {
             }
             kv.die_after(None);
 
-            // The last record is as it was or as it should be, and no other one has changed.
+            // Every record is as it was or as it should be; of an atomic store, all of them are the one or the other.
             let now = stored(&kv);
-            prop_assert!(now == before || now == after, "neither before nor after");
-            prop_assert!(!atomic || survives == total || now == before);
+            for key in before.keys().chain(after.keys()).chain(now.keys()) {
+                prop_assert!(now.get(key) == before.get(key) || now.get(key) == after.get(key), "{:?}", key);
+            }
+            prop_assert!(!atomic || now == before);
 
             let mut people = people();
             for question in &questions {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use plimsoll_core::Kv;
-use plimsoll_keyindex::{Cursor, IndexSpec, Indexes, Inserted, Query};
+use plimsoll_keyindex::{Cursor, IndexSpec, Indexes, Inserted, Query, Rows};
 use proptest::prelude::*;
 
 use crate::mem_kv::MemKv;
@@ -33,13 +33,13 @@ fn some_step() -> impl Strategy<Value = Step> {
 fn apply(step: &Step, people: &mut People, kv: &mut MemKv, model: &mut Model) {
     match step {
         Step::Insert(all) => {
-            let records: Vec<_> = all.iter().map(|(key, person)| (key, person.to_record())).collect();
+            let mut rows = Rows::new();
+            all.iter().for_each(|(key, person)| rows.push(key, &person.to_record()));
             let mut expected = model.clone();
             let taken = all.iter().position(|(key, person)| expected.insert(key.clone(), person.clone()).is_some());
-            let done = people.insert(kv, records.iter().map(|(key, record)| (&key[..], &record[..]))).unwrap();
+            let done = people.insert(kv, &rows).unwrap();
             match (done, taken) {
                 (Inserted::All, None) => *model = expected,
-                // Stored keys are found before repeated ones.
                 (Inserted::KeyTaken(at), Some(_)) => {
                     assert!(model.contains_key(&all[at].0) || all[..at].iter().any(|(key, _)| *key == all[at].0));
                 }
