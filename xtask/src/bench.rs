@@ -16,7 +16,11 @@ type Bench = fn(arguments: &[String]) -> std::result::Result<(), Box<dyn std::er
 
 /// All benches, by name.
 #[cfg(feature = "bench")]
-const BENCHES: &[(&str, Bench)] = &[("drive", crate::bench_drive::run), ("postgres", crate::bench_postgres::run)];
+const BENCHES: &[(&str, Bench)] = &[
+    ("drive", crate::bench_drive::run),
+    ("keyindex", crate::bench_keyindex::run),
+    ("postgres", crate::bench_postgres::run),
+];
 
 /// Builds this program again with the benches in it, and runs them.
 #[cfg(not(feature = "bench"))]

@@ -18,6 +18,8 @@ mod bench;
 #[cfg(feature = "bench")]
 mod bench_drive;
 #[cfg(feature = "bench")]
+mod bench_keyindex;
+#[cfg(feature = "bench")]
 mod bench_postgres;
 mod process;
 mod setup;
