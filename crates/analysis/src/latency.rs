@@ -1,6 +1,5 @@
-//! Merged histograms, percentiles that have enough samples, and percentile curves.
+//! How long operations took: merged distributions, percentiles that have enough samples, percentile curves.
 
-use hdrhistogram::Histogram;
 use plimsoll_record::Distribution;
 
 use crate::number;
@@ -12,73 +11,152 @@ pub const SAMPLES_ABOVE: u64 = 10;
 /// The percentiles that tables show, by the name that formulas and goals use, as samples per one above.
 pub const PERCENTILES: [(&str, u64); 4] = [("p50", 2), ("p90", 10), ("p99", 100), ("p999", 1000)];
 
-/// An empty histogram that anything can be added to: 1 ns to 1 h to start with, 3 significant digits.
-pub fn empty() -> Histogram<u64> {
-    let mut histogram = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap_or_else(|_| {
-        // The bounds are constants that the crate accepts; a histogram without them accepts everything too.
-        Histogram::new_with_max(u64::MAX / 2, 1).unwrap_or_else(|_| unreachable!("constant bounds"))
-    });
-    histogram.auto(true);
-    histogram
+/// Times in nanoseconds and how often each was seen. A time is the middle of the bucket that it was counted in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Ascending, each time once.
+    counts: Vec<(u64, u64)>,
+    n: u64,
 }
 
-/// Adds `from` to `into`; what lies beyond an hour is counted there unless `into` has grown.
-pub fn merge(into: &mut Histogram<u64>, from: &Distribution) {
-    from.add_to(into);
-}
-
-/// Adds a dense histogram.
-pub fn merge_dense(into: &mut Histogram<u64>, from: &Histogram<u64>) {
-    // `into` resizes itself, so the only failure left is a value that does not fit in a usize.
-    let _ = into.add(from);
-}
-
-/// Samples that the percentile with one in `one_in` above it needs.
-fn needed(one_in: u64) -> u64 {
-    SAMPLES_ABOVE * one_in
-}
-
-/// The percentile `name` in nanoseconds, or how many samples are missing for it; `None` for a name that is none.
-pub fn percentile(histogram: &Histogram<u64>, name: &str) -> Option<Result<u64, String>> {
-    let one_in = PERCENTILES.iter().find(|(known, _)| *known == name)?.1;
-    Some(if histogram.len() >= needed(one_in) {
-        Ok(histogram.value_at_quantile(1.0 - 1.0 / one_in as f64))
-    } else {
-        Err(format!("needs {} samples, has {}", number::count(needed(one_in)), number::count(histogram.len())))
-    })
-}
-
-/// All of [`PERCENTILES`].
-pub fn percentiles(histogram: &Histogram<u64>) -> Vec<PercentileView> {
-    PERCENTILES
-        .iter()
-        .filter_map(|(name, _)| {
-            let (ns, missing) = match percentile(histogram, name)? {
-                Ok(ns) => (Some(ns), None),
-                Err(why) => (None, Some(why)),
-            };
-            Some(PercentileView { name: (*name).to_string(), ns, missing })
-        })
-        .collect()
-}
-
-/// The percentile curve: −log₁₀ of the share above, and seconds; a tenth of a nine apart, up to the last point
-/// with [`SAMPLES_ABOVE`] samples above it. Empty with fewer than twenty samples.
-pub fn curve(histogram: &Histogram<u64>) -> (Vec<f64>, Vec<f64>) {
-    let mut points = (Vec::new(), Vec::new());
-    if histogram.len() < 2 * SAMPLES_ABOVE {
-        return points;
+impl Times {
+    /// Adds one operation that took `ns`.
+    pub fn record(&mut self, ns: u64) {
+        self.merge(&[(ns, 1)]);
     }
-    let last = (histogram.len() as f64 / SAMPLES_ABOVE as f64).log10();
-    for tenth in 0..=90 {
-        let nines = (f64::from(tenth) / 10.0).min(last);
-        points.0.push(nines);
-        points.1.push(histogram.value_at_quantile(1.0 - 10f64.powf(-nines)) as f64 / 1e9);
-        if nines >= last {
-            break;
+
+    /// Adds a slice's.
+    pub fn add(&mut self, distribution: &Distribution) {
+        self.merge(distribution.counts());
+    }
+
+    /// Adds all of another.
+    pub fn add_times(&mut self, other: &Times) {
+        self.merge(&other.counts);
+    }
+
+    /// Adds times in ascending order.
+    fn merge(&mut self, others: &[(u64, u64)]) {
+        self.n += others.iter().map(|(_, count)| count).sum::<u64>();
+        if self.counts.is_empty() {
+            self.counts.extend_from_slice(others);
+            return;
+        }
+        let mine = std::mem::take(&mut self.counts);
+        self.counts.reserve(mine.len() + others.len());
+        let (mut mine, mut others) = (mine.into_iter().peekable(), others.iter().copied().peekable());
+        loop {
+            let next = match (mine.peek(), others.peek()) {
+                (Some(a), Some(b)) if a.0 == b.0 => {
+                    let sum = (a.0, a.1 + b.1);
+                    mine.next();
+                    others.next();
+                    sum
+                }
+                (Some(a), Some(b)) if a.0 > b.0 => {
+                    let next = *b;
+                    others.next();
+                    next
+                }
+                (Some(a), _) => {
+                    let next = *a;
+                    mine.next();
+                    next
+                }
+                (None, Some(b)) => {
+                    let next = *b;
+                    others.next();
+                    next
+                }
+                (None, None) => break,
+            };
+            self.counts.push(next);
         }
     }
-    points
+
+    /// Number of samples.
+    pub fn len(&self) -> u64 {
+        self.n
+    }
+
+    /// True without samples.
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
+    /// Times in ascending order, and how often each was seen.
+    pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.counts.iter().copied()
+    }
+
+    /// The longest; 0 of none.
+    pub fn max_ns(&self) -> u64 {
+        self.counts.last().map_or(0, |(ns, _)| *ns)
+    }
+
+    /// The mean; 0 of none.
+    pub fn mean_ns(&self) -> f64 {
+        let sum: f64 = self.counts().map(|(ns, count)| ns as f64 * count as f64).sum();
+        if self.n == 0 { 0.0 } else { sum / self.n as f64 }
+    }
+
+    /// The smallest time with at most `above` samples above it; 0 of none.
+    fn with_above(&self, above: u64) -> u64 {
+        let rank = (self.n - above.min(self.n)).max(1);
+        let mut seen = 0;
+        for (ns, count) in self.counts() {
+            seen += count;
+            if seen >= rank {
+                return ns;
+            }
+        }
+        self.max_ns()
+    }
+
+    /// The percentile `name` in nanoseconds, or how many samples are missing for it; `None` for a name that is none.
+    pub fn percentile(&self, name: &str) -> Option<Result<u64, String>> {
+        let one_in = PERCENTILES.iter().find(|(known, _)| *known == name)?.1;
+        let needed = SAMPLES_ABOVE * one_in;
+        Some(if self.n >= needed {
+            Ok(self.with_above(self.n / one_in))
+        } else {
+            Err(format!("needs {} samples, has {}", number::count(needed), number::count(self.n)))
+        })
+    }
+
+    /// All of [`PERCENTILES`].
+    pub fn percentiles(&self) -> Vec<PercentileView> {
+        PERCENTILES
+            .iter()
+            .filter_map(|(name, _)| {
+                let (ns, missing) = match self.percentile(name)? {
+                    Ok(ns) => (Some(ns), None),
+                    Err(why) => (None, Some(why)),
+                };
+                Some(PercentileView { name: (*name).to_string(), ns, missing })
+            })
+            .collect()
+    }
+
+    /// The percentile curve: −log₁₀ of the share above, and seconds; a tenth of a nine apart, up to the last point
+    /// with [`SAMPLES_ABOVE`] samples above it. Empty with fewer than twenty samples.
+    pub fn curve(&self) -> (Vec<f64>, Vec<f64>) {
+        let mut points = (Vec::new(), Vec::new());
+        if self.n < 2 * SAMPLES_ABOVE {
+            return points;
+        }
+        let last = (self.n as f64 / SAMPLES_ABOVE as f64).log10();
+        for tenth in 0..=90 {
+            let nines = (f64::from(tenth) / 10.0).min(last);
+            let above = (self.n as f64 * 10f64.powf(-nines)).round() as u64;
+            points.0.push(nines);
+            points.1.push(self.with_above(above) as f64 / 1e9);
+            if nines >= last {
+                break;
+            }
+        }
+        points
+    }
 }
 
 /// The median of `values`: the mean of the two in the middle when their number is even; `None` of none.
@@ -94,47 +172,77 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use hdrhistogram::Histogram;
+
     use super::*;
 
     #[test]
     fn a_percentile_needs_ten_samples_above_it() {
-        let mut histogram = empty();
+        let mut times = Times::default();
         for value in 1..=999u64 {
-            histogram.record(value * 1000).unwrap();
+            times.record(value * 1000);
         }
-        assert_eq!(percentile(&histogram, "p99"), Some(Err("needs 1,000 samples, has 999".to_string())));
-        histogram.record(1_000_000).unwrap();
-        let p99 = percentile(&histogram, "p99").unwrap().unwrap();
-        assert!((990_000..991_000).contains(&p99), "{p99}");
-        assert!(percentile(&histogram, "p999").unwrap().is_err());
-        assert_eq!(percentile(&histogram, "p12"), None);
+        assert_eq!(times.percentile("p99"), Some(Err("needs 1,000 samples, has 999".to_string())));
+        times.record(1_000_000);
+        assert_eq!(times.percentile("p99"), Some(Ok(990_000)));
+        assert_eq!(times.percentile("p50"), Some(Ok(500_000)));
+        assert!(times.percentile("p999").unwrap().is_err());
+        assert_eq!(times.percentile("p12"), None);
+    }
+
+    #[test]
+    fn percentiles_and_mean_are_those_of_the_histogram_they_came_from() {
+        let mut histogram = Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
+        let mut state = 1u64;
+        for _ in 0..200_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            histogram.record(1 + (state >> 40) * (state >> 60)).unwrap();
+        }
+        let mut times = Times::default();
+        times.add(&Distribution::from(&histogram));
+        assert_eq!(times.len(), histogram.len());
+        for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
+            let (ours, theirs) = (times.percentile(name).unwrap().unwrap(), histogram.value_at_quantile(quantile));
+            assert!(ours.abs_diff(theirs) * 1000 <= theirs, "{name}: {ours}, {theirs}");
+        }
+        assert!((times.mean_ns() - histogram.mean()).abs() < histogram.mean() / 1000.0);
     }
 
     #[test]
     fn a_curve_ends_where_ten_samples_are_above() {
-        let mut histogram = empty();
-        histogram.record_n(1_000, 900).unwrap();
-        histogram.record_n(1_000_000, 100).unwrap();
-        let (nines, seconds) = curve(&histogram);
+        let mut times = Times::default();
+        times.merge(&[(1_000, 900), (1_000_000, 100)]);
+        let (nines, seconds) = times.curve();
         assert_eq!(nines.len(), seconds.len());
         assert!((nines.last().unwrap() - 2.0).abs() < 1e-9);
         assert!(nines.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(seconds.windows(2).all(|pair| pair[0] <= pair[1]));
-        histogram.clear();
-        histogram.record_n(1_000, 19).unwrap();
-        assert!(curve(&histogram).0.is_empty());
+        let mut few = Times::default();
+        few.merge(&[(1_000, 19)]);
+        assert!(few.curve().0.is_empty());
     }
 
     #[test]
     fn slices_of_two_and_of_three_digits_merge() {
-        let mut into = empty();
+        let mut into = Times::default();
         for (digits, n) in [(2, 30), (3, 12)] {
             let mut slice = Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, digits).unwrap();
             slice.record_n(5_000_000, n).unwrap();
-            merge(&mut into, &Distribution::from(&slice));
+            into.add(&Distribution::from(&slice));
         }
         assert_eq!(into.len(), 42);
-        assert!(into.max().abs_diff(5_000_000) < 50_000, "{}", into.max());
+        assert!(into.max_ns().abs_diff(5_000_000) < 50_000, "{}", into.max_ns());
+        assert_eq!(Times::default().max_ns(), 0);
+    }
+
+    #[test]
+    fn merging_keeps_order_and_sums_what_is_equal() {
+        let mut times = Times::default();
+        times.merge(&[(2, 1), (5, 2)]);
+        times.merge(&[(1, 1), (5, 3), (9, 1)]);
+        times.record(4);
+        assert_eq!(times.counts().collect::<Vec<_>>(), [(1, 1), (2, 1), (4, 1), (5, 5), (9, 1)]);
+        assert_eq!(times.len(), 9);
     }
 
     #[test]

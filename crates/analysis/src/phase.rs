@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use hdrhistogram::Histogram;
 use plimsoll_core::{KindId, Measure, Outcome, Slice};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{Asked, Phase, PhaseState, Trial};
 
-use crate::latency;
+use crate::latency::{self, Times};
 
 /// A value and the observations behind it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,9 +26,9 @@ pub struct PhaseFacts<'a> {
     /// Length of the slices that count, in seconds.
     pub counted_s: f64,
     /// Merged over the slices that count.
-    pub histograms: BTreeMap<(KindId, Outcome, Measure), Histogram<u64>>,
+    pub histograms: BTreeMap<(KindId, Outcome, Measure), Times>,
     /// What was due and never sent.
-    pub unfinished: Option<Histogram<u64>>,
+    pub unfinished: Option<Times>,
     /// Scheduled times were kept.
     pub open_loop: bool,
 }
@@ -37,20 +36,20 @@ pub struct PhaseFacts<'a> {
 impl<'a> PhaseFacts<'a> {
     /// Merges the slices that count.
     pub fn gather(trial: &'a Trial, phase: &'a Phase) -> Self {
-        let mut histograms: BTreeMap<_, Histogram<u64>> = BTreeMap::new();
-        let mut unfinished: Option<Histogram<u64>> = None;
+        let mut histograms: BTreeMap<_, Times> = BTreeMap::new();
+        let mut unfinished: Option<Times> = None;
         let mut counted_ns = 0;
         let open_loop = phase.slices.iter().any(has_response);
         for slice in &phase.slices {
             if !slice.warmup {
                 counted_ns += slice.end_ns.saturating_sub(slice.start_ns);
                 for one in &slice.histograms {
-                    let into = histograms.entry((one.kind, one.outcome, one.measure)).or_insert_with(latency::empty);
-                    latency::merge(into, &one.histogram);
+                    let into = histograms.entry((one.kind, one.outcome, one.measure)).or_default();
+                    into.add(&one.histogram);
                 }
             }
             if let Some(waited) = &slice.unfinished {
-                latency::merge(unfinished.get_or_insert_with(latency::empty), waited);
+                unfinished.get_or_insert_default().add(waited);
             }
         }
         PhaseFacts { trial, phase, counted_s: counted_ns as f64 / 1e9, histograms, unfinished, open_loop }
@@ -80,21 +79,21 @@ impl<'a> PhaseFacts<'a> {
 
     /// Number of operations that were due and never sent.
     pub fn unfinished_count(&self) -> u64 {
-        self.unfinished.as_ref().map_or(0, Histogram::len)
+        self.unfinished.as_ref().map_or(0, Times::len)
     }
 
     /// How long clients waited for kind `op`, or for all kinds together: every outcome but rejected, and with all
     /// kinds also what was never sent.
-    pub fn waited(&self, op: Option<&str>) -> Histogram<u64> {
-        let mut all = latency::empty();
+    pub fn waited(&self, op: Option<&str>) -> Times {
+        let mut all = Times::default();
         let measure = self.measure();
         for ((kind, outcome, of), histogram) in &self.histograms {
             if *of == measure && *outcome != Outcome::Rejected && op.is_none_or(|op| self.op_name(*kind) == op) {
-                latency::merge_dense(&mut all, histogram);
+                all.add_times(histogram);
             }
         }
         if let (None, Some(unfinished)) = (op, &self.unfinished) {
-            latency::merge_dense(&mut all, unfinished);
+            all.add_times(unfinished);
         }
         all
     }
@@ -204,8 +203,8 @@ impl<'a> PhaseFacts<'a> {
                 Ok(Quantity { value: n as f64, n })
             }
             name if latency::PERCENTILES.iter().any(|(known, _)| *known == name) => {
-                let waited = if header.kind == "ask" { self.asked_histogram(op) } else { self.waited(op) };
-                match latency::percentile(&waited, name) {
+                let waited = if header.kind == "ask" { self.asked_times(op) } else { self.waited(op) };
+                match waited.percentile(name) {
                     Some(Ok(ns)) => Ok(Quantity { value: ns as f64 / 1e9, n: waited.len() }),
                     Some(Err(why)) => Err(why),
                     None => Err(none(&format!("has no {name}"))),
@@ -215,12 +214,12 @@ impl<'a> PhaseFacts<'a> {
         }
     }
 
-    fn asked_histogram(&self, op: Option<&str>) -> Histogram<u64> {
-        let mut histogram = latency::empty();
+    fn asked_times(&self, op: Option<&str>) -> Times {
+        let mut times = Times::default();
         for seconds in self.asked_seconds(op) {
-            histogram.saturating_record((seconds * 1e9) as u64);
+            times.record((seconds * 1e9) as u64);
         }
-        histogram
+        times
     }
 }
 

@@ -1,18 +1,20 @@
 //! Series, heat maps and percentile curves on the run's time axis.
 
-use hdrhistogram::Histogram;
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::Run;
 
 use crate::host;
-use crate::latency;
+use crate::latency::Times;
 use crate::phase::{PhaseFacts, has_response, measure_of};
 use crate::trial;
 use crate::view::{Band, Curve, HeatMap, Line, Panel, Plots};
 
 /// Rows of the heat map to a decade of latency.
 const ROWS_PER_DECADE: f64 = 8.0;
+
+/// Columns of the heat map, about; every phase begins a new one.
+const COLUMNS_MAX: usize = 900;
 
 /// A slice shorter than this share of the plan's slice has no throughput of its own: a phase's last slice may be
 /// a few milliseconds long, and its rate would be an accident.
@@ -195,18 +197,17 @@ fn slice_s(slice: &Slice<Distribution>) -> f64 {
     slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9
 }
 
-/// How long clients waited in one slice, for kind `op` or for all together (without what was rejected); `None`
-/// when nothing ended.
-fn waited(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) -> Option<Histogram<u64>> {
+/// How long clients waited in one slice, for kind `op` or for all together (without what was rejected).
+fn waited(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) -> Times {
     let measure = facts.measure();
     let fits = slice.histograms.iter().filter(|one| {
         one.measure == measure && one.outcome != Outcome::Rejected && op.is_none_or(|op| facts.op_name(one.kind) == op)
     });
-    let mut all = None;
-    for histogram in fits.map(|one| &one.histogram).chain(slice.unfinished.as_ref().filter(|_| op.is_none())) {
-        latency::merge(all.get_or_insert_with(latency::empty), histogram);
+    let mut all = Times::default();
+    for distribution in fits.map(|one| &one.histogram).chain(slice.unfinished.as_ref().filter(|_| op.is_none())) {
+        all.add(distribution);
     }
-    all.filter(|all| !all.is_empty())
+    all
 }
 
 /// The kind at position `op` of the plots' list; `None` for all together.
@@ -220,8 +221,8 @@ fn latency_panel(facts: &[Vec<PhaseFacts<'_>>], ops: &[String], op: usize) -> Pa
     for facts in loaded(facts) {
         for slice in &facts.phase.slices {
             let waited = waited(facts, slice, op);
-            let p = |name| latency::percentile(waited.as_ref()?, name)?.ok().map(|ns| ns as f64 / 1e9);
-            let max = waited.as_ref().map(|waited| waited.max() as f64 / 1e9);
+            let p = |name| waited.percentile(name)?.ok().map(|ns| ns as f64 / 1e9);
+            let max = (!waited.is_empty()).then(|| waited.max_ns() as f64 / 1e9);
             steps.push(slice.start_ns as f64 / 1e9, &[p("p50"), p("p90"), p("p99"), max]);
         }
         steps.end(facts.phase.slices.last().map_or(0.0, |slice| slice.end_ns as f64 / 1e9));
@@ -231,16 +232,20 @@ fn latency_panel(facts: &[Vec<PhaseFacts<'_>>], ops: &[String], op: usize) -> Pa
 
 fn heat(facts: &[Vec<PhaseFacts<'_>>], ops: &[String], op: usize) -> HeatMap {
     let op = op_filter(ops, op);
+    let slices: usize = facts.iter().flatten().map(|facts| facts.phase.slices.len()).sum();
+    // Slices to a column: a screen has no more pixels, and an hour's page would be megabytes.
+    let together = slices.div_ceil(COLUMNS_MAX).max(1);
     let mut columns_s = Vec::new();
     // Column, row as the logarithm's step, count.
     let mut cells: Vec<(u32, i32, u64)> = Vec::new();
-    let mut add = |span_s: (f64, f64), histogram: &Histogram<u64>| {
+    let mut add = |span_s: (f64, f64), times: &Times| {
+        if times.is_empty() {
+            return;
+        }
         let column = columns_s.len() as u32;
         columns_s.push(span_s);
-        for value in histogram.iter_recorded() {
-            let ns = value.value_iterated_to().max(1) as f64;
-            let row = (ns.log10() * ROWS_PER_DECADE).floor() as i32;
-            let count = value.count_at_value();
+        for (ns, count) in times.counts() {
+            let row = ((ns.max(1) as f64).log10() * ROWS_PER_DECADE).floor() as i32;
             match cells.last_mut() {
                 Some(last) if last.0 == column && last.1 == row => last.2 += count,
                 _ => cells.push((column, row, count)),
@@ -249,17 +254,18 @@ fn heat(facts: &[Vec<PhaseFacts<'_>>], ops: &[String], op: usize) -> HeatMap {
     };
     for facts in facts.iter().flatten() {
         let phase = facts.phase;
-        for slice in &phase.slices {
-            let span_s = (slice.start_ns as f64 / 1e9, slice.end_ns as f64 / 1e9);
-            if let Some(waited) = waited(facts, slice, op) {
-                add(span_s, &waited);
+        for slices in phase.slices.chunks(together) {
+            let mut times = Times::default();
+            slices.iter().for_each(|slice| times.add_times(&waited(facts, slice, op)));
+            if let (Some(first), Some(last)) = (slices.first(), slices.last()) {
+                add((first.start_ns as f64 / 1e9, last.end_ns as f64 / 1e9), &times);
             }
         }
         if phase.slices.is_empty() {
             for asked in &phase.end.asked {
                 if !asked.outcome.is_error() && op.is_none_or(|op| facts.op_name(asked.kind) == op) {
-                    let mut one = latency::empty();
-                    one.saturating_record(asked.end_ns.saturating_sub(asked.start_ns));
+                    let mut one = Times::default();
+                    one.record(asked.end_ns.saturating_sub(asked.start_ns));
                     add((asked.start_ns as f64 / 1e9, asked.end_ns as f64 / 1e9), &one);
                 }
             }
@@ -280,7 +286,7 @@ fn curves(facts: &[Vec<PhaseFacts<'_>>], ops: &[String]) -> Vec<Curve> {
     for facts in facts.iter().flatten().filter(|facts| facts.phase.header.kind == "drive") {
         for op in 0..ops.len() {
             let waited = facts.waited(op_filter(ops, op));
-            let (nines, seconds) = latency::curve(&waited);
+            let (nines, seconds) = waited.curve();
             if !nines.is_empty() {
                 curves.push(Curve {
                     trial_name: trial::short_name(&facts.trial.header),

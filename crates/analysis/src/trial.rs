@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_core::{KindId, Outcome};
 use plimsoll_record::data::{Phase, PhaseState, Run, RunState, Trial, TrialHeader};
 
-use crate::latency;
+use crate::latency::{self, Times};
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::view::{
@@ -393,15 +393,15 @@ fn asked(facts: &PhaseFacts<'_>) -> Vec<AskedView> {
 }
 
 fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
-    let row = |op: &str, outcome: &str, measure: &str, histogram: &hdrhistogram::Histogram<u64>| LatencyView {
+    let row = |op: &str, outcome: &str, measure: &str, times: &Times| LatencyView {
         op: op.to_string(),
         outcome: outcome.to_string(),
         measure: measure.to_string(),
-        count: histogram.len(),
-        rate_per_s: if facts.counted_s > 0.0 { histogram.len() as f64 / facts.counted_s } else { 0.0 },
-        mean_ns: histogram.mean(),
-        percentiles: latency::percentiles(histogram),
-        max_ns: histogram.max(),
+        count: times.len(),
+        rate_per_s: if facts.counted_s > 0.0 { times.len() as f64 / facts.counted_s } else { 0.0 },
+        mean_ns: times.mean_ns(),
+        percentiles: times.percentiles(),
+        max_ns: times.max_ns(),
     };
     let mut rows = Vec::new();
     let mut kinds: Vec<_> = facts.histograms.keys().map(|(kind, _, _)| *kind).collect();

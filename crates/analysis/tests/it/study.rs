@@ -2,6 +2,7 @@
 //! sequence. `report` tests with it too.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{
@@ -117,6 +118,35 @@ const SHAPES: [Shape; 5] = [
 
 /// The study, complete and with every promise kept.
 pub fn complete() -> Run {
+    static RUN: OnceLock<Run> = OnceLock::new();
+    RUN.get_or_init(make).clone()
+}
+
+/// The study with a mixed phase of an hour in its last trial, and nothing after it.
+pub fn hour() -> Run {
+    let mut run = complete();
+    let trial = &mut run.trials[4];
+    trial.phases.truncate(6);
+    let mixed = &mut trial.phases[5];
+    let start_ns = mixed.header.start_ns;
+    let ten = mixed.slices.split_off(1);
+    mixed.slices = (0..3_600)
+        .map(|at| {
+            let mut slice = ten[at as usize % ten.len()].clone();
+            (slice.ordinal, slice.start_ns, slice.end_ns) =
+                (at, start_ns + u64::from(at) * SECOND_NS, start_ns + u64::from(at + 1) * SECOND_NS);
+            slice
+        })
+        .collect();
+    let end_ns = start_ns + 3_600 * SECOND_NS;
+    mixed.end.end_ns = end_ns;
+    trial.end_ns = Some(end_ns);
+    run.end_ns = Some(end_ns);
+    run.samples = samples(&run.trials, end_ns, &mut Dice(2));
+    run
+}
+
+fn make() -> Run {
     let mut dice = Dice(1);
     let mut at_ns = 120_000_000;
     let mut trials = Vec::new();

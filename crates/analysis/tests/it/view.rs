@@ -280,6 +280,18 @@ fn series_share_one_axis_and_hold_every_operation() {
 }
 
 #[test]
+fn an_hour_has_no_more_columns_than_a_screen() {
+    let run = study::hour();
+    let view = view(&run);
+    assert!(view.plots.heat[0].columns_s.len() <= 920, "{}", view.plots.heat[0].columns_s.len());
+    assert!(view.plots.heat[0].columns_s.iter().all(|(from, to)| from < to));
+    // The series keep every slice.
+    assert!(view.plots.throughput.t_s.len() > 3_600);
+    let ops = view.trials[4].phases[5].ops.as_ref().unwrap();
+    assert_eq!(ops.seconds, 3_600.0);
+}
+
+#[test]
 fn device_bytes_are_those_of_load_and_settle() {
     let view = view(&study::complete());
     let trial = &view.trials[0];

@@ -25,6 +25,15 @@ fn the_page_of_the_study_is_small_and_asks_for_nothing() {
 }
 
 #[test]
+fn the_page_of_an_hour_is_no_burden() {
+    let start = std::time::Instant::now();
+    let html = plimsoll_report::html(&view(&study::hour()));
+    println!("an hour: {} bytes in {:?}", html.len(), start.elapsed());
+    assert!(html.len() < 2_000_000, "{} bytes", html.len());
+    std::fs::write(place().join("hour.html"), html).unwrap();
+}
+
+#[test]
 fn text_begins_with_the_verdict_and_keeps_its_width() {
     let view = view(&study::complete());
     let text = plimsoll_report::terminal(&view, false, 120);
