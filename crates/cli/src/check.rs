@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::{Access, Call, Durability, RecordsCall, StoreErrorKind, Stream, StreamSpec, ValueBuf};
 use plimsoll_drive::{DriveSpec, Limit};
-use plimsoll_record::data::{AnswerCheck, LedgerCheck, PhaseEnd};
+use plimsoll_record::Recorder;
+use plimsoll_record::data::{AnswerCheck, Event, LedgerCheck, PhaseEnd};
 use plimsoll_verify::{Judge, ReadBack};
 
 use crate::error::{CliError, exit};
@@ -19,8 +20,10 @@ const READ_BACK_TIMEOUT: Duration = Duration::from_secs(300);
 pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Result<(), CliError> {
     let started = Instant::now();
     if trial.ledger.is_some() {
-        let check = read_back(trial, ordinal)?;
-        trial.bench.recorder.ledger_check(check)?;
+        match read_back(trial, ordinal)? {
+            Some(check) => trial.bench.recorder.ledger_check(check)?,
+            None => return Ok(()),
+        }
     } else {
         end.remarks
             .push(("ledger".to_owned(), "this workload has no right answers to hold records against".to_owned()));
@@ -36,7 +39,8 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
     Ok(())
 }
 
-fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<LedgerCheck, CliError> {
+/// `None` when the user wanted an end meanwhile: half of the records would look like losses.
+fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<LedgerCheck>, CliError> {
     let mut found = ReadBack::new(Arc::clone(&trial.workload));
     let all = kind_with(trial, |call| *call == RecordsCall::All);
     let index = kind_with(trial, |call| matches!(call, RecordsCall::Find { access: Access::Indexed, .. }));
@@ -53,11 +57,20 @@ fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<LedgerCheck, 
     if let Some(index) = index {
         found.add_index_records(&once(trial, ordinal, index)?);
     }
+    if trial.bench.interrupt.is_set() {
+        return Ok(None);
+    }
     let Some(ledger) = &mut trial.ledger else {
         return Err(CliError::new(exit::USAGE, "this workload has no right answers"));
     };
-    let verdict = Judge::new(ledger.history()).ledger(&found);
-    Ok(LedgerCheck {
+    let judge = Judge::new(ledger.history());
+    if ordinal as usize + 1 == trial.trial.phases.len() {
+        // Nothing is asked any more: the same judge says what the answers were worth.
+        record_answers(trial.bench.recorder, trial.trial.ordinal, &judge)?;
+        trial.answers_checked = true;
+    }
+    let verdict = judge.ledger(&found);
+    Ok(Some(LedgerCheck {
         trial: trial.trial.ordinal,
         phase: ordinal,
         acknowledged: verdict.acknowledged,
@@ -71,7 +84,7 @@ fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<LedgerCheck, 
         complete: verdict.gap.is_none(),
         sentence: verdict.sentence(),
         examples: verdict.examples,
-    })
+    }))
 }
 
 /// The stream of the first kind whose call is wanted.
@@ -104,29 +117,46 @@ fn once(
         measured: false,
         keep: keep.clone(),
     })?;
-    if result.ops > 0 {
+    if !trial.bench.interrupt.is_set() {
         trial.must_have_succeeded("reading back", &result)?;
+        if result.ops == 0 {
+            return Err(CliError::new(exit::STORE, "reading back: the store was asked and nothing came"));
+        }
     }
     Ok(keep.taken_answer())
 }
 
 impl TrialRun<'_, '_> {
-    /// Holds every answer of the trial against the truth and records what came of it.
+    /// Holds every answer of the trial against the truth and records what came of it, unless the check has.
     pub(crate) fn check_answers(&mut self) -> Result<(), CliError> {
-        let Some(ledger) = &mut self.ledger else { return Ok(()) };
-        for verdict in Judge::new(ledger.history()).answers() {
-            self.bench.recorder.answer_check(AnswerCheck {
-                trial: self.trial.ordinal,
-                phase: u32::from(verdict.phase),
-                op: verdict.kind_name.clone(),
-                answers: verdict.answers,
-                expected: verdict.expected,
-                got: verdict.got,
-                missing: verdict.missing,
-                wrong: verdict.wrong(),
-                examples: verdict.examples.clone(),
+        let Some(ledger) = self.ledger.as_mut().filter(|_| !self.answers_checked) else { return Ok(()) };
+        let history = ledger.history();
+        if let Some(gap) = history.gap() {
+            self.bench.recorder.event(Event {
+                at_ns: self.bench.clock.now_ns(),
+                trial: Some(self.trial.ordinal),
+                level: "warning".to_owned(),
+                kind: "ledger".to_owned(),
+                text: format!("no answer was held against the truth: {gap}"),
             })?;
         }
-        Ok(())
+        record_answers(self.bench.recorder, self.trial.ordinal, &Judge::new(history))
     }
+}
+
+fn record_answers(recorder: &Recorder, trial: u32, judge: &Judge<'_>) -> Result<(), CliError> {
+    for verdict in judge.answers() {
+        recorder.answer_check(AnswerCheck {
+            trial,
+            phase: u32::from(verdict.phase),
+            wrong: verdict.wrong(),
+            op: verdict.kind_name,
+            answers: verdict.answers,
+            expected: verdict.expected,
+            got: verdict.got,
+            missing: verdict.missing,
+            examples: verdict.examples,
+        })?;
+    }
+    Ok(())
 }

@@ -8,6 +8,7 @@ use plimsoll_drive::{Clock, DriveResult, DriveSpec, Limit, StopReason};
 use plimsoll_plan::model::{self, Step};
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{Asked, Event, PhaseEnd, PhaseHeader, PhaseResult, PhaseState, TrialHeader};
+use plimsoll_sample::ServerProcesses;
 use plimsoll_verify::Ledger;
 
 use crate::check;
@@ -30,6 +31,8 @@ pub struct Bench<'a> {
     pub interrupt: &'a Interrupt,
     /// What is going on, for the user.
     pub progress: &'a mut Progress,
+    /// The processes that the server sampler reads.
+    pub server: &'a ServerProcesses,
     /// Length of a slice.
     pub slice: Duration,
 }
@@ -42,6 +45,8 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) trial: &'a model::Trial,
     pub(crate) workload: Arc<dyn Workload>,
     pub(crate) ledger: Option<Ledger>,
+    /// Whether the answers have been held against the truth.
+    pub(crate) answers_checked: bool,
     /// Why the store could not be made cold by the phase before, if it could not.
     not_cold: Option<String>,
 }
@@ -57,6 +62,7 @@ pub fn run(
     trial: &model::Trial,
     workload: Arc<dyn Workload>,
 ) -> Result<(), CliError> {
+    bench.server.set(store.processes());
     let description = store.describe()?;
     let params = workload_params(trial);
     bench.recorder.begin_trial(TrialHeader {
@@ -75,7 +81,7 @@ pub fn run(
         start_ns: bench.clock.now_ns(),
     })?;
     let ledger = Ledger::new(Arc::clone(&workload));
-    let mut run = TrialRun { bench, store, embedded, trial, workload, ledger, not_cold: None };
+    let mut run = TrialRun { bench, store, embedded, trial, workload, ledger, answers_checked: false, not_cold: None };
     for (ordinal, phase) in trial.phases.iter().enumerate() {
         run.phase(ordinal as u32, phase)?;
         if run.bench.interrupt.is_set() {
@@ -155,6 +161,7 @@ impl TrialRun<'_, '_> {
             Step::Restart => {
                 let started = Instant::now();
                 self.store.restart()?;
+                self.bench.server.set(self.store.processes());
                 push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
                 Ok(())
             }
@@ -222,10 +229,6 @@ impl TrialRun<'_, '_> {
             .map_err(no_stream)?;
         let mut params = ValueBuf::new();
         let Some(kind) = stream.op(0, 0, &mut params) else { return Ok(()) };
-        let kinds: Vec<OpKind> = self.workload.kinds().to_vec();
-        if let Some(words) = self.store.explain(&kinds[usize::from(kind)], params.values())? {
-            end.remarks.push(("plan of the store".to_owned(), words));
-        }
         let rows = Keep::row_counts(count);
         let spec = DriveSpec {
             limit: Limit::Ops(u64::from(count)),
@@ -256,6 +259,13 @@ impl TrialRun<'_, '_> {
                 rows: rows.get(position).copied().unwrap_or(0),
             })
             .collect();
+        // Afterwards: before, it would warm what may have to be cold.
+        if !self.bench.interrupt.is_set() {
+            let kinds: Vec<OpKind> = self.workload.kinds().to_vec();
+            if let Some(words) = self.store.explain(&kinds[usize::from(kind)], params.values())? {
+                end.remarks.push(("plan of the store".to_owned(), words));
+            }
+        }
         self.push_totals(end, &result);
         Ok(())
     }
@@ -318,6 +328,7 @@ impl TrialRun<'_, '_> {
         let started = Instant::now();
         match self.store.cold()? {
             Cold::Done { file_bytes, resident_bytes } => {
+                self.bench.server.set(self.store.processes());
                 push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
                 push(end, "file_bytes", "B", file_bytes as f64, 1);
                 push(end, "resident_bytes", "B", resident_bytes as f64, 1);
@@ -365,6 +376,12 @@ impl TrialRun<'_, '_> {
     pub(crate) fn must_have_succeeded(&self, what: &str, result: &DriveResult) -> Result<(), CliError> {
         if let StopReason::Refused(error) | StopReason::Lost(error) = &result.stop {
             return Err(error.clone().into());
+        }
+        if !result.hung.is_empty() {
+            return Err(CliError::new(
+                exit::STORE,
+                format!("{what} on {}: an operation did not return", self.trial.store.label),
+            ));
         }
         match result.errors.first() {
             None => Ok(()),

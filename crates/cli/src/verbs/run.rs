@@ -55,8 +55,15 @@ pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, CliError> {
     let ticker = Ticker::start(samplers, slice, clock, Arc::clone(&recorder))
         .map_err(|error| CliError::io("the sampling thread", &error))?;
     let directory = recorder.directory().to_owned();
-    let mut bench = Bench { clock: &clock, recorder: &recorder, interrupt: &interrupt, progress: &mut progress, slice };
-    let result = trials(catalogue, &plan, &mut bench, &directory, &server, &passwords);
+    let mut bench = Bench {
+        clock: &clock,
+        recorder: &recorder,
+        interrupt: &interrupt,
+        progress: &mut progress,
+        server: &server,
+        slice,
+    };
+    let result = trials(catalogue, &plan, &mut bench, &directory, &passwords);
     drop(ticker);
     progress.clear();
     let state = match &result {
@@ -102,7 +109,6 @@ fn trials(
     plan: &Plan,
     bench: &mut Bench<'_>,
     directory: &Path,
-    server: &plimsoll_sample::ServerProcesses,
     passwords: &Passwords,
 ) -> Result<(), CliError> {
     let mut open: Option<(StoreUse, Box<dyn Store>)> = None;
@@ -121,7 +127,6 @@ fn trials(
             open = Some((trial.store.clone(), store));
         }
         let Some((_, store)) = &mut open else { break };
-        server.set(store.processes());
         let embedded = catalogue.store(&trial.store.kind).is_some_and(|kind| kind.spec().schemes.is_empty());
         result = make_workload(catalogue, trial)
             .and_then(|workload| trial::run(bench, &mut **store, embedded, trial, workload));
