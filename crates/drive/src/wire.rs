@@ -26,6 +26,8 @@ use crate::worker::{CHECK_NS, Next, Start, WorkerCore};
 /// Longest time that connecting, greeting and preparing may take.
 pub(crate) const OPEN_NS: u64 = 30_000_000_000;
 const READ_BYTES: usize = 64 * 1024;
+/// Most reads for what a server said before it ended a connection.
+const LAST_WORDS_READS_MAX: u32 = 16;
 const EVENTS: usize = 64;
 /// Stands for the timer among the sessions' numbers.
 const TIMER: u64 = u64::MAX;
@@ -274,7 +276,7 @@ impl WireWorker {
         let wants_write = match link.flush() {
             Ok(Flush::Sent) => false,
             Ok(Flush::Full) => true,
-            Err(errno) => return self.lose(slot, now_ns, Loss::System(errno)),
+            Err(errno) => return self.hear_last_words(slot, now_ns, errno),
         };
         if wants_write != link.wants_write {
             link.wants_write = wants_write;
@@ -286,6 +288,24 @@ impl WireWorker {
                 self.lose(slot, now_ns, Loss::System(errno));
             }
         }
+    }
+
+    /// Sending failed. A server that ended the connection may have said why before, and that is the better error.
+    #[cold]
+    fn hear_last_words(&mut self, slot: usize, now_ns: u64, errno: Errno) {
+        let link = &mut self.links[slot];
+        link.out.clear();
+        // Bounded, because a server may talk on without listening.
+        for _ in 0..LAST_WORDS_READS_MAX {
+            let Ok(Some(count @ 1..)) = link.receive(&mut self.read) else { break };
+            let mut done = Completions { core: &mut self.core, slot, now_ns, finished: false };
+            link.feed(&self.read[..count], &mut done);
+            if let WireState::Failed(error) = link.session.state() {
+                let error = error.clone();
+                return self.lose(slot, now_ns, Loss::Session(error));
+            }
+        }
+        self.lose(slot, now_ns, Loss::System(errno));
     }
 
     fn connect(&mut self, slot: usize, now_ns: u64) {

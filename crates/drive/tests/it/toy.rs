@@ -17,6 +17,9 @@ use plimsoll_core::{
     WireSession, WireState,
 };
 
+/// In place of a number: the server ends the connection and says so.
+const LAST_WORDS: i64 = i64::MIN;
+
 pub struct ToySession {
     state: WireState,
     ticket: Option<Ticket>,
@@ -67,6 +70,10 @@ impl WireSession for ToySession {
             let number = i64::from_le_bytes(bytes[used..used + 8].try_into().unwrap());
             let sum = u64::from_le_bytes(bytes[used + 8..used + 16].try_into().unwrap());
             let ticket = self.ticket.take().expect("an answer to a request");
+            if number == LAST_WORDS {
+                self.state = WireState::Failed(StoreError::new(StoreErrorKind::Store, "the server said good-bye"));
+                return bytes.len();
+            }
             assert_eq!((number, sum), (self.number, self.sum), "the answer is to this request");
             done.push(ticket, Outcome::Ok, &self.answer);
             used += 16;
@@ -106,18 +113,26 @@ pub type Script = Arc<dyn Fn(u64, u64, i64) -> Act + Send + Sync>;
 /// A server on loopback or on a Unix socket, with a thread to a connection.
 pub struct Server {
     pub address: Address,
-    pub answered: Arc<AtomicU64>,
-    pub connections: Arc<AtomicU64>,
-    /// Greet with `NEVER` from now on.
-    pub never: Arc<AtomicBool>,
-    /// Read in small pieces with pauses.
-    pub slow_reader: Arc<AtomicBool>,
-    /// Connections that were closed politely.
-    pub goodbyes: Arc<AtomicU64>,
+    pub manner: Arc<Manner>,
     stop: Arc<AtomicBool>,
     streams: Arc<Mutex<Vec<Socket>>>,
     thread: Option<JoinHandle<()>>,
     _place: Option<tempfile::TempDir>,
+}
+
+/// How a server behaves beside its script, and what it counts.
+#[derive(Default)]
+pub struct Manner {
+    /// Greet with `NEVER` from now on.
+    pub never: AtomicBool,
+    /// Read in small pieces with pauses.
+    pub slow_reader: AtomicBool,
+    /// Say good-bye at the beginning of a request, and read no more of it.
+    pub rude: AtomicBool,
+    pub connections: AtomicU64,
+    pub answered: AtomicU64,
+    /// Connections that were closed politely.
+    pub goodbyes: AtomicU64,
 }
 
 enum Listener {
@@ -200,19 +215,13 @@ impl Server {
     fn serve(listener: Listener, address: Address, place: Option<tempfile::TempDir>, script: Script) -> Server {
         let mut server = Server {
             address,
-            answered: Arc::default(),
-            connections: Arc::default(),
-            never: Arc::default(),
-            slow_reader: Arc::default(),
-            goodbyes: Arc::default(),
+            manner: Arc::default(),
             stop: Arc::default(),
             streams: Arc::default(),
             thread: None,
             _place: place,
         };
-        let (stop, streams, connections) = (server.stop.clone(), server.streams.clone(), server.connections.clone());
-        let (never, slow, answered) = (server.never.clone(), server.slow_reader.clone(), server.answered.clone());
-        let goodbyes = server.goodbyes.clone();
+        let (stop, streams, manner) = (server.stop.clone(), server.streams.clone(), server.manner.clone());
         server.thread = Some(std::thread::spawn(move || {
             loop {
                 let socket = match &listener {
@@ -227,12 +236,11 @@ impl Server {
                     socket.set_nodelay(true).unwrap();
                 }
                 streams.lock().unwrap().push(socket.clone());
-                let connection = connections.fetch_add(1, SeqCst);
-                let (never, slow, answered) = (never.clone(), slow.clone(), answered.clone());
-                let (goodbyes, script) = (goodbyes.clone(), script.clone());
+                let connection = manner.connections.fetch_add(1, SeqCst);
+                let (manner, script) = (manner.clone(), script.clone());
                 std::thread::spawn(move || {
                     // The end of a connection, from whichever side, is an error here and expected.
-                    let _ = converse(socket, connection, &script, &never, &slow, &answered, &goodbyes);
+                    let _ = converse(socket, connection, &script, &manner);
                 });
             }
         }));
@@ -276,31 +284,30 @@ pub fn client(address: Address, ballast: usize) -> WireClient {
     WireClient { address, session: Box::new(session) }
 }
 
-fn converse(
-    mut socket: Socket,
-    connection: u64,
-    script: &Script,
-    never: &AtomicBool,
-    slow: &AtomicBool,
-    answered: &AtomicU64,
-    goodbyes: &AtomicU64,
-) -> std::io::Result<()> {
+fn converse(mut socket: Socket, connection: u64, script: &Script, manner: &Manner) -> std::io::Result<()> {
     let mut greeting = [0; 5];
     socket.read_exact(&mut greeting)?;
     assert_eq!(&greeting, b"HELLO");
-    socket.write_all(if never.load(SeqCst) { b"NEVER" } else { b"READY" })?;
+    socket.write_all(if manner.never.load(SeqCst) { b"NEVER" } else { b"READY" })?;
     for request in 0.. {
         let mut length = [0; 4];
         socket.read_exact(&mut length)?;
         let length = u32::from_le_bytes(length) as usize;
         if length == 0 {
-            goodbyes.fetch_add(1, SeqCst);
+            manner.goodbyes.fetch_add(1, SeqCst);
+            return Ok(());
+        }
+        if manner.rude.load(SeqCst) {
+            let mut words = [0; 16];
+            words[..8].copy_from_slice(&LAST_WORDS.to_le_bytes());
+            socket.write_all(&words)?;
+            socket.shutdown();
             return Ok(());
         }
         let mut bytes = vec![0; length];
-        let piece = if slow.load(SeqCst) { 64 * 1024 } else { length };
+        let piece = if manner.slow_reader.load(SeqCst) { 64 * 1024 } else { length };
         for piece in bytes.chunks_mut(piece) {
-            if slow.load(SeqCst) {
+            if manner.slow_reader.load(SeqCst) {
                 std::thread::sleep(Duration::from_millis(1));
             }
             socket.read_exact(piece)?;
@@ -337,7 +344,7 @@ fn converse(
             }
             Act::Ignore => continue,
         }
-        answered.fetch_add(1, SeqCst);
+        manner.answered.fetch_add(1, SeqCst);
     }
     Ok(())
 }

@@ -27,18 +27,18 @@ fn every_operation_goes_out_and_comes_back_over_unix_and_tcp_and_two_workers() {
             let (driven, log) = drive(&spec, server.clients(5), stream);
             assert_eq!(driven.result.stop, StopReason::Exhausted);
             assert_eq!(driven.result.kinds, [[1_500, 0, 0, 0]]);
-            assert_eq!(server.answered.load(SeqCst), 1_500);
+            assert_eq!(server.manner.answered.load(SeqCst), 1_500);
             assert_eq!(log.check_cycles(3).len(), 1_500);
-            assert_eq!(server.connections.load(SeqCst), 5);
+            assert_eq!(server.manner.connections.load(SeqCst), 5);
             assert_eq!(driven.result.lost_connections, 0);
             // The servers' threads see the end a little later.
             for _ in 0..200 {
-                if server.goodbyes.load(SeqCst) == 5 {
+                if server.manner.goodbyes.load(SeqCst) == 5 {
                     break;
                 }
                 std::thread::sleep(MS * 5);
             }
-            assert_eq!(server.goodbyes.load(SeqCst), 5, "sessions say good-bye");
+            assert_eq!(server.manner.goodbyes.load(SeqCst), 5, "sessions say good-bye");
         }
     }
 }
@@ -59,7 +59,7 @@ fn an_answer_takes_as_long_as_the_server_took() {
 #[test]
 fn a_large_request_to_a_slow_reader_arrives_whole() {
     for server in [Server::unix(|_, _, _| Act::Answer), Server::tcp(|_, _, _| Act::Answer)] {
-        server.slow_reader.store(true, SeqCst);
+        server.manner.slow_reader.store(true, SeqCst);
         let spec = DriveSpec { limit: Limit::Ops(2), op_timeout: MS * 20_000, ..DriveSpec::default() };
         // More than any socket's buffer; the session checks the sum of what the server read.
         let (driven, _) = drive(&spec, server.clients_with(3, 3_000_000), endless());

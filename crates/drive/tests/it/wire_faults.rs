@@ -38,6 +38,19 @@ fn a_lost_connection_leaves_its_operation_unknown_and_is_opened_again() {
 }
 
 #[test]
+fn what_a_server_said_before_it_hung_up_is_the_error() {
+    let server = Server::unix(|_, _, _| Act::Answer);
+    server.manner.rude.store(true, SeqCst);
+    let spec = DriveSpec { limit: Limit::Ops(3), ..DriveSpec::default() };
+    // More than the socket's buffer: the server hangs up while the request is being sent.
+    let (driven, _) = drive(&spec, server.clients_with(1, 3_000_000), endless());
+    assert_eq!(driven.result.kinds, [[0, 0, 0, 3]]);
+    for error in &driven.result.errors {
+        assert_eq!(error.message, "the server said good-bye");
+    }
+}
+
+#[test]
 fn an_operation_without_answer_is_given_up_and_a_late_answer_is_nobodys() {
     // Every fifth request is answered 300 ms late, on a connection that has been given up by then.
     let server = Server::unix(|_, request, _| if request == 4 { Act::AnswerAfter(MS * 300) } else { Act::Answer });
@@ -79,7 +92,7 @@ fn an_outage_stays_in_the_distribution() {
     let second = second.join().unwrap();
     let result = &driven.result;
     assert_eq!(result.ops + result.unfinished, 1_500, "every operation that was due is somewhere");
-    assert!(second.answered.load(SeqCst) > 500, "the sessions came back");
+    assert!(second.manner.answered.load(SeqCst) > 500, "the sessions came back");
     assert!(result.lost_connections == 4 && result.down_ns > 4 * 400_000_000, "{result:?}");
     let mut slow = 0;
     for slice in &driven.slices {
@@ -112,22 +125,16 @@ fn what_was_due_and_not_sent_is_unfinished_when_the_server_does_not_come_back() 
 #[test]
 fn a_server_that_refuses_at_the_start_is_an_error_and_later_it_ends_the_phase() {
     let server = Server::tcp(|_, request, _| if request == 20 { Act::Close } else { Act::Answer });
-    let never = server.never.clone();
-    let (driven, _) = {
-        let setter = std::thread::spawn({
-            let (never, connections) = (never, server.connections.clone());
-            move || {
-                while connections.load(SeqCst) < 2 {
-                    std::thread::sleep(MS);
-                }
-                std::thread::sleep(MS * 5);
-                never.store(true, SeqCst);
-            }
-        });
-        let driven = drive(&for_ms(20_000), server.clients(2), endless());
-        setter.join().unwrap();
-        driven
-    };
+    let manner = server.manner.clone();
+    let setter = std::thread::spawn(move || {
+        // Operations are answered when all sessions are open.
+        while manner.answered.load(SeqCst) < 10 {
+            std::thread::sleep(MS);
+        }
+        manner.never.store(true, SeqCst);
+    });
+    let (driven, _) = drive(&for_ms(20_000), server.clients(2), endless());
+    setter.join().unwrap();
     assert!(
         matches!(&driven.result.stop, StopReason::Refused(e) if e.kind == StoreErrorKind::Authentication),
         "{:?}",
