@@ -84,8 +84,13 @@ pub fn figures(view: &RunView) -> String {
     if !view.durability.is_empty() {
         let all: Vec<String> =
             view.durability.iter().map(|one| format!("{} <b>{}</b>", Text(&one.name), Text(&one.value))).collect();
+        // A plan may sweep it; then a phase is there twice.
+        let mut names: Vec<&str> = view.durability.iter().map(|one| one.name.as_str()).collect();
+        names.sort_unstable();
+        let equal = names.windows(2).all(|pair| pair.first() != pair.last());
+        let equal = if equal { ", equal for all stores" } else { "" };
         out.push_str(&format!(
-            "<p class=\"note\">Durability, equal for all stores: {}. Small: observations behind a value.</p>\n",
+            "<p class=\"note\">Durability{equal}: {}. Small: observations behind a value.</p>\n",
             all.join(", ")
         ));
     }

@@ -156,18 +156,22 @@ impl Text {
     }
 
     fn truth(&mut self, view: &RunView) {
-        let mut table = Table::new(vec![
-            ("trial".into(), Side::Left),
-            ("answers".into(), Side::Right),
-            ("missing".into(), Side::Right),
-            ("wrong".into(), Side::Right),
-            ("acknowledged".into(), Side::Right),
-            ("lost".into(), Side::Right),
-            ("wrong".into(), Side::Right),
-            ("rejected".into(), Side::Right),
-            ("unknown".into(), Side::Right),
-            ("lost at most".into(), Side::Right),
-        ]);
+        let ledgers = || view.trials.iter().flat_map(|trial| &trial.ledgers);
+        let any_refused = ledgers().any(|ledger| ledger.rejected + ledger.unknown > 0);
+        let mut head = vec![
+            ("trial".to_string(), Side::Left),
+            ("answers".to_string(), Side::Right),
+            ("missing".to_string(), Side::Right),
+            ("wrong".to_string(), Side::Right),
+            ("acknowledged".to_string(), Side::Right),
+            ("lost".to_string(), Side::Right),
+            ("wrong".to_string(), Side::Right),
+        ];
+        if any_refused {
+            head.extend([("rejected".to_string(), Side::Right), ("unknown".to_string(), Side::Right)]);
+        }
+        head.push(("lost at most".to_string(), Side::Right));
+        let mut table = Table::new(head);
         let mut examples = Vec::new();
         for trial in &view.trials {
             let mut cells = vec![Cell::new(&trial.name)];
@@ -179,19 +183,19 @@ impl Text {
             }
             // A trial with several ledgers shows the last: it is about all its writes.
             match trial.ledgers.last() {
-                Some(ledger) => cells.extend([
-                    Cell::new(number::count(ledger.acknowledged)),
-                    bad(ledger.lost),
-                    bad(ledger.wrong_total),
-                    Cell::new(number::count(ledger.rejected)),
-                    Cell::new(number::count(ledger.unknown)),
-                    Cell::new(match ledger.loss_upper_bound {
+                Some(ledger) => {
+                    let acknowledged = Cell::new(number::count(ledger.acknowledged));
+                    cells.extend([acknowledged, bad(ledger.lost), bad(ledger.wrong_total)]);
+                    if any_refused {
+                        cells.extend([ledger.rejected, ledger.unknown].map(|n| Cell::new(number::count(n))));
+                    }
+                    cells.push(Cell::new(match ledger.loss_upper_bound {
                         _ if !ledger.complete => "not known".to_string(),
                         Some(bound) => format!("{} %", number::significant(bound * 100.0)),
                         None => "–".to_string(),
-                    }),
-                ]),
-                None => cells.extend(nothing(6)),
+                    }));
+                }
+                None => cells.extend(nothing(if any_refused { 6 } else { 4 })),
             }
             if trial.answers_total.is_some() || !trial.ledgers.is_empty() {
                 table.row(cells);
@@ -200,7 +204,9 @@ impl Text {
             let ledgers = trial.ledgers.iter().flat_map(|ledger| &ledger.examples);
             examples.extend(answers.chain(ledgers).map(|example| format!("{}: {example}", trial.name)));
         }
-        self.table("Answers and ledger", "lost at most: upper bound with 95 % confidence", &table);
+        let note = "lost at most: upper bound with 95 % confidence";
+        let note = if any_refused { note.to_string() } else { format!("{note}; no write was rejected or unknown") };
+        self.table("Answers and ledger", &note, &table);
         for example in examples.iter().take(EXAMPLES_MAX) {
             self.paragraph("  ! ", Style::new().red(), example, Style::new());
         }
@@ -212,12 +218,12 @@ impl Text {
     fn space(&mut self, view: &RunView) {
         let mut table = Table::new(vec![
             ("trial".into(), Side::Left),
-            ("version".into(), Side::Left),
             ("data".into(), Side::Right),
             ("index".into(), Side::Right),
             ("all on disk".into(), Side::Right),
             ("written per record".into(), Side::Right),
             ("/ its bytes".into(), Side::Right),
+            ("version".into(), Side::Left),
         ]);
         let bytes = |bytes: Option<f64>| Cell::new(bytes.map_or("–".to_string(), number::bytes));
         for trial in &view.trials {
@@ -227,12 +233,12 @@ impl Text {
             }
             table.row(vec![
                 Cell::new(&trial.name),
-                Cell::new(&trial.version),
                 bytes(footprint.map(|footprint| footprint.data_bytes as f64)),
                 bytes(footprint.and_then(|footprint| footprint.index_bytes).map(|bytes| bytes as f64)),
                 bytes(footprint.and_then(|footprint| footprint.total_bytes).map(|bytes| bytes as f64)),
                 bytes(trial.device_bytes_per_record),
                 Cell::new(trial.write_amplification.map_or("–".to_string(), |times| number::with_unit(times, "×"))),
+                Cell::new(&trial.version),
             ]);
         }
         self.table("Space", "after load and settle; written to the device by both", &table);
