@@ -63,5 +63,5 @@ fn runs_are_listed_shown_and_removed() {
 fn a_missed_goal_ends_with_exit_code_1_and_says_which() {
     let place = Place::new();
     let plan = small_coupons(r#"["fjall"]"#, 1_000, 1).replace("lost = 0", "p50 = \"1ns\"\nlost = 0");
-    place.run(&["run", &place.plan(&plan)]).expect(1).says("FAIL").says("median response time was").says("missed");
+    place.run(&["run", &place.plan(&plan)]).expect(1).says("FAIL").says("median response time was").says("MISSED");
 }
