@@ -10,8 +10,7 @@ use plimsoll_record::data::{AnswerCheck, Event, LedgerCheck, PhaseEnd};
 use plimsoll_verify::{Judge, ReadBack};
 
 use crate::error::{CliError, exit};
-use crate::phase::{Driven, Keep};
-use crate::trial::{TrialRun, push};
+use crate::phase::{Driven, Keep, TrialRun, push};
 
 /// Longest that reading everything back may take.
 const READ_BACK_TIMEOUT: Duration = Duration::from_secs(300);

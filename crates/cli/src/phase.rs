@@ -1,14 +1,57 @@
-//! One driven phase: sessions, observers, drive, slices into the recording and onto the progress line.
+//! What a trial works with, and how one phase is driven: sessions, observers, slices into the recording and onto the
+//! progress line.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use plimsoll_core::{Answer, Durability, Measure, Observer, Op, Outcome, Slice, Stream, Ticket};
-use plimsoll_drive::{Drive, DriveError, DriveResult, DriveSpec};
+use plimsoll_core::{Answer, Durability, Measure, Observer, Op, Outcome, Slice, Store, Stream, Ticket, Workload};
+use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, StopReason};
+use plimsoll_plan::model;
+use plimsoll_record::Recorder;
+use plimsoll_record::data::{PhaseEnd, PhaseResult};
+use plimsoll_sample::ServerProcesses;
+use plimsoll_verify::Ledger;
 
 use crate::error::{CliError, exit};
-use crate::progress::Pace;
-use crate::trial::TrialRun;
+use crate::interrupt::Interrupt;
+use crate::progress::{Pace, Progress};
+
+/// What all trials of a run share.
+pub struct Bench<'a> {
+    /// The run's clock.
+    pub clock: &'a Clock,
+    /// The recording.
+    pub recorder: &'a Recorder,
+    /// Set when the user wants an end.
+    pub interrupt: &'a Interrupt,
+    /// What is going on, for the user.
+    pub progress: &'a mut Progress,
+    /// The processes that the server sampler reads.
+    pub server: &'a ServerProcesses,
+    /// Length of a slice.
+    pub slice: Duration,
+}
+
+/// A trial at work.
+pub struct TrialRun<'a, 'b> {
+    /// What it shares with the run's other trials.
+    pub(crate) bench: &'a mut Bench<'b>,
+    /// The store, open.
+    pub(crate) store: &'a mut dyn Store,
+    /// True when the store runs inside this process.
+    pub(crate) embedded: bool,
+    /// What is to be done.
+    pub(crate) trial: &'a model::Trial,
+    /// What is asked.
+    pub(crate) workload: Arc<dyn Workload>,
+    /// What was acknowledged; `None` when the workload has no truth.
+    pub(crate) ledger: Option<Ledger>,
+    /// Whether the answers have been held against the truth.
+    pub(crate) answers_checked: bool,
+    /// Why the store could not be made cold by the phase before, if it could not.
+    pub(crate) not_cold: Option<String>,
+}
 
 /// What is to be driven.
 pub struct Driven {
@@ -146,6 +189,37 @@ impl TrialRun<'_, '_> {
             None => result.map_err(drive_error),
         }
     }
+
+    /// A load that lost an operation is no load.
+    pub(crate) fn must_have_succeeded(&self, what: &str, result: &DriveResult) -> Result<(), CliError> {
+        if let StopReason::Refused(error) | StopReason::Lost(error) = &result.stop {
+            return Err(error.clone().into());
+        }
+        if !result.hung.is_empty() {
+            return Err(CliError::new(
+                exit::STORE,
+                format!("{what} on {}: an operation did not return", self.trial.store.label),
+            ));
+        }
+        match result.errors.first() {
+            None => Ok(()),
+            Some(error) => Err(CliError::new(
+                exit::STORE,
+                format!(
+                    "{what} on {}: {} operations were {}",
+                    self.trial.store.label,
+                    error.count,
+                    error.outcome.name()
+                ),
+            )
+            .detail(format!("{} {}", error.code, error.message))),
+        }
+    }
+}
+
+/// Adds a result to the end of a phase.
+pub fn push(end: &mut PhaseEnd, name: &str, unit: &str, value: f64, n: u64) {
+    end.results.push(PhaseResult { name: name.to_owned(), unit: unit.to_owned(), value, n });
 }
 
 /// What the progress line shows of a slice.

@@ -4,52 +4,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Cold, Durability, OpKind, Store, Stream, StreamSpec, ValueBuf, Workload};
-use plimsoll_drive::{Clock, DriveResult, DriveSpec, Limit, StopReason};
+use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason};
 use plimsoll_plan::model::{self, Step};
-use plimsoll_record::Recorder;
-use plimsoll_record::data::{Asked, Event, PhaseEnd, PhaseHeader, PhaseResult, PhaseState, TrialHeader};
-use plimsoll_sample::ServerProcesses;
+use plimsoll_record::data::{Asked, Event, PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
 use plimsoll_verify::Ledger;
 
 use crate::check;
 use crate::error::{CliError, exit};
-use crate::interrupt::Interrupt;
-use crate::phase::{Driven, Keep};
-use crate::progress::Progress;
+use crate::phase::{Bench, Driven, Keep, TrialRun, push};
 use crate::written::Written;
 
 /// Longest a load or a check may leave one operation unanswered.
 const BULK_OP_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// What all trials of a run share.
-pub struct Bench<'a> {
-    /// The run's clock.
-    pub clock: &'a Clock,
-    /// The recording.
-    pub recorder: &'a Recorder,
-    /// Set when the user wants an end.
-    pub interrupt: &'a Interrupt,
-    /// What is going on, for the user.
-    pub progress: &'a mut Progress,
-    /// The processes that the server sampler reads.
-    pub server: &'a ServerProcesses,
-    /// Length of a slice.
-    pub slice: Duration,
-}
-
-/// A trial at work.
-pub struct TrialRun<'a, 'b> {
-    pub(crate) bench: &'a mut Bench<'b>,
-    pub(crate) store: &'a mut dyn Store,
-    embedded: bool,
-    pub(crate) trial: &'a model::Trial,
-    pub(crate) workload: Arc<dyn Workload>,
-    pub(crate) ledger: Option<Ledger>,
-    /// Whether the answers have been held against the truth.
-    pub(crate) answers_checked: bool,
-    /// Why the store could not be made cold by the phase before, if it could not.
-    not_cold: Option<String>,
-}
 
 /// Runs the trial. `embedded` stores run inside this process. Stops early, without error, when the user wants an end.
 ///
@@ -371,37 +337,6 @@ impl TrialRun<'_, '_> {
             });
         }
     }
-
-    /// A load that lost an operation is no load.
-    pub(crate) fn must_have_succeeded(&self, what: &str, result: &DriveResult) -> Result<(), CliError> {
-        if let StopReason::Refused(error) | StopReason::Lost(error) = &result.stop {
-            return Err(error.clone().into());
-        }
-        if !result.hung.is_empty() {
-            return Err(CliError::new(
-                exit::STORE,
-                format!("{what} on {}: an operation did not return", self.trial.store.label),
-            ));
-        }
-        match result.errors.first() {
-            None => Ok(()),
-            Some(error) => Err(CliError::new(
-                exit::STORE,
-                format!(
-                    "{what} on {}: {} operations were {}",
-                    self.trial.store.label,
-                    error.count,
-                    error.outcome.name()
-                ),
-            )
-            .detail(format!("{} {}", error.code, error.message))),
-        }
-    }
-}
-
-/// Adds a result to the end of a phase.
-pub fn push(end: &mut PhaseEnd, name: &str, unit: &str, value: f64, n: u64) {
-    end.results.push(PhaseResult { name: name.to_owned(), unit: unit.to_owned(), value, n });
 }
 
 fn no_stream(why: String) -> CliError {

@@ -15,11 +15,12 @@ use plimsoll_record::data::{Event, FigureSpec, GoalSpec, Run, RunHeader, RunStat
 use crate::args::RunArgs;
 use crate::error::{CliError, exit};
 use crate::interrupt::Interrupt;
+use crate::phase::Bench;
 use crate::plans::{self, Passwords};
 use crate::progress::Progress;
 use crate::secrets;
 use crate::ticker::Ticker;
-use crate::trial::{self, Bench};
+use crate::trial;
 use crate::verbs::report;
 
 /// Runs what `args` ask for; the exit code says whether every goal held.
