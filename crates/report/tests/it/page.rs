@@ -276,3 +276,29 @@ fn hostile_text_stays_text_and_unhappy_runs_have_pages() {
     assert!(browser.eval("document.body.innerText").as_str().unwrap().contains("4"));
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[test]
+fn on_paper_it_is_light_and_complete_whatever_the_screen_is() {
+    let path = page("complete-paper", &study::complete());
+    let mut browser = Browser::start();
+    browser.look(1400, 900, "dark");
+    browser.open(&path);
+    browser.wait_for(DRAWN);
+    // What is drawn for the paper, kept before the screen's colours come back.
+    browser.eval(
+        "addEventListener('beforeprint', () => { window.paper = {
+            plots: [...document.querySelectorAll('#stack .uplot, #host .uplot')].map((plot) => plot.getBoundingClientRect().width),
+            background: getComputedStyle(document.documentElement).getPropertyValue('--paper').trim(),
+        }; })",
+    );
+    let pdf = browser.call("Page.printToPDF", json!({ "paperWidth": 8.27, "paperHeight": 11.69 }));
+    assert!(pdf["data"].as_str().unwrap().len() > 50_000);
+    let paper = browser.eval("window.paper");
+    let plots = paper["plots"].as_array().unwrap();
+    assert!(plots.len() >= 8 && plots.iter().all(|width| width.as_f64().unwrap() <= 690.0), "{paper}");
+    assert_eq!(paper["background"], "#fcfcfa");
+    // And back on the screen it is dark and wide again.
+    browser.wait_for("!document.documentElement.classList.contains('on-paper')");
+    browser.wait_for("document.querySelector('#stack .uplot').getBoundingClientRect().width > 900");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
