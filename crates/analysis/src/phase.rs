@@ -210,6 +210,11 @@ impl<'a> PhaseFacts<'a> {
                     None => Err(none(&format!("has no {name}"))),
                 }
             }
+            // Where nothing finer was recorded (a load's is without opening its sessions), from start to end.
+            "seconds" => Ok(self.result(name).unwrap_or_else(|| Quantity {
+                value: self.phase.end.end_ns.saturating_sub(header.start_ns) as f64 / 1e9,
+                n: 1,
+            })),
             recorded => self.result(recorded).ok_or_else(|| none(&format!("has no result {recorded}"))),
         }
     }
