@@ -81,8 +81,7 @@ impl Collector {
 
     /// Everything that is left, when all workers are done or given up. The last slice ends at `end_ns`.
     pub fn finish(mut self, end_ns: u64, hung: &[Hung], shared: &Shared, on_slice: &mut dyn FnMut(Slice)) -> Totals {
-        let last = self.boards.iter().map(|board| board.slice()).max().unwrap_or(0);
-        let last = last.max(self.grid.at(end_ns, self.ordinal)).max(self.ordinal);
+        let last = self.last().max(self.grid.at(end_ns, self.ordinal));
         while self.ordinal <= last {
             let is_last = self.ordinal == last;
             let mut slice = self.merge();
@@ -100,15 +99,24 @@ impl Collector {
             self.count(&slice);
             self.ordinal += 1;
             shared.taken.store(self.ordinal, Release);
-            // A phase that ended exactly with a slice has nothing more to say.
-            if !is_last || slice.end_ns > slice.start_ns || !slice.histograms.is_empty() || self.ordinal == 1 {
-                on_slice(slice);
-            }
+            on_slice(slice);
         }
         if let Some(lag) = &self.lag {
             self.totals.lag = summary(lag);
         }
         self.totals
+    }
+
+    /// The phase's end when its last operation ended at `end_ns` and its last worker was done by `now_ns`: a
+    /// worker that was kept from running may have been done later than that, in a slice of its own.
+    pub fn end_ns(&self, end_ns: u64, now_ns: u64) -> u64 {
+        let last = self.last();
+        if last > 0 && end_ns <= self.grid.start(last) { now_ns.max(self.grid.start(last) + 1) } else { end_ns }
+    }
+
+    /// The last slice that was begun.
+    fn last(&self) -> u32 {
+        self.boards.iter().map(|board| board.slice()).max().unwrap_or(0).max(self.ordinal)
     }
 
     /// Puts arrivals from `next` on that were due before `end_ns` and that nobody took into the last slice.

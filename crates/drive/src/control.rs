@@ -323,6 +323,7 @@ impl<'a> Phase<'a> {
             let shared_end_ns = planned_end_ns.min(end_ns);
             collector.leave_unfinished(self.shared.next_arrival.load(Ordering::Relaxed), shared_end_ns);
         }
+        end_ns = collector.end_ns(end_ns, now_ns);
         let totals = collector.finish(end_ns, &self.hung, &self.shared, on_slice);
         Ok(DriveResult {
             start_ns: self.grid.start_ns,

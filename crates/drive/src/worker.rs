@@ -355,9 +355,11 @@ impl WorkerCore {
 
     #[cold]
     fn check(&mut self, now_ns: u64) {
-        let current = self.grid.at(now_ns, self.slice);
-        let allowed = self.shared.taken.load(std::sync::atomic::Ordering::Acquire).saturating_add(RING - 1);
-        let moves_to = current.min(allowed);
+        let taken = self.shared.taken.load(std::sync::atomic::Ordering::Acquire);
+        // A worker that has nothing to count any more stays where it is, so that the slice is the phase's last.
+        let is_over = self.in_flight == 0 && (self.has_ended() || self.grid.end_ns.is_some_and(|end| now_ns >= end));
+        let current = if is_over { taken } else { self.grid.at(now_ns, self.slice) };
+        let moves_to = current.min(taken.saturating_add(RING - 1));
         if moves_to > self.slice {
             let oldest_ns = self.slots.iter().filter(|slot| slot.busy == 1).map(|slot| slot.scheduled_ns).min();
             self.board.oldest_ns.store(oldest_ns.unwrap_or(u64::MAX), Relaxed);
