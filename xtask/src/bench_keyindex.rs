@@ -22,6 +22,7 @@ type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
 const RECORDS: u64 = 100_000;
 const RECORDS_SYNCED: u64 = 2_000;
+const COMMITS: u64 = 800;
 const PAIRS: usize = 5;
 const SEED: u64 = 1;
 const CACHE_BYTES: u64 = 32 << 20;
@@ -30,10 +31,57 @@ const PLAIN_OVER_OWN: f64 = 1.05;
 const KEYS_GROWTH: f64 = 1.3;
 const RECORDS_GROWTH: f64 = 3.0;
 
-/// Prints inserts, plain and indexed, and then queries with 500 matches.
+/// Prints inserts, plain and indexed, then durable commits, then queries with 500 matches.
 pub fn run(_: &[String]) -> Result {
     inserts()?;
+    commits()?;
     queries()
+}
+
+/// Durable commits a second of several sessions: as our store groups them, and with fjall's sync for each batch.
+fn commits() -> Result {
+    println!("\nDurable commits, one record of 200 bytes each, n = {PAIRS} interleaved pairs of {COMMITS}\n");
+    println!("| sessions | grouped: median commits/s | least | most | a sync each | least | most | ratio |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for sessions in [1, 8] {
+        let (mut grouped, mut single) = (Vec::new(), Vec::new());
+        for _ in 0..PAIRS {
+            let (_dir, store) = fresh()?;
+            let ours = (0..sessions).map(|_| Ok(store.kv(Durability::Durable)?)).collect::<Result<Vec<_>>>()?;
+            grouped.push(commits_per_s(ours, |kv, key| kv.put(key, &[b'v'; 200]).is_ok())?);
+            let dir = tempfile::tempdir()?;
+            let db = fjall::Database::builder(dir.path()).cache_size(CACHE_BYTES).open()?;
+            let records = db.keyspace("records", fjall::KeyspaceCreateOptions::default)?;
+            single.push(commits_per_s(vec![(db, records); sessions], |(db, records), key| {
+                let mut batch = db.batch().durability(Some(fjall::PersistMode::SyncData));
+                batch.insert(records, key, [b'v'; 200]);
+                batch.commit().is_ok()
+            })?);
+        }
+        let ratios: Vec<f64> = grouped.iter().zip(&single).map(|(grouped, single)| grouped / single).collect();
+        println!("| {sessions} | {} | {} | {:.2} |", spread(&grouped, 0), spread(&single, 0), median(&ratios));
+    }
+    Ok(())
+}
+
+/// Commits of all `connections` together, each by its own thread.
+fn commits_per_s<C: Send>(connections: Vec<C>, commit: impl Fn(&mut C, &[u8]) -> bool + Sync) -> Result<f64> {
+    let each = COMMITS / connections.len() as u64;
+    let total = each * connections.len() as u64;
+    let start = Instant::now();
+    let all_done = std::thread::scope(|scope| {
+        let commit = &commit;
+        let threads: Vec<_> = connections
+            .into_iter()
+            .zip(0u64..)
+            .map(|(mut connection, thread)| {
+                scope
+                    .spawn(move || (0..each).all(|n| commit(&mut connection, format!("r{thread:02}{n:08}").as_bytes())))
+            })
+            .collect();
+        threads.into_iter().all(|thread| thread.join().unwrap_or(false))
+    });
+    if all_done { Ok(total as f64 / start.elapsed().as_secs_f64()) } else { Err("a commit failed".into()) }
 }
 
 /// What a load took.
