@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should fail there")]
 
+mod allocations;
 mod calls;
 mod concurrent;
 mod crash;

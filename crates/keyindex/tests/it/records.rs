@@ -11,20 +11,20 @@ use proptest::prelude::*;
 
 use crate::mem_kv::MemKv;
 
-const INSERT: u16 = 0;
-const GET: u16 = 1;
-const SET_USED: u16 = 2;
+pub const INSERT: u16 = 0;
+pub const GET: u16 = 1;
+pub const SET_USED: u16 = 2;
 const SET_NOTE_AND_USED: u16 = 3;
 const DELETE: u16 = 4;
-const SCAN: u16 = 5;
-const INDEXED: u16 = 6;
+pub const SCAN: u16 = 5;
+pub const INDEXED: u16 = 6;
 const ALL: u16 = 7;
 const COUNT: u16 = 8;
 const NOTHING: u16 = 9;
 const BY_NOTE: u16 = 10;
 
 /// Coupons: code (key), times used, note, since. Indexes by use, and by note and use.
-fn layout(index: IndexMode) -> Layout {
+pub fn layout(index: IndexMode) -> Layout {
     let field = |name: &str, value_type| Field { name: name.into(), value_type };
     let fields = vec![
         field("note", ValueType::Text),
@@ -42,7 +42,7 @@ fn layout(index: IndexMode) -> Layout {
     Layout { collections: vec![other, coupons], index, statements: Vec::new() }
 }
 
-fn kinds() -> Vec<OpKind> {
+pub fn kinds() -> Vec<OpKind> {
     let kind = |name: &str, call, keep_answer| OpKind {
         name: name.into(),
         call: Call::Records { collection: 1, call },
