@@ -161,13 +161,14 @@ fn owner() -> [std::ffi::OsString; 4] {
 #[test]
 fn a_full_disk_is_an_error_of_its_own() {
     let base = base();
-    // A disk of 16 MB, seen by this process only: `initdb` wants 40.
+    // A disk of 16 MB, seen by this process only: `initdb` wants 40. Its server gives up so hard that a shared segment
+    // is left behind, in a namespace of its own.
     let mut unshare = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {
         unshare.args(["--user", "--map-current-user", "--keep-caps"]);
     }
     let ran = unshare
-        .args(["--mount", "sh", "-c", "mount -t tmpfs -o size=16m,mode=755 none \"$0\" && exec \"$@\""])
+        .args(["--mount", "--ipc", "sh", "-c", "mount -t tmpfs -o size=16m,mode=755 none \"$0\" && exec \"$@\""])
         .arg(base.path())
         .args(owner())
         .env(OWNER_BASE, base.path())
