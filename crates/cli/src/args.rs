@@ -17,7 +17,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
   plimsoll run my-plan.toml --on postgres://me@db/shop
   plimsoll report latest                              the page of the newest run
 
-Exit codes: 0 all goals held · 1 a goal missed or a promise broken · 2 bad usage or plan ·
+Exit codes: 0 all goals held · 1 a goal missed or not measured, or a promise broken · 2 bad usage or plan ·
 3 store unreachable · 4 credentials refused · 5 something is not installed · 6 address taken ·
 7 disk full · 8 no permission · 9 the store or its server failed · 10 no such run or not readable ·
 130 interrupted"

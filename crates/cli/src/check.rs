@@ -24,8 +24,7 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
             None => return Ok(()),
         }
     } else {
-        end.remarks
-            .push(("ledger".to_owned(), "this workload has no right answers to hold records against".to_owned()));
+        end.remarks.push(("ledger".to_owned(), "there is nothing to hold records against".to_owned()));
     }
     match trial.store.check_integrity() {
         Ok(Some(words)) => end.remarks.push(("integrity check of the store".to_owned(), words)),

@@ -12,7 +12,7 @@ use plimsoll_record::RecordError;
 pub mod exit {
     /// All goals held.
     pub const OK: u8 = 0;
-    /// A goal was missed or a promise broken.
+    /// A goal was missed or could not be measured, or a promise was broken.
     pub const GOAL_MISSED: u8 = 1;
     /// Bad usage or plan.
     pub const USAGE: u8 = 2;
@@ -79,6 +79,14 @@ impl CliError {
     /// An operating system's error at `place`.
     pub fn io(place: impl fmt::Display, error: &std::io::Error) -> Self {
         StoreError::io(place, error).into()
+    }
+
+    /// What happened and the first of somebody else's words about it, on one line.
+    pub fn one_line(&self) -> String {
+        match self.detail.as_deref().and_then(|detail| detail.lines().next()) {
+            Some(detail) => format!("{} ({detail})", self.what),
+            None => self.what.clone(),
+        }
     }
 
     /// The exit code as the process wants it.

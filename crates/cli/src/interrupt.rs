@@ -16,14 +16,14 @@ impl Interrupt {
         let flag = interrupt.clone();
         let installed = ctrlc::set_handler(move || {
             if flag.0.swap(true, Ordering::SeqCst) {
-                eprintln!("\naborted");
+                crate::say("\naborted");
                 // Supervisors see our end of their pipes close, and stop and remove what they guard.
                 std::process::exit(i32::from(exit::INTERRUPTED));
             }
-            eprintln!("\nending this phase; what was measured is kept (Ctrl-C again aborts)");
+            crate::say("\nending this phase; what was measured is kept (Ctrl-C again aborts)");
         });
         if let Err(error) = installed {
-            eprintln!("warning: Ctrl-C will abort at once: {error}");
+            crate::say(&format!("warning: Ctrl-C will abort at once: {error}"));
         }
         interrupt
     }

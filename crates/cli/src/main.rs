@@ -39,15 +39,13 @@ fn main() -> ExitCode {
     // while no other thread runs, passwords are taken out of what others can see of us.
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if secrets::scrub_command_line() {
-        eprintln!(
-            "warning: a password in a URL can be seen by other users; use PGPASSWORD, ~/.pgpass or --password-file"
-        );
+        say("warning: a password in a URL can be seen by other users; use PGPASSWORD, ~/.pgpass or --password-file");
     }
     let cli = Cli::parse_from(arguments);
     match run(cli.verb) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("{error}");
+            say(&error.to_string());
             error.exit_code()
         }
     }
@@ -67,6 +65,11 @@ fn run(verb: Verb) -> Result<u8, CliError> {
             Ok(if diagnosis.well { exit::OK } else { exit::GOAL_MISSED })
         }
     }
+}
+
+/// Writes a line to standard error. When nobody reads it any more, the work goes on.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// Writes to standard output. A reader that has gone away (`plimsoll list | head`) is no error.

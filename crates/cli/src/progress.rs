@@ -53,7 +53,7 @@ impl Progress {
         self.ends = duration;
         match self.mode {
             Mode::Quiet => {}
-            Mode::Lines => eprintln!("{} · {}{}", self.trial, name, takes(duration)),
+            Mode::Lines => crate::say(&format!("{} · {}{}", self.trial, name, takes(duration))),
             Mode::Rewritten => self.rewrite(&format!("{} · {}{}", self.trial, name, takes(duration))),
         }
     }
@@ -76,7 +76,7 @@ impl Progress {
     pub fn note(&mut self, text: &str) {
         match self.mode {
             Mode::Quiet => {}
-            Mode::Lines => eprintln!("{text}"),
+            Mode::Lines => crate::say(text),
             Mode::Rewritten => self.rewrite(text),
         }
     }
@@ -84,7 +84,7 @@ impl Progress {
     /// A line that stays, also when quiet: warnings.
     pub fn say(&mut self, text: &str) {
         self.clear();
-        eprintln!("{text}");
+        crate::say(text);
     }
 
     /// Takes the rewritten line away.

@@ -20,8 +20,9 @@ impl std::fmt::Debug for Password {
 /// The first line of a password file.
 pub fn read_password_file(path: &Path) -> Result<Password, CliError> {
     let text = fs::read_to_string(path).map_err(|error| {
-        CliError::io(format!("password file {}", path.display()), &error)
-            .next("give --password-file a readable file whose first line is the password")
+        let what = format!("password file {}: {error}", path.display());
+        let code = if error.kind() == std::io::ErrorKind::PermissionDenied { exit::PERMISSION } else { exit::USAGE };
+        CliError::new(code, what).next("give --password-file a readable file whose first line is the password")
     })?;
     match text.lines().next() {
         Some(line) if !line.is_empty() => Ok(Password(line.to_owned())),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Cold, Durability, OpKind, Store, Stream, StreamSpec, ValueBuf, Workload};
+use plimsoll_core::{Cold, Durability, OpKind, Store, StoreSpec, Stream, StreamSpec, ValueBuf, Workload};
 use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason};
 use plimsoll_plan::model::{self, Step};
 use plimsoll_record::data::{Asked, Event, PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
@@ -17,14 +17,14 @@ use crate::written::Written;
 /// Longest a load or a check may leave one operation unanswered.
 const BULK_OP_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Runs the trial. `embedded` stores run inside this process. Stops early, without error, when the user wants an end.
+/// Runs the trial on a store of the kind that `spec` describes. Stops early, without error, when the user wants an end.
 ///
 /// # Errors
 /// What the store or the recording failed with; the recording says in which phase.
 pub fn run(
     bench: &mut Bench<'_>,
     store: &mut dyn Store,
-    embedded: bool,
+    spec: &StoreSpec,
     trial: &model::Trial,
     workload: Arc<dyn Workload>,
 ) -> Result<(), CliError> {
@@ -46,7 +46,9 @@ pub fn run(
         record_bytes: workload.record_bytes(),
         start_ns: bench.clock.now_ns(),
     })?;
-    let ledger = Ledger::new(Arc::clone(&workload));
+    // What keeps nothing has nothing to be held against.
+    let ledger = if spec.keeps_data { Ledger::new(Arc::clone(&workload)) } else { None };
+    let embedded = spec.schemes.is_empty();
     let mut run = TrialRun { bench, store, embedded, trial, workload, ledger, answers_checked: false, not_cold: None };
     for (ordinal, phase) in trial.phases.iter().enumerate() {
         run.phase(ordinal as u32, phase)?;
@@ -102,7 +104,7 @@ impl TrialRun<'_, '_> {
         let result = self.step(ordinal, phase, &mut end);
         end.end_ns = self.bench.clock.now_ns();
         if let Err(error) = &result {
-            end.state = PhaseState::Failed(one_line(error));
+            end.state = PhaseState::Failed(error.one_line());
         } else if end.state == PhaseState::Complete && self.bench.interrupt.is_set() {
             end.state = PhaseState::Interrupted;
         }
@@ -341,13 +343,6 @@ impl TrialRun<'_, '_> {
 
 fn no_stream(why: String) -> CliError {
     CliError::new(exit::USAGE, why)
-}
-
-fn one_line(error: &CliError) -> String {
-    match &error.detail {
-        Some(detail) => format!("{} ({})", error.what, detail.lines().next().unwrap_or_default()),
-        None => error.what.clone(),
-    }
 }
 
 fn kind_name(step: &Step) -> &'static str {

@@ -178,7 +178,10 @@ pub trait StoreKind: Send + Sync {
 
     /// What will be done there, one line each, said before anything is: for attached stores at least
     /// what will be made and dropped.
-    fn announce(&self, options: &OpenOptions) -> Vec<String>;
+    ///
+    /// # Errors
+    /// What can be told to be wrong with `options` without opening anything: a URL, a password file.
+    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError>;
 
     /// Opens it: attaches, or starts a private one. `progress` is told what takes a while.
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError>;

@@ -87,8 +87,8 @@ impl StoreKind for Lying {
         &self.spec
     }
 
-    fn announce(&self, _options: &OpenOptions) -> Vec<String> {
-        vec!["the lying store keeps records in memory and writes no file".into()]
+    fn announce(&self, _options: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        Ok(vec!["the lying store keeps records in memory and writes no file".into()])
     }
 
     fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {

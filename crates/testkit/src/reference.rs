@@ -41,8 +41,8 @@ impl StoreKind for ReferenceKind {
         &SPEC
     }
 
-    fn announce(&self, _options: &OpenOptions) -> Vec<String> {
-        vec!["the reference store keeps records in memory and writes no file".into()]
+    fn announce(&self, _options: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        Ok(vec!["the reference store keeps records in memory and writes no file".into()])
     }
 
     fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {

@@ -41,13 +41,13 @@ impl StoreKind for FjallKind {
         &SPEC
     }
 
-    fn announce(&self, options: &OpenOptions) -> Vec<String> {
-        match &options.target {
+    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        Ok(match &options.target {
             Target::Private { data_dir, .. } => {
                 vec![format!("makes an embedded fjall database under {} and removes it afterwards", data_dir.display())]
             }
             Target::Attach { .. } => Vec::new(),
-        }
+        })
     }
 
     fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {

@@ -39,8 +39,8 @@ impl StoreKind for NullKind {
         &SPEC
     }
 
-    fn announce(&self, _: &OpenOptions) -> Vec<String> {
-        vec!["the null store makes nothing and writes nothing".to_owned()]
+    fn announce(&self, _: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        Ok(vec!["the null store makes nothing and writes nothing".to_owned()])
     }
 
     fn open(&self, options: OpenOptions, _: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {

@@ -71,19 +71,17 @@ impl StoreKind for Postgres {
         find_postgres().map(|program| program.display().to_string())
     }
 
-    fn announce(&self, options: &OpenOptions) -> Vec<String> {
+    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
         let Target::Attach { url, password } = &options.target else {
-            return vec!["starts a private PostgreSQL, and removes it with its data afterwards".to_owned()];
+            return Ok(vec!["starts a private PostgreSQL, and removes it with its data afterwards".to_owned()]);
         };
-        // What is wrong with the URL is said when it is opened.
-        let place = conninfo::resolve(url, password.as_deref(), &Environment::of_process())
-            .map_or_else(|_| "the server of this URL".to_owned(), |info| info.login.place);
+        let info = conninfo::resolve(url, password.as_deref(), &Environment::of_process())?;
         let schema = schema_name(&options.run_id);
-        vec![
-            format!("attaches to {place}"),
+        Ok(vec![
+            format!("attaches to {}", info.login.place),
             format!("makes schema {schema} there and drops it afterwards; writes to nothing else"),
             "asks for a CHECKPOINT when the data is settled, if the role may".to_owned(),
-        ]
+        ])
     }
 
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {

@@ -58,13 +58,13 @@ impl StoreKind for SqliteKind {
         Ok(format!("built in, version {}", rusqlite::version()))
     }
 
-    fn announce(&self, options: &OpenOptions) -> Vec<String> {
-        match &options.target {
+    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        Ok(match &options.target {
             Target::Private { data_dir, .. } => {
                 vec![format!("sqlite: makes a database in {} and removes it afterwards", data_dir.display())]
             }
             Target::Attach { .. } => vec!["sqlite: there is nothing to attach to".to_owned()],
-        }
+        })
     }
 
     fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {

@@ -68,7 +68,7 @@ pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, CliError> {
     drop(ticker);
     progress.clear();
     let state = match &result {
-        Err(error) => RunState::Failed(error.to_string()),
+        Err(error) => RunState::Failed(error.one_line()),
         Ok(()) if interrupt.is_set() => RunState::Interrupted,
         Ok(()) => RunState::Complete,
     };
@@ -88,12 +88,16 @@ pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, CliError> {
 /// Report, page, exit code.
 fn conclude(path: &Path, result: Result<(), CliError>, interrupted: bool) -> Result<u8, CliError> {
     let reported = Run::load(path).map_err(CliError::from).and_then(|run| {
+        // Of a run that ended before it began there is nothing to report but the error.
+        if run.trials.is_empty() && result.is_err() {
+            return Ok(false);
+        }
         let view = plimsoll_analysis::view(&run);
         let page = report::page_path(path);
         report::write(&page, &plimsoll_report::html(&view))?;
         report::print_text(&view)?;
         crate::print(&format!("\npage       {}\nrecording  {}\n", page.display(), path.display()))?;
-        Ok(view.verdict.state != VerdictState::Fail)
+        Ok(view.verdict.state == VerdictState::Pass)
     });
     match (result, reported) {
         (Err(error), _) => Err(error),
@@ -128,9 +132,9 @@ fn trials(
             open = Some((trial.store.clone(), store));
         }
         let Some((_, store)) = &mut open else { break };
-        let embedded = catalogue.store(&trial.store.kind).is_some_and(|kind| kind.spec().schemes.is_empty());
+        let Some(kind) = catalogue.store(&trial.store.kind) else { break };
         result = make_workload(catalogue, trial)
-            .and_then(|workload| trial::run(bench, &mut **store, embedded, trial, workload));
+            .and_then(|workload| trial::run(bench, &mut **store, kind.spec(), trial, workload));
         if result.is_err() {
             break;
         }
@@ -204,7 +208,7 @@ fn announce(
     let mut said = BTreeMap::new();
     for trial in &plan.trials {
         let Some(kind) = catalogue.store(&trial.store.kind) else { continue };
-        let lines = kind.announce(&options(&trial.store, directory, id, passwords));
+        let lines = kind.announce(&options(&trial.store, directory, id, passwords))?;
         if trial.store.url.is_some() && said.insert(trial.store.label.clone(), ()).is_none() {
             for line in lines {
                 progress.say(&format!("{}: {line}", trial.store.label));
@@ -237,7 +241,7 @@ fn sweep(runs_dir: &Path) {
             let _ = plimsoll_lab::sweep_orphans(&store.path());
         }
         if std::fs::remove_dir_all(&data).is_ok() {
-            eprintln!("removed the data that the killed run {} had left", run.id);
+            crate::say(&format!("removed the data that the killed run {} had left", run.id));
         }
     }
 }

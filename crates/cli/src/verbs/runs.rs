@@ -17,7 +17,7 @@ pub fn run(args: &RunsArgs) -> Result<u8, CliError> {
             let mut runs = plimsoll_record::list(&runs_dir)?;
             runs.sort_by(|a, b| b.id.cmp(&a.id));
             if runs.is_empty() {
-                eprintln!("no runs in {}", runs_dir.display());
+                crate::say(&format!("no runs in {}", runs_dir.display()));
             }
             crate::print(&table(&runs))
         }

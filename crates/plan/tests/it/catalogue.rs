@@ -12,8 +12,8 @@ impl StoreKind for Kind {
         &self.0
     }
 
-    fn announce(&self, _options: &OpenOptions) -> Vec<String> {
-        Vec::new()
+    fn announce(&self, _options: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
     }
 
     fn open(&self, _options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {

@@ -192,7 +192,7 @@ fn what_it_says_of_itself_is_so() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = options(dir.path());
     options.params.0.insert("cache".into(), ParamValue::Int(1 << 20));
-    assert!(kind().announce(&options)[0].contains("removes it"));
+    assert!(kind().announce(&options).unwrap()[0].contains("removes it"));
     let mut store = kind().open(options, &mut |_| {}).unwrap();
     let description = store.describe().unwrap();
     assert_eq!(description.place, "embedded");

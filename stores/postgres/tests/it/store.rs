@@ -49,7 +49,8 @@ fn an_attached_server_is_left_as_it_was() {
     control.simple("CREATE TABLE items (code text); INSERT INTO items VALUES ('mine')").expect("a table of theirs");
     let before = control.value(INVENTORY).expect("an inventory");
 
-    let announced = kind().announce(&options(Target::Attach { url: url(&server, "postgres"), password: None }));
+    let announced =
+        kind().announce(&options(Target::Attach { url: url(&server, "postgres"), password: None })).unwrap();
     assert!(announced.iter().any(|line| line.contains("makes schema plimsoll_20260102_030405_ab12")), "{announced:?}");
     assert!(announced.iter().any(|line| line.contains("drops it afterwards")), "{announced:?}");
 
