@@ -190,7 +190,9 @@ impl Collector {
         }
         slice.in_flight = started.saturating_sub(finished);
         if let Some(arrivals) = self.arrivals {
-            slice.due_unsent = arrivals.due_before(now_ns).saturating_sub(started);
+            // Nothing becomes due after the planned end, however long the last answers take.
+            let until_ns = self.grid.end_ns.unwrap_or(u64::MAX).min(now_ns);
+            slice.due_unsent = arrivals.due_before(until_ns).saturating_sub(started);
             if slice.due_unsent > 0 {
                 oldest_ns = oldest_ns.min(arrivals.at(started));
             }

@@ -327,7 +327,7 @@ impl<'a> Phase<'a> {
         let totals = collector.finish(end_ns, &self.hung, &self.shared, on_slice);
         Ok(DriveResult {
             start_ns: self.grid.start_ns,
-            measured_from_ns: self.grid.warmup_end_ns,
+            measured_from_ns: self.grid.warmup_end_ns.min(end_ns),
             end_ns,
             ops: totals.kinds.iter().flatten().sum(),
             warmup_ops: totals.warmup_ops,

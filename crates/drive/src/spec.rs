@@ -97,7 +97,7 @@ pub enum Pace {
 pub struct DriveResult {
     /// When the first operation could start. Connecting and preparing came before.
     pub start_ns: u64,
-    /// End of the warm-up; equal to `start_ns` where there is none.
+    /// End of the warm-up; equal to `start_ns` where there is none, and to `end_ns` where the phase ended in it.
     pub measured_from_ns: u64,
     /// When the last operation ended, and not before the planned end if that was reached.
     pub end_ns: u64,

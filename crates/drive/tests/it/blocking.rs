@@ -213,6 +213,44 @@ fn a_stop_flag_ends_the_phase_and_the_result_is_what_there_is() {
 }
 
 #[test]
+fn a_phase_that_is_stopped_in_its_warmup_has_measured_nothing_and_no_time() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = stop.clone();
+    let session = sessions(2, |_, _| {
+        std::thread::sleep(MS);
+        Outcome::Ok
+    });
+    let mut on_slice = |_: &plimsoll_core::Slice| flag.store(true, SeqCst);
+    let spec = DriveSpec { warmup: MS * 10_000, ..for_ms(500) };
+    let driven = drive_with(&spec, session, endless(), Vec::new(), &stop, &mut on_slice).unwrap();
+    let result = &driven.result;
+    assert_eq!((result.stop.clone(), result.ops), (StopReason::Cancelled, 0));
+    assert!(result.warmup_ops > 50);
+    assert_eq!(result.measured_from_ns, result.end_ns, "nobody may compute a length below zero");
+}
+
+#[test]
+fn what_would_be_due_after_the_end_is_not_due() {
+    let (_wake, asleep): (Sender<()>, Receiver<()>) = channel();
+    let asleep = Mutex::new(asleep);
+    let script = move |number: i64, _: &mut Answer| {
+        if number == crate::seen::number(1, 0, 10) {
+            let _ = asleep.lock().unwrap().recv_timeout(MS * 800);
+        }
+        Outcome::Ok
+    };
+    let pace = Pace::Open { rate_per_s: 1_000.0 };
+    let spec = DriveSpec { pace, op_timeout: Duration::from_secs(5), ..for_ms(300) };
+    let (driven, _) = drive(&spec, sessions(2, script), endless());
+    let after: Vec<_> =
+        driven.slices.iter().filter(|slice| slice.end_ns > driven.result.start_ns + 400_000_000).collect();
+    assert!(after.len() > 2, "the answer was waited for");
+    for slice in after {
+        assert!(slice.due_unsent <= 2, "{} operations due in slice {} after the end", slice.due_unsent, slice.ordinal);
+    }
+}
+
+#[test]
 fn what_the_store_refuses_is_counted_by_its_code() {
     let script = |number: i64, answer: &mut Answer| match number % 10 {
         0 => answer.fail(Outcome::Rejected, "23505", "duplicate key"),
