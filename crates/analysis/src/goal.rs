@@ -1,6 +1,6 @@
 //! What had to hold, and whether it did.
 
-use plimsoll_record::data::{GoalSpec, PhaseState, Run};
+use plimsoll_record::data::{GoalSpec, PhaseState, Run, Trial};
 
 use crate::number;
 use crate::phase::{PhaseFacts, Quantity, state_words};
@@ -94,8 +94,17 @@ fn wrong(phases: &[PhaseFacts<'_>]) -> Measured {
     match ledger {
         None if trial.answers.is_empty() => Err(unchecked(phases)),
         _ if trial.ledgers.iter().any(|ledger| !ledger.complete) => Err("the ledger could not keep up".to_string()),
-        _ => Ok(Quantity { value: 0.0, n }),
+        _ => unheard(phases, trial).map_or(Ok(Quantity { value: 0.0, n }), Err),
     }
+}
+
+/// The kind of operation of which not one answer was held against the truth, because all were refused, nobody heard
+/// them, or the ledger has a gap.
+fn unheard(phases: &[PhaseFacts<'_>], trial: &Trial) -> Option<String> {
+    let unheard = trial.answers.iter().find(|answer| answer.answers == 0)?;
+    let phase = phases.iter().find(|facts| facts.phase.header.ordinal == unheard.phase);
+    let phase = phase.map_or("?", |facts| facts.phase.header.name.as_str());
+    Some(format!("no answer to `{}` in phase {phase} could be held against the truth", unheard.op))
 }
 
 /// Why a trial has no ledger.

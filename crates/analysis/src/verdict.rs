@@ -113,6 +113,19 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView]) -> Vec<String> {
                     trial::name(&trial.header),
                     state_words(state)
                 )),
+                // No goal is about questions: one without an answer would only be a figure that is missing.
+                PhaseState::Complete if phase.header.kind == "ask" => {
+                    let asked = &phase.end.asked;
+                    let without = asked.iter().filter(|asked| asked.outcome.is_error()).count();
+                    if without > 0 {
+                        unseen.push(format!(
+                            "{without} of {} asked in phase {} of {} had no answer",
+                            number::plural(asked.len() as u64, "question", "questions"),
+                            phase.header.name,
+                            trial::name(&trial.header)
+                        ));
+                    }
+                }
                 // Said with the run's end.
                 PhaseState::Complete | PhaseState::Unfinished | PhaseState::Interrupted => {}
             }

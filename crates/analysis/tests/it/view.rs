@@ -194,6 +194,40 @@ fn a_ledger_that_could_not_keep_up_vouches_for_nothing() {
 }
 
 #[test]
+fn questions_that_were_refused_are_no_right_answers() {
+    let mut run = study::complete();
+    // The store refuses its one cold question; everything else is right.
+    for asked in &mut run.trials[2].phases[4].end.asked {
+        asked.outcome = plimsoll_core::Outcome::Rejected;
+    }
+    let refused = view(&run).verdict;
+    assert_eq!(refused.state, VerdictState::Incomplete);
+    assert_eq!(
+        refused.sentence,
+        "Nothing was seen to break, but 1 of 1 question asked in phase cold_query of sqlite · index=keyindex had no answer."
+    );
+
+    // As the ledger says it of a driven phase: there were queries, and not one answer to hold against the truth.
+    let mut run = study::complete();
+    for trial in &mut run.trials {
+        for check in trial.answers.iter_mut().filter(|check| check.op == "query" && check.phase == 5) {
+            (check.answers, check.expected, check.got) = (0, 0, 0);
+        }
+    }
+    let view = view(&run);
+    assert_eq!(view.verdict.state, VerdictState::Incomplete, "{}", view.verdict.sentence);
+    let wrong = view.goals.iter().find(|goal| goal.what == "wrong").unwrap();
+    assert_eq!(wrong.state, GoalState::NotMeasured);
+    assert!(
+        wrong
+            .trials
+            .iter()
+            .any(|place| place.got_text == "no answer to `query` in phase mixed could be held against the truth"),
+        "{wrong:?}"
+    );
+}
+
+#[test]
 fn a_void_phase_and_a_missing_trial_make_the_run_incomplete() {
     let mut run = study::complete();
     run.trials[1].phases[5].end.state = PhaseState::Void("the generator was the limit".into());
