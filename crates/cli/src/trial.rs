@@ -227,14 +227,15 @@ impl TrialRun<'_, '_> {
                 rows: rows.get(position).copied().unwrap_or(0),
             })
             .collect();
+        self.push_totals(end, &result);
+        ended(&result, end)?;
         // Afterwards: before, it would warm what may have to be cold.
-        if !self.bench.interrupt.is_set() {
+        if !self.bench.interrupt.is_set() && end.state == PhaseState::Complete {
             let kinds: Vec<OpKind> = self.workload.kinds().to_vec();
             if let Some(words) = self.store.explain(&kinds[usize::from(kind)], params.values())? {
                 end.remarks.push(("plan of the store".to_owned(), words));
             }
         }
-        self.push_totals(end, &result);
         Ok(())
     }
 
@@ -280,16 +281,7 @@ impl TrialRun<'_, '_> {
         if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, self.bench.recorder) {
             push(end, "device_bytes", "B", bytes as f64, 1);
         }
-        match &result.stop {
-            StopReason::Refused(error) | StopReason::Lost(error) => Err(error.clone().into()),
-            StopReason::Backlog => {
-                end.state = PhaseState::Failed(
-                    "the store does not carry this rate: the oldest operation had been due for 10 s".to_owned(),
-                );
-                Ok(())
-            }
-            _ => Ok(()),
-        }
+        ended(&result, end)
     }
 
     fn cold(&mut self, end: &mut PhaseEnd) -> Result<(), CliError> {
@@ -300,12 +292,11 @@ impl TrialRun<'_, '_> {
                 push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
                 push(end, "file_bytes", "B", file_bytes as f64, 1);
                 push(end, "resident_bytes", "B", resident_bytes as f64, 1);
+                self.not_cold = still_warm(file_bytes, resident_bytes);
             }
-            Cold::NotPossible(why) => {
-                end.remarks.push(("not possible".to_owned(), why.clone()));
-                self.not_cold = Some(why);
-            }
+            Cold::NotPossible(why) => self.not_cold = Some(why),
         }
+        end.remarks.extend(self.not_cold.iter().map(|why| ("not possible".to_owned(), why.clone())));
         Ok(())
     }
 
@@ -339,6 +330,31 @@ impl TrialRun<'_, '_> {
             });
         }
     }
+}
+
+/// Whether a phase of operations came to its end, or what it ended with instead.
+fn ended(result: &DriveResult, end: &mut PhaseEnd) -> Result<(), CliError> {
+    let failed = match &result.stop {
+        StopReason::Refused(error) | StopReason::Lost(error) => return Err(error.clone().into()),
+        StopReason::Backlog => "the store does not carry this rate: the oldest operation had been due for 10 s",
+        StopReason::Hung => "an operation did not return within its timeout",
+        StopReason::Limit | StopReason::Exhausted | StopReason::Cancelled => return Ok(()),
+    };
+    end.state = PhaseState::Failed(failed.to_owned());
+    Ok(())
+}
+
+/// Why a store whose files should have left the page cache is not cold: more than one byte in a hundred stayed.
+/// That is so on a file system that lives in memory, from which nothing can be dropped.
+fn still_warm(file_bytes: u64, resident_bytes: u64) -> Option<String> {
+    (resident_bytes > file_bytes / 100).then(|| {
+        let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
+        format!(
+            "{:.1} of {:.1} MiB of its files stayed in memory; is the run directory on a tmpfs?",
+            mib(resident_bytes),
+            mib(file_bytes)
+        )
+    })
 }
 
 fn no_stream(why: String) -> CliError {
@@ -380,5 +396,19 @@ fn duration(step: &Step) -> Option<Duration> {
             Some(Duration::from_nanos(ns + warmup_ns))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::still_warm;
+
+    #[test]
+    fn files_that_stay_in_memory_are_not_cold() {
+        assert_eq!(still_warm(0, 0), None);
+        assert_eq!(still_warm(41_758_325, 8_192), None);
+        // As seen on a tmpfs: SQLite's one file, and fjall's with a journal of 64 MiB that is mostly a hole.
+        assert!(still_warm(1_363_968, 1_363_968).is_some_and(|why| why.starts_with("1.3 of 1.3 MiB")));
+        assert!(still_warm(67_808_013, 2_093_056).is_some());
     }
 }
