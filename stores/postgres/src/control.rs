@@ -128,6 +128,18 @@ pub(crate) fn settle(connection: &mut Connection, schema: &str) -> Result<(), St
     }
 }
 
+/// A statement that ends this role's other Plimsoll connections that use `schema`, which is quoted.
+pub(crate) fn end_given_up(schema: &str) -> String {
+    format!(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity activity WHERE pid <> pg_backend_pid() \
+         AND usename = current_user AND application_name = current_setting('application_name') AND EXISTS \
+         (SELECT FROM pg_locks JOIN pg_class ON pg_class.oid = relation WHERE pg_locks.pid = activity.pid \
+         AND relnamespace = {}::regnamespace AND database = (SELECT oid FROM pg_database \
+         WHERE datname = current_database()))",
+        literal(schema)
+    )
+}
+
 /// Bytes of the schema's tables and indexes. Without `keyindex`, records with their primary keys are data and
 /// the other indexes are index. With it there is one table, whose bytes are shared out by what records and
 /// index keys hold of it.

@@ -217,8 +217,12 @@ impl PostgresStore {
 
     fn drop_schema(&mut self) -> Result<(), StoreError> {
         if self.has_schema {
-            let text = format!("DROP SCHEMA {} CASCADE", quoted(&self.schema));
-            self.control()?.simple(&text)?;
+            let schema = quoted(&self.schema);
+            let control = self.control()?;
+            // What was given up after its timeout may still run on the server, and hold locks for as long as it likes.
+            // Where that cannot be ended, dropping waits for it.
+            let _ = control.simple(&control::end_given_up(&schema));
+            control.simple(&format!("DROP SCHEMA {schema} CASCADE"))?;
             self.has_schema = false;
         }
         Ok(())
@@ -339,9 +343,8 @@ impl Store for PostgresStore {
         self.tidy(|control, schema| {
             let comment = literal(&format!("{MADE_BY}{run_id}"));
             let schema = quoted(schema);
-            control.simple(&format!(
-                "BEGIN; SET LOCAL synchronous_commit = on; COMMENT ON SCHEMA {schema} IS {comment}; COMMIT"
-            ))?;
+            // No BEGIN: what fails must not leave this connection in a transaction.
+            control.simple(&format!("SET synchronous_commit = on; COMMENT ON SCHEMA {schema} IS {comment}"))?;
             Ok(())
         })
     }

@@ -110,6 +110,56 @@ fn what_a_killed_run_left_is_named() {
     assert!(told.iter().any(|line| line.contains("DROP SCHEMA plimsoll_20260102_030405_ab12 CASCADE")), "{told:?}");
 }
 
+/// An operation that was given up after its timeout still runs on the server, and holds its locks.
+#[test]
+fn an_operation_that_was_given_up_does_not_keep_the_schema() {
+    let server = Server::start();
+    let mut control = server.control();
+    let before = control.value(INVENTORY).expect("an inventory");
+    let mut store = attached(&server, "postgres").expect("attached");
+    store.create(&layout(IndexMode::Own)).expect("created");
+    let mut given_up = server.control();
+    given_up.set_timeout(std::time::Duration::from_millis(300));
+    let slow = "SELECT pg_sleep(20) FROM (SELECT count(*) FROM plimsoll_20260102_030405_ab12.items) AS counted";
+    assert_eq!(given_up.simple(slow).expect_err("too slow").kind, StoreErrorKind::Unreachable);
+    drop(given_up);
+    let began = std::time::Instant::now();
+    store.close().expect("closed");
+    assert!(began.elapsed() < std::time::Duration::from_secs(5), "took {:?}", began.elapsed());
+    assert_eq!(control.value(INVENTORY).expect("an inventory"), before);
+}
+
+/// A statement that fails inside a transaction must not leave the control plane in it.
+#[test]
+fn a_sync_that_fails_does_not_keep_the_schema() {
+    let server = Server::start();
+    let mut control = server.control();
+    let before = control.value(INVENTORY).expect("an inventory");
+    let mut store = attached(&server, "postgres").expect("attached");
+    store.create(&layout(IndexMode::Own)).expect("created");
+    control.simple("BEGIN; COMMENT ON SCHEMA plimsoll_20260102_030405_ab12 IS 'theirs'").expect("a lock");
+    let synced = std::thread::scope(|scope| {
+        let syncing = scope.spawn(|| store.sync());
+        let began = std::time::Instant::now();
+        while control
+            .value(
+                "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
+                AND datname = current_database()",
+            )
+            .expect("cancelled")
+            == "0"
+        {
+            assert!(began.elapsed() < crate::fixture::TIMEOUT, "it never waited");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        syncing.join().expect("no panic")
+    });
+    assert!(synced.is_err(), "it was cancelled");
+    control.simple("ROLLBACK").expect("unlocked");
+    store.close().expect("closed");
+    assert_eq!(control.value(INVENTORY).expect("an inventory"), before);
+}
+
 #[test]
 fn a_role_that_may_not_make_a_schema_is_told_how_it_may() {
     let server = Server::start();
