@@ -108,7 +108,7 @@ fn conclude(path: &Path, result: Result<(), CliError>, interrupted: bool) -> Res
     }
 }
 
-/// All trials; one store serves the consecutive trials that use it.
+/// All trials, and afterwards nothing but the recording is left, however they ended.
 fn trials(
     catalogue: &Catalogue,
     plan: &Plan,
@@ -116,29 +116,8 @@ fn trials(
     directory: &Path,
     passwords: &Passwords,
 ) -> Result<(), CliError> {
-    let mut open: Option<(StoreUse, Box<dyn Store>)> = None;
-    let mut result = Ok(());
-    for trial in &plan.trials {
-        if bench.interrupt.is_set() {
-            break;
-        }
-        bench.progress.trial(trial_name(plan, trial));
-        if open.as_ref().is_none_or(|(store_use, _)| *store_use != trial.store) {
-            if let Some((_, store)) = open.take() {
-                store.close()?;
-            }
-            bench.progress.note(&format!("opening {}", trial.store.label));
-            let store = open_store(catalogue, &trial.store, directory, bench, passwords)?;
-            open = Some((trial.store.clone(), store));
-        }
-        let Some((_, store)) = &mut open else { break };
-        let Some(kind) = catalogue.store(&trial.store.kind) else { break };
-        result = make_workload(catalogue, trial)
-            .and_then(|workload| trial::run(bench, &mut **store, kind.spec(), trial, workload));
-        if result.is_err() {
-            break;
-        }
-    }
+    let mut open = None;
+    let mut result = each_trial(catalogue, plan, bench, directory, passwords, &mut open);
     if let Some((_, store)) = open {
         let closed = store.close();
         result = result.and(closed.map_err(CliError::from));
@@ -151,6 +130,36 @@ fn trials(
         }
         _ => result,
     }
+}
+
+/// One trial after the other; one store serves the consecutive trials that use it. The last one stays in `open`.
+fn each_trial(
+    catalogue: &Catalogue,
+    plan: &Plan,
+    bench: &mut Bench<'_>,
+    directory: &Path,
+    passwords: &Passwords,
+    open: &mut Option<(StoreUse, Box<dyn Store>)>,
+) -> Result<(), CliError> {
+    for trial in &plan.trials {
+        if bench.interrupt.is_set() {
+            break;
+        }
+        bench.progress.trial(trial_name(plan, trial));
+        if open.as_ref().is_none_or(|(store_use, _)| *store_use != trial.store) {
+            if let Some((_, store)) = open.take() {
+                store.close()?;
+            }
+            bench.progress.note(&format!("opening {}", trial.store.label));
+            let store = open_store(catalogue, &trial.store, directory, bench, passwords)?;
+            *open = Some((trial.store.clone(), store));
+        }
+        let Some((_, store)) = open else { break };
+        let Some(kind) = catalogue.store(&trial.store.kind) else { break };
+        let workload = make_workload(catalogue, trial)?;
+        trial::run(bench, &mut **store, kind.spec(), trial, workload)?;
+    }
+    Ok(())
 }
 
 fn make_workload(

@@ -170,3 +170,11 @@ fn a_second_ctrl_c_aborts() {
     assert!(at.elapsed() < Duration::from_secs(5));
     place.run(&["report", "latest", "--format", "text"]).expect(0).says("Coupons in small");
 }
+
+#[test]
+fn a_store_that_does_not_open_leaves_nothing_but_the_recording() {
+    let place = Place::new();
+    let plan = place.plan(&small_coupons(r#"["sqlite", { store = "postgres", shared_buffers = "1000TiB" }]"#, 500, 1));
+    place.run(&["run", &plan]).expect(9).says("shared_buffers");
+    assert!(!place.only_run().join("data").exists());
+}
