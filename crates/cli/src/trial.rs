@@ -257,6 +257,8 @@ impl TrialRun<'_, '_> {
             },
             op_timeout: Duration::from_nanos(drive.op_timeout_ns),
             workers: drive.workers,
+            // As stamps hold them: 40 bits of a cycle, and a plan has at most 200 phases.
+            first_cycle: u64::from(ordinal) << 32,
             ..self.spec()
         };
         let written = Written::before(&*self.store, self.embedded, self.bench.recorder);

@@ -52,7 +52,7 @@ pub struct Drive<'a> {
     pub sessions: Sessions,
     /// All kinds of operation, by position.
     pub kinds: &'a [OpKind],
-    /// What the clients ask. Client `c`'s cycles count from 0.
+    /// What the clients ask. Each client's cycles count from [`DriveSpec::first_cycle`].
     pub stream: Arc<dyn Stream>,
     /// One to a worker ([`DriveSpec::worker_count`]), or none at all.
     pub observers: Vec<Box<dyn Observer>>,
@@ -141,6 +141,7 @@ impl<'a> Phase<'a> {
                 board: phase.boards[worker].clone(),
                 shared: phase.shared.clone(),
                 each_max: each_max(spec, clients.len(), workers),
+                first_cycle: spec.first_cycle,
                 ops_per_client: if let Limit::Ops(ops) = spec.limit { ops } else { u64::MAX },
                 clients,
                 cpu_ns: if phase.blocking { || 0 } else { thread_cpu_ns },

@@ -22,6 +22,10 @@ pub struct DriveSpec {
     pub workers: u32,
     /// Keep the times of every operation ([`DriveResult::each`]); room for them is taken beforehand.
     pub keep_each: bool,
+    /// Number of each client's first operation. Phases of one trial that write want numbers of their own: the
+    /// same client and number is the same write again, and a store that lost all of the second phase would hold
+    /// what the first one left, which is then also what it should hold.
+    pub first_cycle: u64,
 }
 
 impl Default for DriveSpec {
@@ -35,6 +39,7 @@ impl Default for DriveSpec {
             slice: Duration::from_secs(1),
             workers: 1,
             keep_each: false,
+            first_cycle: 0,
         }
     }
 }

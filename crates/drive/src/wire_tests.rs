@@ -54,6 +54,7 @@ fn worker(addresses: &[SocketAddr]) -> WireWorker {
         board: Board::new(0, false),
         shared: Arc::new(shared),
         clients: vec![0],
+        first_cycle: 0,
         ops_per_client: 1,
         each_max: 0,
         cpu_ns: || 0,

@@ -25,6 +25,8 @@ pub(crate) struct Setup {
     pub shared: Arc<Shared>,
     /// The clients it drives, by slot.
     pub clients: Vec<u32>,
+    /// Number of each client's first operation.
+    pub first_cycle: u64,
     pub ops_per_client: u64,
     /// Room for the times of single operations; 0 when they are not wanted.
     pub each_max: usize,
@@ -125,7 +127,8 @@ pub(crate) struct WorkerCore {
     finished: u64,
     /// Clients that may have more operations.
     live_clients: usize,
-    ops_per_client: u64,
+    /// Number after that of each client's last operation.
+    end_cycle: u64,
     /// The arrival that is next, when it has been taken from the schedule.
     held_ns: Option<u64>,
     ended: Option<StopReason>,
@@ -149,7 +152,8 @@ pub(crate) struct CoreReport {
 
 impl WorkerCore {
     pub fn new(setup: Setup) -> Self {
-        let slots: Vec<Slot> = setup.clients.iter().map(|&client| Slot { client, ..Slot::default() }).collect();
+        let cycle = setup.first_cycle;
+        let slots: Vec<Slot> = setup.clients.iter().map(|&client| Slot { client, cycle, ..Slot::default() }).collect();
         Self {
             stream: setup.stream,
             observer: setup.observer,
@@ -166,7 +170,7 @@ impl WorkerCore {
             finished: 0,
             live_clients: slots.len(),
             slots,
-            ops_per_client: setup.ops_per_client,
+            end_cycle: setup.first_cycle.saturating_add(setup.ops_per_client),
             held_ns: None,
             ended: None,
             ended_ns: 0,
@@ -249,12 +253,12 @@ impl WorkerCore {
             let slot = &mut self.slots[index];
             self.params.clear();
             let cycle = slot.cycle;
-            let kind = match cycle < self.ops_per_client {
+            let kind = match cycle < self.end_cycle {
                 true => self.stream.op(slot.client, cycle, &mut self.params),
                 false => None,
             };
             let Some(kind) = kind else {
-                let reason = if cycle < self.ops_per_client { StopReason::Exhausted } else { StopReason::Limit };
+                let reason = if cycle < self.end_cycle { StopReason::Exhausted } else { StopReason::Limit };
                 self.client_is_done(now_ns, reason);
                 continue;
             };

@@ -42,6 +42,7 @@ fn bench(sessions: u32, ops: u64, rate_per_s: Option<f64>, warmup_ns: u64, lengt
         board: board.clone(),
         shared: shared.clone(),
         clients: (0..sessions).collect(),
+        first_cycle: 0,
         ops_per_client: u64::MAX,
         each_max: 0,
         cpu_ns: || 0,
