@@ -41,11 +41,20 @@ fn main() -> ExitCode {
     if secrets::scrub_command_line() {
         say("warning: a password in a URL can be seen by other users; use PGPASSWORD, ~/.pgpass or --password-file");
     }
-    let cli = Cli::parse_from(arguments);
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        // It repeats the argument that it does not take.
+        Err(error) if secrets::shows_password(&error.to_string()) => {
+            say(secrets::masked(&error.to_string()).trim_end());
+            return ExitCode::from(exit::USAGE);
+        }
+        Err(error) => error.exit(),
+    };
     match run(cli.verb) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            say(&error.to_string());
+            // A URL may have been given where a file, a run or a number was wanted.
+            say(&secrets::masked(&error.to_string()));
             error.exit_code()
         }
     }

@@ -39,8 +39,8 @@ impl Passwords {
 pub fn load(catalogue: &Catalogue, args: &PlanArgs, passwords: &mut Passwords) -> Result<(Plan, String), CliError> {
     let (name, text) = read(&args.plan)?;
     let mut on = Vec::new();
-    for store in &args.on {
-        let (url, password) = plimsoll_plan::split_password(store);
+    for store in whole_urls(&args.on) {
+        let (url, password) = plimsoll_plan::split_password(&store);
         if let Some(password) = password {
             passwords.by_url.insert(url.clone(), Password(password));
         }
@@ -51,6 +51,23 @@ pub fn load(catalogue: &Catalogue, args: &PlanArgs, passwords: &mut Passwords) -
         Ok(plan) => Ok((plan, text)),
         Err(error) => Err(plan_error(&error)),
     }
+}
+
+/// The stores of `--on`, which were cut at every comma: a password may hold one. Nothing but a URL has an `@` in it,
+/// so a piece with one and without a scheme belongs to the last URL that has none yet.
+fn whole_urls(pieces: &[String]) -> Vec<String> {
+    let mut whole: Vec<String> = Vec::new();
+    for piece in pieces {
+        let cut = |store: &String| store.contains("://") && !store.contains('@');
+        match whole.iter().rposition(cut).filter(|_| piece.contains('@') && !piece.contains("://")) {
+            Some(url) => {
+                let tail = whole.split_off(url);
+                whole.push(format!("{},{piece}", tail.join(",")));
+            }
+            None => whole.push(piece.clone()),
+        }
+    }
+    whole
 }
 
 fn read(plan: &str) -> Result<(String, String), CliError> {
@@ -93,4 +110,21 @@ fn plan_error(error: &plimsoll_plan::PlanError) -> CliError {
         drawn = error.to_string();
     }
     CliError::drawn(exit::USAGE, drawn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole_urls;
+
+    #[test]
+    fn a_comma_in_a_password_does_not_cut_a_url() {
+        for (given, whole) in [
+            ("sqlite,fjall", &["sqlite", "fjall"][..]),
+            ("postgres://h/a,sqlite,postgres://me@h/b", &["postgres://h/a", "sqlite", "postgres://me@h/b"]),
+            ("sqlite,postgres://me:a,b,c@h/d,fjall", &["sqlite", "postgres://me:a,b,c@h/d", "fjall"]),
+        ] {
+            let pieces: Vec<String> = given.split(',').map(str::to_owned).collect();
+            assert_eq!(whole_urls(&pieces), whole, "{given}");
+        }
+    }
 }

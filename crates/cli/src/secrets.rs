@@ -34,7 +34,7 @@ pub fn read_password_file(path: &Path) -> Result<Password, CliError> {
 /// Overwrites with `*` every password inside a URL of the command line as the process list shows it.
 /// Returns true when there was one. Arguments asked of std afterwards have lost their passwords too.
 pub fn scrub_command_line() -> bool {
-    let found = std::env::args_os().any(|argument| !password_ranges(&argument.to_string_lossy()).is_empty());
+    let found = std::env::args_os().any(|argument| shows_password(&argument.to_string_lossy()));
     if found {
         overwrite_argv_passwords();
     }
@@ -46,7 +46,13 @@ pub fn shown_command_line() -> Vec<String> {
     std::env::args_os().map(|argument| masked(&argument.to_string_lossy())).collect()
 }
 
-fn masked(text: &str) -> String {
+/// True when `text` holds a URL with a password.
+pub fn shows_password(text: &str) -> bool {
+    !password_ranges(text).is_empty()
+}
+
+/// `text` with passwords inside URLs replaced by `***`.
+pub fn masked(text: &str) -> String {
     let mut shown = text.to_owned();
     for range in password_ranges(text).into_iter().rev() {
         shown.replace_range(range, "***");

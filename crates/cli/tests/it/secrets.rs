@@ -34,3 +34,21 @@ fn a_password_in_a_url_is_warned_of_overwritten_and_kept_nowhere() {
         }
     }
 }
+
+#[test]
+fn a_password_in_a_url_that_stands_in_the_wrong_place_is_not_repeated() {
+    let place = Place::new();
+    let url = "postgres://me:Tr0m,bone@127.0.0.1:1/db";
+    for (args, code) in [
+        (&["run", url][..], 2),
+        (&["run", "coupons", url], 2),
+        (&["run", "coupons", "--seed", url], 2),
+        (&["report", url], 10),
+        (&["run", "coupons", "--on", url], 3),
+        (&["run", "coupons", "--on", "sqlite,nothing", "--on", url], 2),
+    ] {
+        let ran = place.run(args).expect(code);
+        assert!(!ran.err.contains("Tr0m") && !ran.err.contains("bone"), "{args:?}: {}", ran.err);
+        assert!(!ran.out.contains("Tr0m") && !ran.out.contains("bone"), "{args:?}: {}", ran.out);
+    }
+}
