@@ -49,6 +49,9 @@ pub fn run(
     // What keeps nothing has nothing to be held against.
     let ledger = if spec.keeps_data { Ledger::new(Arc::clone(&workload)) } else { None };
     let embedded = spec.schemes.is_empty();
+    if !trial.phases.iter().any(|phase| matches!(phase.step, Step::Load { .. })) {
+        store.create(workload.layout())?;
+    }
     let mut run = TrialRun { bench, store, embedded, trial, workload, ledger, answers_checked: false, not_cold: None };
     for (ordinal, phase) in trial.phases.iter().enumerate() {
         run.phase(ordinal as u32, phase)?;
@@ -145,7 +148,13 @@ impl TrialRun<'_, '_> {
         durability: Durability,
         end: &mut PhaseEnd,
     ) -> Result<(), CliError> {
+        let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
+        let making = Instant::now();
         self.store.create(self.workload.layout())?;
+        if !self.workload.layout().statements.is_empty() {
+            // The statements have filled the tables: they are the load.
+            return self.end_load(making.elapsed().as_secs_f64(), durability, &written, end);
+        }
         let stream: Arc<dyn Stream> =
             self.workload.stream(&StreamSpec::Load { batch, clients }).map(Arc::from).map_err(no_stream)?;
         let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
@@ -160,7 +169,23 @@ impl TrialRun<'_, '_> {
             keep: Keep::Nothing,
         })?;
         // Opening the sessions is not part of the load: the drive's own clock says when the first insert was due.
-        let mut seconds = (result.end_ns - result.start_ns) as f64 / 1e9;
+        let seconds = (result.end_ns - result.start_ns) as f64 / 1e9;
+        self.end_load(seconds, durability, &written, end)?;
+        self.push_totals(end, &result);
+        if result.stop != StopReason::Cancelled {
+            self.must_have_succeeded("load", &result)?;
+        }
+        Ok(())
+    }
+
+    /// The one sync of `at-end`, and what the load came to.
+    fn end_load(
+        &mut self,
+        mut seconds: f64,
+        durability: Durability,
+        written: &Written,
+        end: &mut PhaseEnd,
+    ) -> Result<(), CliError> {
         if durability == Durability::AtEnd {
             let syncing = Instant::now();
             self.store.sync()?;
@@ -168,16 +193,14 @@ impl TrialRun<'_, '_> {
             seconds += sync_seconds;
             push(end, "sync_seconds", "s", sync_seconds, 1);
         }
-        let records = self.workload.record_count();
         push(end, "seconds", "s", seconds, 1);
-        push(end, "records", "", records as f64, 1);
-        push(end, "record_rate", "1/s", records as f64 / seconds, records);
-        self.push_totals(end, &result);
+        let records = self.workload.record_count();
+        if records > 0 {
+            push(end, "records", "", records as f64, 1);
+            push(end, "record_rate", "1/s", records as f64 / seconds, records);
+        }
         if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, self.bench.recorder) {
             push(end, "device_bytes", "B", bytes as f64, 1);
-        }
-        if result.stop != StopReason::Cancelled {
-            self.must_have_succeeded("load", &result)?;
         }
         Ok(())
     }
@@ -357,6 +380,22 @@ fn still_warm(file_bytes: u64, resident_bytes: u64) -> Option<String> {
             mib(file_bytes)
         )
     })
+}
+
+/// Whether `workload` has what every phase of `trial` asks for; an error says which has not.
+pub fn can_ask(trial: &model::Trial, workload: &dyn Workload) -> Result<(), CliError> {
+    for phase in &trial.phases {
+        let spec = match &phase.step {
+            Step::Load { batch, clients, .. } if workload.layout().statements.is_empty() => {
+                StreamSpec::Load { batch: *batch, clients: *clients }
+            }
+            Step::Ask { op, .. } => StreamSpec::One { kind: op.clone(), clients: 1 },
+            Step::Drive(drive) => StreamSpec::Mix { mix: drive.mix.clone(), clients: drive.clients },
+            _ => continue,
+        };
+        workload.stream(&spec).map_err(|why| CliError::new(exit::USAGE, format!("phase {}: {why}", phase.name)))?;
+    }
+    Ok(())
 }
 
 fn no_stream(why: String) -> CliError {

@@ -7,5 +7,6 @@ mod bench;
 mod coupons;
 mod failures;
 mod kill;
+mod open_loop;
 mod secrets;
 mod usage;
