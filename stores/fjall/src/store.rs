@@ -184,9 +184,14 @@ impl Store for FjallStore {
         self.start()
     }
 
-    /// Sizes of the tables: what stands only in the journal counts after [`Store::settle`].
+    /// Sizes of the tables. What stands in memory and the journal only is written to tables first: fjall cannot
+    /// say how much of it belongs to which keyspace.
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         let keyspaces = self.keyspaces()?;
+        for keyspace in [&keyspaces.records, &keyspaces.index] {
+            keyspace.rotate_memtable().map_err(|error| self.error(&error))?;
+        }
+        self.wait_until_quiet()?;
         let total = allocated_bytes(&self.dir).map_err(|error| StoreError::io(self.dir.display(), &error))?;
         Ok(Footprint {
             data_bytes: keyspaces.records.disk_space(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use plimsoll_core::{Durability, Kv, KvError, WriteBatch};
+use plimsoll_core::{Durability, Kv, KvError, Store, WriteBatch};
 use plimsoll_store_fjall::{FjallKv, FjallStore};
 
 const ALL: [Durability; 3] = [Durability::Durable, Durability::Buffered, Durability::AtEnd];
@@ -140,5 +140,24 @@ fn no_reader_sees_half_of_a_batch() {
             }
         });
         assert!(scans.into_inner() > 0, "the writer was done before the reader began");
+    }
+}
+
+#[test]
+fn of_several_writes_to_a_key_in_one_batch_the_last_one_wins_also_after_a_restart() {
+    for durability in ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = FjallStore::open(dir.path(), 32 << 20).unwrap();
+        let mut batch = WriteBatch::new();
+        batch.put(b"ra", b"1");
+        batch.delete(b"ra");
+        batch.put(b"ra", b"2");
+        batch.put(b"rb", b"1");
+        batch.delete(b"rb");
+        store.kv(durability).unwrap().write(&batch).unwrap();
+        for _ in 0..2 {
+            assert_eq!(scan(&mut store.kv(durability).unwrap(), b"", None, 9), [(b"ra".to_vec(), b"2".to_vec())]);
+            store.restart().unwrap();
+        }
     }
 }

@@ -225,3 +225,17 @@ fn what_it_cannot_do_is_refused() {
 fn it_conforms() {
     plimsoll_testkit::conformance::run(&*kind());
 }
+
+#[test]
+fn what_was_never_flushed_has_a_size_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = kind().open(options(dir.path()), &mut |_| {}).unwrap();
+    store.create(&layout(IndexMode::Keyindex)).unwrap();
+    let mut loading = session(&mut *store, Durability::AtEnd);
+    load(&mut *loading);
+    drop(loading);
+    let footprint = store.footprint().unwrap();
+    assert!(footprint.data_bytes > 100_000 && footprint.index_bytes.unwrap() > 100_000, "{footprint:?}");
+    assert!(footprint.total_bytes.unwrap() >= footprint.data_bytes);
+    store.close().unwrap();
+}
