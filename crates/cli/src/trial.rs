@@ -53,13 +53,10 @@ pub fn run(
         store.create(workload.layout())?;
     }
     let mut run = TrialRun { bench, store, embedded, trial, workload, ledger, answers_checked: false, not_cold: None };
-    for (ordinal, phase) in trial.phases.iter().enumerate() {
-        run.phase(ordinal as u32, phase)?;
-        if run.bench.interrupt.is_set() {
-            break;
-        }
-    }
-    run.check_answers()?;
+    let phases = run.phases();
+    // A phase that failed makes no wrong answer before it right.
+    let checked = run.check_answers();
+    phases.and(checked)?;
     run.bench.recorder.end_trial(trial.ordinal, run.bench.clock.now_ns())?;
     Ok(())
 }
@@ -77,6 +74,17 @@ fn workload_params(trial: &model::Trial) -> std::collections::BTreeMap<String, S
 }
 
 impl TrialRun<'_, '_> {
+    /// One phase after the other, until one fails or the user wants an end.
+    fn phases(&mut self) -> Result<(), CliError> {
+        for (ordinal, phase) in self.trial.phases.iter().enumerate() {
+            self.phase(ordinal as u32, phase)?;
+            if self.bench.interrupt.is_set() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn phase(&mut self, ordinal: u32, phase: &model::Phase) -> Result<(), CliError> {
         // A question to a store that was to be cold and is not would be a wrong figure.
         if let (Some(why), Step::Ask { .. }) = (self.not_cold.take(), &phase.step) {

@@ -178,3 +178,38 @@ fn a_store_that_does_not_open_leaves_nothing_but_the_recording() {
     place.run(&["run", &plan]).expect(9).says("shared_buffers");
     assert!(!place.only_run().join("data").exists());
 }
+
+#[test]
+fn answers_are_checked_also_when_a_later_phase_fails() {
+    let place = Place::new();
+    let locked = locked(place.path());
+    let plimsoll_core::Address::Unix(socket) = locked.server.address() else { panic!("a Unix socket") };
+    let host = socket.parent().unwrap().display().to_string();
+    let plan = place.plan(&format!(
+        r#"
+title = "A server that is not ours to restart"
+stores = ["postgres://postgres@/postgres?host={host}&port={}"]
+[workload]
+name = "coupons"
+records = 500
+index = "own"
+[[phase]]
+do = "load"
+batch = 500
+durability = "at-end"
+[[phase]]
+name = "asked"
+do = "ask"
+op = "query"
+count = 3
+[[phase]]
+do = "restart"
+"#,
+        locked.port
+    ));
+    place.run(&["run", &plan]).expect(2).says("not ours to restart");
+    let json = place.run(&["report", "latest", "--format", "json"]).expect(0).out;
+    let view: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let answers = &view["trials"][0]["answers"];
+    assert_eq!(answers[0]["answers"], 3, "{answers}");
+}
