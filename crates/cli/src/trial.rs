@@ -130,9 +130,13 @@ impl TrialRun<'_, '_> {
             Step::Ask { op, count, op_timeout_ns } => self.ask(ordinal, op, *count, *op_timeout_ns, end),
             Step::Drive(drive) => self.drive(ordinal, drive, end),
             Step::Settle => {
+                let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
                 let started = Instant::now();
                 self.store.settle()?;
                 push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
+                if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, self.bench.recorder) {
+                    push(end, "device_bytes", "B", bytes as f64, 1);
+                }
                 end.footprint = Some(self.store.footprint()?);
                 Ok(())
             }
@@ -205,7 +209,6 @@ impl TrialRun<'_, '_> {
         let records = self.workload.record_count();
         if records > 0 {
             push(end, "records", "", records as f64, 1);
-            push(end, "record_rate", "1/s", records as f64 / seconds, records);
         }
         if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, self.bench.recorder) {
             push(end, "device_bytes", "B", bytes as f64, 1);

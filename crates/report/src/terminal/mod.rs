@@ -5,7 +5,7 @@ mod table;
 use owo_colors::{OwoColorize, Style};
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
-use plimsoll_analysis::view::{GoalState, LatencyView, VerdictState};
+use plimsoll_analysis::view::{GoalState, LatencyView, SettingView, VerdictState};
 
 use crate::by_next;
 
@@ -20,6 +20,9 @@ struct Text {
     width: usize,
 }
 
+/// What the program calls a store's plan for an operation.
+const PLAN_OF_STORE: &str = "plan of the store";
+
 /// See [`crate::terminal`].
 pub fn text(view: &RunView, colour: bool, width: usize) -> String {
     let mut text = Text { out: String::new(), colour, width: width.max(40) };
@@ -28,6 +31,8 @@ pub fn text(view: &RunView, colour: bool, width: usize) -> String {
     text.figures(view);
     text.truth(view);
     text.space(view);
+    text.ways(view);
+    text.settings(view);
     text.latencies(view);
     text.notes(view);
     text.out
@@ -242,6 +247,46 @@ impl Text {
             ]);
         }
         self.table("Space", "after load and settle; written to the device by both", &table);
+    }
+
+    /// How each store did what it was asked, in its own words.
+    fn ways(&mut self, view: &RunView) {
+        let ways = view.trials.iter().flat_map(|trial| {
+            let remarks = trial.remarks.iter().filter(|remark| remark.name == PLAN_OF_STORE);
+            remarks.map(move |remark| (clean(&format!("{} {}", trial.name, remark.phase)), &remark.text))
+        });
+        let ways: Vec<_> = ways.collect();
+        let width = ways.iter().map(|(place, _)| table::width_of(place)).max().unwrap_or(0);
+        if !ways.is_empty() {
+            self.heading("Way to the answer", "in the store's own words");
+        }
+        for (place, text) in ways {
+            let blanks = " ".repeat(width - table::width_of(&place));
+            let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            self.paragraph(&format!("  {place}{blanks}  "), Style::new(), &one_line, Style::new());
+        }
+    }
+
+    /// What differs from the stores' defaults; trials of a store that say the same share a line.
+    fn settings(&mut self, view: &RunView) {
+        let mut said: Vec<(&str, String)> = Vec::new();
+        for trial in &view.trials {
+            let one = |setting: &SettingView| match &setting.default {
+                Some(default) => format!("{} = {} (not {default})", setting.name, setting.value),
+                None => format!("{} = {}", setting.name, setting.value),
+            };
+            let all = trial.settings.iter().map(one).collect::<Vec<_>>().join(", ");
+            let all = if all.is_empty() { "none".to_owned() } else { all };
+            if !said.contains(&(trial.store.as_str(), all.clone())) {
+                said.push((&trial.store, all));
+            }
+        }
+        if !said.is_empty() {
+            self.heading("Settings", "that differ from the store's defaults");
+        }
+        for (store, all) in said {
+            self.paragraph(&format!("  {}  ", clean(store)), Style::new(), &all, Style::new());
+        }
     }
 
     fn latencies(&mut self, view: &RunView) {
