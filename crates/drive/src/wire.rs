@@ -194,8 +194,15 @@ impl WireWorker {
             Timespec { tv_sec: (wait_ns / 1_000_000_000) as i64, tv_nsec: (wait_ns % 1_000_000_000) as _ }
         });
         events.clear();
-        // Being interrupted by a signal is the only error a correct call has; the loop comes round again.
-        let _ = epoll::wait(&self.epoll, spare_capacity(events), timeout.as_ref());
+        match epoll::wait(&self.epoll, spare_capacity(events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            // A kernel or a container without this call is found out about while sessions are opened: later calls
+            // fail no more.
+            Err(errno) => {
+                let error = StoreError::io("waiting for sockets (epoll_pwait2)", &errno.into());
+                self.first_error.get_or_insert(error.next("use Linux 5.11 or later, where nothing forbids this call"));
+            }
+        }
         for event in events.iter() {
             let (which, flags) = (event.data.u64(), event.flags);
             if which == TIMER {
