@@ -142,6 +142,9 @@ pub(super) fn many_sessions(subject: &mut Subject<'_>, mode: IndexMode) -> Resul
     if !outcomes.is_right() {
         return Err(outcomes.complaints());
     }
+    if let Some(kind) = outcomes.answers.iter().find(|kind| kind.unanswered > 0 || kind.answers == 0) {
+        return Err(format!("`{}` had {} answers and {} times none", kind.kind_name, kind.answers, kind.unanswered));
+    }
     if unknown > 0 || rejected > 0 || acknowledged <= 2_000 {
         return Err(format!("{acknowledged} writes acknowledged, {rejected} refused, {unknown} without an answer"));
     }
