@@ -29,8 +29,8 @@ pub(crate) struct IndexAnswer {
     bounds: ValueBuf,
     /// The records that matched when they were read, with what they were.
     pub by_record: BTreeMap<u32, Row>,
-    /// The records that the index gave.
-    pub by_index: Vec<Row>,
+    /// The records that the index gave, and whether they match as it gave them.
+    pub by_index: Vec<(Row, bool)>,
 }
 
 impl ReadBack {
@@ -73,7 +73,8 @@ impl ReadBack {
         for values in answer.row_iter() {
             let row = self.row(values);
             if let Some(index) = &mut self.index {
-                index.by_index.push(row);
+                let bounds = index.bounds.values();
+                index.by_index.push((row, within(values.get(index.field), bounds.get(0), bounds.get(1))));
             }
         }
     }

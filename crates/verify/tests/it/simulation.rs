@@ -190,6 +190,17 @@ impl Simulation {
         flight.outcome
     }
 
+    /// A write that nobody answers; it is left to the caller whether and when it happens. Returns its stamp.
+    pub fn unanswered(&mut self, client: u64, ask: Ask) -> i64 {
+        let stamp = self.next_stamp(client);
+        let cycle = self.cycles[client as usize];
+        self.cycles[client as usize] += 1;
+        self.now += 10;
+        self.sent(client, cycle, ask);
+        self.now += 10;
+        stamp
+    }
+
     /// Puts a record into the store behind everyone's back.
     pub fn hold(&mut self, id: u64, stamp: i64) {
         self.held.insert(id, stamp);
