@@ -210,7 +210,12 @@ impl Text {
             examples.extend(answers.chain(ledgers).map(|example| format!("{}: {example}", trial.name)));
         }
         let note = "lost at most: upper bound with 95 % confidence";
-        let note = if any_refused { note.to_string() } else { format!("{note}; no write was rejected or unknown") };
+        // Where a ledger is missing nobody knows.
+        let all_known = view.trials.iter().all(|trial| !trial.ledgers.is_empty());
+        let note = match all_known && !any_refused {
+            true => format!("{note}; no write was rejected or unknown"),
+            false => note.to_string(),
+        };
         self.table("Answers and ledger", &note, &table);
         for example in examples.iter().take(EXAMPLES_MAX) {
             self.paragraph("  ! ", Style::new().red(), example, Style::new());
