@@ -164,6 +164,10 @@ impl PostgresStore {
     fn control(&mut self) -> Result<&mut Connection, StoreError> {
         // Between two uses the server may have been restarted, or have ended a connection that was idle.
         if !self.control.as_mut().is_some_and(Connection::is_still_ready) {
+            // How one of our own ended says more than that nobody listens any more.
+            if let Some(server) = &mut self.server {
+                server.check()?;
+            }
             let settings = format!("SET statement_timeout = 0; {}", self.search_path());
             let login = Arc::clone(&self.login);
             let mut made =

@@ -118,9 +118,10 @@ fn trials(
 ) -> Result<(), CliError> {
     let mut open = None;
     let mut result = each_trial(catalogue, plan, bench, directory, passwords, &mut open);
-    if let Some((_, store)) = open {
-        let closed = store.close();
-        result = result.and(closed.map_err(CliError::from));
+    match open {
+        Some((_, store)) if result.is_ok() => result = store.close().map_err(CliError::from),
+        // One that is not closed but dropped knows that something failed, and keeps its server's log.
+        other => drop(other),
     }
     // Stores remove their own files; the directories they were given are ours.
     let data = directory.join("data");

@@ -103,3 +103,51 @@ fn server_directories(pid: u32) -> Vec<PathBuf> {
     }
     found
 }
+
+#[test]
+fn a_private_server_that_dies_is_told_with_its_end_and_leaves_its_log() {
+    let place = Place::new();
+    let plan = place.plan(
+        r#"
+title = "A server that dies"
+stores = ["postgres"]
+[workload]
+name = "coupons"
+records = 500
+index = "own"
+[[phase]]
+do = "load"
+batch = 500
+durability = "at-end"
+[[phase]]
+name = "mixed"
+do = "drive"
+clients = 2
+for = "6s"
+durability = "durable"
+mix = { read = 70, update = 30 }
+[[phase]]
+do = "check"
+"#,
+    );
+    let mut child = Guarded(place.command(&["run", &plan]).spawn().unwrap());
+    let mut postmaster = None;
+    wait_for("a private server", Duration::from_secs(30), || {
+        let directories = server_directories(child.0.id());
+        let file = directories.first().map(|root| root.join("data/postmaster.pid"));
+        let text = file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+        postmaster = text.lines().next().filter(|_| text.contains("ready")).map(str::to_owned);
+        postmaster.is_some()
+    });
+    std::thread::sleep(Duration::from_secs(3));
+    let killed = std::process::Command::new("kill").args(["-9", postmaster.as_deref().unwrap()]).status().unwrap();
+    assert!(killed.success());
+    let mut words = String::new();
+    std::io::Read::read_to_string(&mut child.0.stderr.take().unwrap(), &mut words).unwrap();
+    assert_eq!(child.0.wait().unwrap().code(), Some(9), "{words}");
+    assert!(words.contains("postgres was ended by signal 9"), "{words}");
+    let run = place.only_run();
+    let files: Vec<_> = std::fs::read_dir(&run).unwrap().flatten().map(|file| file.file_name()).collect();
+    assert!(files.iter().any(|name| name.to_string_lossy().starts_with("postgresql-")), "its log is not in {files:?}");
+    assert!(!run.join("data").exists());
+}
