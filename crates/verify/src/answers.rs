@@ -168,7 +168,10 @@ fn compare(a: Value<'_>, b: Value<'_>) -> std::cmp::Ordering {
     match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => a.cmp(&b),
         (Value::Int(a), Value::Int(b)) | (Value::Timestamp(a), Value::Timestamp(b)) => a.cmp(&b),
-        (Value::Float(a), Value::Float(b)) => a.total_cmp(&b),
+        (Value::Float(a), Value::Float(b)) => {
+            let plain = |value: f64| if value.is_nan() { f64::NAN.abs() } else { value + 0.0 };
+            plain(a).total_cmp(&plain(b))
+        }
         (Value::Text(a), Value::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
         (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
         _ => a.value_type().map(|t| t as u8).cmp(&b.value_type().map(|t| t as u8)),
@@ -349,5 +352,19 @@ impl Bench<'_> {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_take_a_minus_zero_for_a_zero_and_all_nans_for_one() {
+        let float = Value::Float;
+        assert!(within(float(-0.0), float(0.0), Value::Null), "every store gives -0.0 for 0.0 <= x");
+        assert!(!within(float(-0.0), Value::Null, float(0.0)));
+        assert!(!within(float(-f64::NAN), Value::Null, float(0.0)), "a NaN is above every other float");
+        assert!(within(float(f64::NEG_INFINITY), Value::Null, float(0.0)));
     }
 }
