@@ -34,11 +34,11 @@ pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, CliError> {
     sweep(&runs_dir);
     let interrupt = Interrupt::install();
     let mut progress = Progress::new(args.quiet);
-    let id = plimsoll_record::run_id(jiff::Timestamp::now().as_nanosecond() as i64, random());
+    let id = plimsoll_record::run_id(wall_ns(), random());
     announce(catalogue, &plan, &runs_dir.join(&id), &id, &passwords, &mut progress)?;
 
     let clock = Clock::start();
-    let started_wall_ns = jiff::Timestamp::now().as_nanosecond() as i64;
+    let started_wall_ns = wall_ns();
     let server = plimsoll_sample::ServerProcesses::default();
     let (samplers, unavailable) = plimsoll_sample::open(&plan.samplers, &server);
     let header = header(&plan, &text, &id, started_wall_ns, &samplers, &runs_dir);
@@ -303,6 +303,11 @@ fn header(
             .collect(),
         series,
     }
+}
+
+/// Wall time in nanoseconds since 1970; 0 for a clock that stands before.
+fn wall_ns() -> i64 {
+    std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as i64)
 }
 
 /// 64 bits that differ from run to run, also of two that start in one nanosecond.
