@@ -186,6 +186,7 @@ fn disagreement(name: &str) -> String {
         "alien" => "records that nobody wrote".to_string(),
         "wrong_content" => "records with wrong content".to_string(),
         "index_disagrees" => "records on which the index disagrees".to_string(),
+        "integrity" => "damage by the store's own integrity check".to_string(),
         other => format!("records with {}", other.replace('_', " ")),
     }
 }

@@ -18,19 +18,34 @@ const READ_BACK_TIMEOUT: Duration = Duration::from_secs(300);
 /// Reads everything back, holds it against the ledger, and asks the store for its own integrity check.
 pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Result<(), CliError> {
     let started = Instant::now();
+    let mut check = None;
     if trial.ledger.is_some() {
-        match read_back(trial, ordinal)? {
-            Some(check) => trial.bench.recorder.ledger_check(check)?,
-            None => return Ok(()),
+        check = read_back(trial, ordinal)?;
+        if check.is_none() {
+            return Ok(());
         }
     } else {
         end.remarks.push(("ledger".to_owned(), "there is nothing to hold records against".to_owned()));
     }
-    match trial.store.check_integrity() {
-        Ok(Some(words)) => end.remarks.push(("integrity check of the store".to_owned(), words)),
-        Ok(None) => end.remarks.push(("integrity check of the store".to_owned(), "it has none".to_owned())),
+    let words = match trial.store.check_integrity() {
+        Ok(Some(words)) => words,
+        Ok(None) => "it has none".to_owned(),
+        Err(error) if error.kind == StoreErrorKind::Corrupt => match &mut check {
+            // Damage is a broken promise like a lost write, not the end of the run.
+            Some(check) => {
+                check.wrong.insert("integrity".to_owned(), 1);
+                check.examples.insert(0, error.to_string());
+                check.sentence = format!("The store's own integrity check failed: {error}. {}", check.sentence);
+                format!("failed: {error}")
+            }
+            None => return Err(error.into()),
+        },
         Err(error) if error.kind == StoreErrorKind::Broken => return Err(error.into()),
-        Err(error) => end.remarks.push(("integrity check of the store".to_owned(), format!("not possible: {error}"))),
+        Err(error) => format!("not possible: {error}"),
+    };
+    end.remarks.push(("integrity check of the store".to_owned(), words));
+    if let Some(check) = check {
+        trial.bench.recorder.ledger_check(check)?;
     }
     end.footprint = Some(trial.store.footprint()?);
     push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);

@@ -32,6 +32,8 @@ pub enum StoreErrorKind {
     DiskFull,
     /// The operating system or the server does not permit it.
     Permission,
+    /// What it holds is damaged, or its parts do not agree: its integrity check failed.
+    Corrupt,
     /// The store broke: a crash, a corrupt file, an answer that is no answer.
     Broken,
     /// Anything else the store said.

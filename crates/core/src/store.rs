@@ -218,7 +218,7 @@ pub trait Store: Send {
     fn explain(&mut self, kind: &OpKind, params: Values<'_>) -> Result<Option<String>, StoreError>;
 
     /// The store's own integrity check: `Ok(Some(what was checked))`, `Ok(None)` when it has none, or
-    /// an error of kind `Broken` with its words.
+    /// an error of kind `Corrupt` with its words. Any other error says that it could not be done.
     fn check_integrity(&mut self) -> Result<Option<String>, StoreError>;
 
     /// Ids of the processes at the root of its server; empty for embedded stores.

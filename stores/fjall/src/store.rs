@@ -213,7 +213,7 @@ impl Store for FjallStore {
         let bad: Vec<String> =
             checks.iter().filter(|(_, check)| !check.is_clean()).map(|(name, check)| faults(name, check)).collect();
         if !bad.is_empty() {
-            return Err(StoreError::new(StoreErrorKind::Broken, "indexes and records of fjall disagree")
+            return Err(StoreError::new(StoreErrorKind::Corrupt, "indexes and records of fjall disagree")
                 .detail(bad.join("; "))
                 .next("Keep the recording and report it: an atomic batch was not atomic."));
         }

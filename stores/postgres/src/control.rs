@@ -201,7 +201,11 @@ pub(crate) fn check_integrity(
     let indexes = match connection.value(&indexes) {
         Ok(count) => count,
         Err(error) if error.kind == StoreErrorKind::Permission => return Ok(None),
-        Err(error) => return Err(StoreError { kind: StoreErrorKind::Broken, ..error }),
+        // The server's own words about an index; anything else (a lost connection) is no finding.
+        Err(error) if matches!(error.kind, StoreErrorKind::Store | StoreErrorKind::Broken) => {
+            return Err(StoreError { kind: StoreErrorKind::Corrupt, ..error });
+        }
+        Err(error) => return Err(error),
     };
     if has_heap_check == "0" {
         return Ok(Some(format!("amcheck: {indexes} B-trees, every table row found in each")));
@@ -213,7 +217,7 @@ pub(crate) fn check_integrity(
     if let Some(row) = answer.row_iter().next() {
         let (table, block, line, what) = (text(row, 0), text(row, 1), text(row, 2), text(row, 3));
         return Err(StoreError::new(
-            StoreErrorKind::Broken,
+            StoreErrorKind::Corrupt,
             format!("table `{table}` is corrupt at block {block}, line {line}: {what}"),
         ));
     }

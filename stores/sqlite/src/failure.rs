@@ -12,7 +12,10 @@ pub(crate) fn store_error(what: &str, error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::PermissionDenied | ErrorCode::ReadOnly | ErrorCode::CannotOpen) => {
             (StoreErrorKind::Permission, "Check that the run directory is there and that you may write to it.")
         }
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::SystemIoFailure) => {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            (StoreErrorKind::Corrupt, "Look at the kernel's log for errors of the disk under the run directory.")
+        }
+        Some(ErrorCode::SystemIoFailure) => {
             (StoreErrorKind::Broken, "Look at the kernel's log for errors of the disk under the run directory.")
         }
         _ => return StoreError::new(StoreErrorKind::Store, format!("sqlite: {what}")).detail(words(error)),
@@ -110,12 +113,12 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_database_is_broken_and_leaves_open_what_happened() {
+    fn a_damaged_database_is_corrupt_and_leaves_open_what_happened() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         std::fs::write(&path, [7; 4096]).unwrap();
         let error = Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (v)").unwrap_err();
         assert_eq!((code(&error).as_str(), outcome(&error)), ("SQLITE_NOTADB", Outcome::Unknown));
-        assert_eq!(store_error("open", &error).kind, StoreErrorKind::Broken);
+        assert_eq!(store_error("open", &error).kind, StoreErrorKind::Corrupt);
     }
 }

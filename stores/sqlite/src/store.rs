@@ -264,7 +264,7 @@ impl Store for SqliteStore {
         };
         if found != ["ok"] {
             return Err(
-                StoreError::new(StoreErrorKind::Broken, "sqlite: the database is damaged").detail(found.join("; "))
+                StoreError::new(StoreErrorKind::Corrupt, "sqlite: the database is damaged").detail(found.join("; "))
             );
         }
         let mut said = "integrity_check: ok".to_owned();
@@ -281,7 +281,7 @@ impl Store for SqliteStore {
                         "{} dangling, {} missing, {} unreadable records",
                         check.dangling, check.missing, check.unreadable
                     );
-                    return Err(StoreError::new(StoreErrorKind::Broken, what).detail(detail));
+                    return Err(StoreError::new(StoreErrorKind::Corrupt, what).detail(detail));
                 }
                 said.push_str(&format!(
                     "; `{name}`: {} index keys agree with {} records",

@@ -43,6 +43,17 @@ pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, CliError> {
     let (samplers, unavailable) = plimsoll_sample::open(&plan.samplers, &server);
     let header = header(&plan, &text, &id, started_wall_ns, &samplers, &runs_dir);
     let recorder = Arc::new(Recorder::create(&runs_dir, &header)?);
+    if plimsoll_sample::environment::file_system(&runs_dir).is_some_and(|place| place.volatile) {
+        let text = format!("{} keeps nothing through a power cut: durable means nothing there", runs_dir.display());
+        progress.say(&format!("warning: {text}"));
+        recorder.event(Event {
+            at_ns: clock.now_ns(),
+            trial: None,
+            level: "warning".to_owned(),
+            kind: "store".to_owned(),
+            text,
+        })?;
+    }
     for (name, why) in unavailable {
         recorder.event(Event {
             at_ns: clock.now_ns(),

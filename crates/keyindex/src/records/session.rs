@@ -326,6 +326,7 @@ fn word(kind: StoreErrorKind) -> &'static str {
         StoreErrorKind::AddressTaken => "ADDRESS_TAKEN",
         StoreErrorKind::DiskFull => "DISK_FULL",
         StoreErrorKind::Permission => "PERMISSION",
+        StoreErrorKind::Corrupt => "CORRUPT",
         StoreErrorKind::Broken => "BROKEN",
         StoreErrorKind::Store => "STORE",
     }

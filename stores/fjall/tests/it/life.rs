@@ -152,7 +152,7 @@ fn a_lost_index_key_breaks_the_integrity_check() {
     assert_eq!(index_keys.len(), 1);
     kv.delete(&index_keys[0]).unwrap();
     let error = store.check_integrity().unwrap_err();
-    assert_eq!(error.kind, StoreErrorKind::Broken);
+    assert_eq!(error.kind, StoreErrorKind::Corrupt);
     assert!(error.to_string().contains("1 records without an index key"), "{error}");
 }
 

@@ -291,7 +291,7 @@ fn damage_is_found() {
         ))
         .expect("switched on");
     let error = store.check_integrity().expect_err("the index lacks a row");
-    assert_eq!(error.kind, StoreErrorKind::Broken, "{error}");
+    assert_eq!(error.kind, StoreErrorKind::Corrupt, "{error}");
     assert!(error.to_string().contains("items_index_0"), "{error}");
     store.close().expect("closed");
 }

@@ -68,5 +68,5 @@ fn damage_is_found() {
     file.write_at(&[0xee; 8], 4096).unwrap();
     fixture.store.restart().unwrap();
     let error = fixture.store.check_integrity().unwrap_err();
-    assert_eq!(error.kind, StoreErrorKind::Broken, "{error}");
+    assert_eq!(error.kind, StoreErrorKind::Corrupt, "{error}");
 }
