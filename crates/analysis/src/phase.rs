@@ -23,7 +23,8 @@ pub struct PhaseFacts<'a> {
     pub trial: &'a Trial,
     /// The phase.
     pub phase: &'a Phase,
-    /// Length of the slices that count, in seconds.
+    /// Seconds in which operations were started and that count. What came back after the planned end is counted,
+    /// the time it took is not: one operation that stalls would make all others look slow.
     pub counted_s: f64,
     /// Merged over the slices that count.
     pub histograms: BTreeMap<(KindId, Outcome, Measure), Times>,
@@ -52,7 +53,10 @@ impl<'a> PhaseFacts<'a> {
                 unfinished.get_or_insert_default().add(waited);
             }
         }
-        PhaseFacts { trial, phase, counted_s: counted_ns as f64 / 1e9, histograms, unfinished, open_loop }
+        let counted_s = counted_ns as f64 / 1e9;
+        let planned = phase.end.results.iter().find(|result| result.name == "planned_seconds");
+        let counted_s = planned.map_or(counted_s, |planned| counted_s.min(planned.value));
+        PhaseFacts { trial, phase, counted_s, histograms, unfinished, open_loop }
     }
 
     /// The measure that stands for how long a client waited.

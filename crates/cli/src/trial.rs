@@ -307,6 +307,9 @@ impl TrialRun<'_, '_> {
         })?;
         push(end, "seconds", "s", (result.end_ns - result.measured_from_ns) as f64 / 1e9, 1);
         self.push_totals(end, &result);
+        if let model::Limit::DurationNs(ns) = drive.limit {
+            push(end, "planned_seconds", "s", ns as f64 / 1e9, 1);
+        }
         push(end, "unfinished", "", result.unfinished as f64, 1);
         push(end, "lost_connections", "", result.lost_connections as f64, 1);
         if result.lag.n > 0 {

@@ -1,7 +1,7 @@
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{GoalState, VerdictState};
 use plimsoll_core::Measure;
-use plimsoll_record::data::{FigureSpec, GoalSpec, PhaseState, Run, RunState};
+use plimsoll_record::data::{FigureSpec, GoalSpec, PhaseResult, PhaseState, Run, RunState};
 
 use crate::study;
 
@@ -274,6 +274,23 @@ fn what_was_never_sent_stands_in_the_distribution() {
     assert!(mixed.lag.is_some());
     assert!(view.warnings.iter().any(|warning| warning.text.contains("late by up to 5.00 ms")));
     assert!(ops.error_percent > 10.0);
+}
+
+#[test]
+fn time_in_which_nothing_new_was_started_slows_no_rate() {
+    let rate_of = |run: &Run| {
+        let view = view(run);
+        let phase = view.trials[1].phases.iter().find(|phase| phase.kind == "drive").unwrap();
+        phase.latencies[0].rate_per_s
+    };
+    let mut run = study::complete();
+    let whole = rate_of(&run);
+    let phase = run.trials[1].phases.iter_mut().find(|phase| phase.header.kind == "drive").unwrap();
+    let counted = phase.slices.iter().filter(|slice| !slice.warmup);
+    let seconds: f64 = counted.map(|slice| (slice.end_ns - slice.start_ns) as f64 / 1e9).sum();
+    let planned = PhaseResult { name: "planned_seconds".into(), unit: "s".into(), value: seconds / 2.0, n: 1 };
+    phase.end.results.push(planned);
+    assert!((rate_of(&run) - 2.0 * whole).abs() < 1e-6 * whole);
 }
 
 #[test]

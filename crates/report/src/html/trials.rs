@@ -141,7 +141,7 @@ fn said(phase: &PhaseView, result: &ResultView) -> bool {
     match result.name.as_str() {
         "seconds" => phase.kind != "load",
         "ops" => matches!(phase.kind.as_str(), "drive" | "ask"),
-        "records" | "unfinished" | "lag_p50" | "lag_p99" | "lag_max" => true,
+        "records" | "planned_seconds" | "unfinished" | "lag_p50" | "lag_p99" | "lag_max" => true,
         "lost_connections" => result.value == 0.0,
         _ => false,
     }
