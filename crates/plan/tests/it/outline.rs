@@ -19,7 +19,7 @@ trial 1: sqlite index=none
 trial 4: fjall index=none
     load: 1000 records to an operation, 1 client, at-end
     settle
-    warm (ask): `query`, 5 times
+    warm (ask): `query`, 9 times
     cold
     cold_query (ask): `query`, once
     check
@@ -29,7 +29,7 @@ trial 3: sqlite index=keyindex
 trial 5: fjall index=keyindex
     load: 1000 records to an operation, 1 client, at-end
     settle
-    warm (ask): `query`, 5 times
+    warm (ask): `query`, 9 times
     cold
     cold_query (ask): `query`, once
     mixed (drive): 8 clients, closed loop, for 10s, durable; read 70 %, update 28 %, query 2 %
