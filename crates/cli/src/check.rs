@@ -27,26 +27,30 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
     } else {
         end.remarks.push(("ledger".to_owned(), "there is nothing to hold records against".to_owned()));
     }
-    let words = match trial.store.check_integrity() {
+    let integrity = trial.store.check_integrity();
+    let has_ledger = check.is_some();
+    if let Some(mut check) = check {
+        // Damage is a broken promise like a lost write, not the end of the run.
+        if let Err(error) = &integrity
+            && error.kind == StoreErrorKind::Corrupt
+        {
+            check.wrong.insert("integrity".to_owned(), 1);
+            check.examples.insert(0, error.to_string());
+            check.sentence = format!("The store's own integrity check failed: {error}. {}", check.sentence);
+        }
+        // Before any error ends the phase: what was lost stays said.
+        trial.bench.recorder.ledger_check(check)?;
+    }
+    let words = match integrity {
         Ok(Some(words)) => words,
         Ok(None) => "it has none".to_owned(),
-        Err(error) if error.kind == StoreErrorKind::Corrupt => match &mut check {
-            // Damage is a broken promise like a lost write, not the end of the run.
-            Some(check) => {
-                check.wrong.insert("integrity".to_owned(), 1);
-                check.examples.insert(0, error.to_string());
-                check.sentence = format!("The store's own integrity check failed: {error}. {}", check.sentence);
-                format!("failed: {error}")
-            }
-            None => return Err(error.into()),
-        },
-        Err(error) if error.kind == StoreErrorKind::Broken => return Err(error.into()),
+        Err(error) if error.kind == StoreErrorKind::Corrupt && has_ledger => format!("failed: {error}"),
+        Err(error) if matches!(error.kind, StoreErrorKind::Corrupt | StoreErrorKind::Broken) => {
+            return Err(error.into());
+        }
         Err(error) => format!("not possible: {error}"),
     };
     end.remarks.push(("integrity check of the store".to_owned(), words));
-    if let Some(check) = check {
-        trial.bench.recorder.ledger_check(check)?;
-    }
     end.footprint = Some(trial.store.footprint()?);
     push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
     Ok(())

@@ -101,21 +101,23 @@ fn conclude(path: &Path, result: Result<(), CliError>, interrupted: bool) -> Res
     let reported = Run::load(path).map_err(CliError::from).and_then(|run| {
         // Of a run that ended before it began there is nothing to report but the error.
         if run.trials.is_empty() && result.is_err() {
-            return Ok(false);
+            return Ok(VerdictState::Incomplete);
         }
         let view = plimsoll_analysis::view(&run);
         let page = report::page_path(path);
         report::write(&page, &plimsoll_report::html(&view))?;
         report::print_text(&view)?;
         crate::print(&format!("\npage       {}\nrecording  {}\n", page.display(), path.display()))?;
-        Ok(view.verdict.state == VerdictState::Pass)
+        Ok(view.verdict.state)
     });
     match (result, reported) {
         (Err(error), _) => Err(error),
         (Ok(()), Err(error)) => Err(error),
+        // A promise that was seen to break is broken, however the run ended.
+        (Ok(()), Ok(VerdictState::Fail)) => Ok(exit::GOAL_MISSED),
         (Ok(()), Ok(_)) if interrupted => Ok(exit::INTERRUPTED),
-        (Ok(()), Ok(true)) => Ok(exit::OK),
-        (Ok(()), Ok(false)) => Ok(exit::GOAL_MISSED),
+        (Ok(()), Ok(VerdictState::Pass)) => Ok(exit::OK),
+        (Ok(()), Ok(VerdictState::Incomplete)) => Ok(exit::GOAL_MISSED),
     }
 }
 
