@@ -95,8 +95,13 @@ fn once(clock: &Clock, workers: u32, observed: bool) -> Result<(f64, f64), Box<d
     let options = OpenOptions { target, params: Params::default(), run_id: "bench".to_owned() };
     let mut store = plimsoll_store_null::kind().open(options, &mut |_| {})?;
     let sessions = store.sessions(workers, Durability::AtEnd)?;
-    let kinds =
-        [OpKind { name: "nothing".to_owned(), call: Call::Nothing, params: vec![ValueType::Int], keep_answer: false }];
+    let kinds = [OpKind {
+        name: "nothing".to_owned(),
+        call: Call::Nothing,
+        params: vec![ValueType::Int],
+        keep_answer: false,
+        step_of: None,
+    }];
     let spec = DriveSpec { limit: Limit::Duration(RUN), ..DriveSpec::default() };
     let observers = (0..if observed { workers } else { 0 }).map(|_| Box::new(Noting::new(1)) as Box<dyn Observer>);
     let drive = Drive {

@@ -243,7 +243,7 @@ fn ask(session: &mut dyn BlockingSession, workload: &dyn Workload, kind: &str, b
     let (mut params, mut answer) = (ValueBuf::new(), Answer::default());
     params.push(Value::Null);
     params.push(Value::Int(below as i64));
-    let outcome = session.execute(&Op { kind: kind as u16, params: params.values() }, &mut answer);
+    let outcome = session.execute(&Op::new(kind as u16, params.values()), &mut answer);
     if outcome != Outcome::Ok || answer.rows != 500 {
         return Err(format!("{} records instead of 500: {}", answer.rows, answer.message).into());
     }
@@ -257,7 +257,7 @@ fn coupons(records: u64, mode: IndexMode) -> Box<dyn Workload> {
         ("below", ParamValue::Int(50)),
     ];
     let params = Params(params.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
-    (plimsoll_workload::coupons::spec().make)(SEED, &params)
+    (plimsoll_workload::coupons::spec().make)(SEED, &params, &[]).expect("coupons take these parameters")
 }
 
 fn fresh() -> Result<(tempfile::TempDir, FjallStore)> {
@@ -285,7 +285,7 @@ fn load(session: &mut dyn BlockingSession, workload: &dyn Workload, batch: u32, 
         params.clear();
         let kind = stream.op(0, cycle, &mut params).ok_or("the load ended early")?;
         answer.clear();
-        match session.execute(&Op { kind, params: params.values() }, &mut answer) {
+        match session.execute(&Op::new(kind, params.values()), &mut answer) {
             Outcome::Ok => {}
             other => return Err(format!("{}: {}", other.name(), answer.message).into()),
         }

@@ -117,7 +117,7 @@ fn print(server: &PrivatePostgres, both: &[(Cost, Cost)]) {
 fn be_client(socket: &Path) -> Result<(), Box<dyn Error>> {
     let spec = plimsoll_workload::all().into_iter().find(|spec| spec.name == "select").ok_or("no select workload")?;
     let params = Params([("scale".to_owned(), ParamValue::Int(1))].into());
-    let workload = (spec.make)(std::process::id().into(), &params);
+    let workload = (spec.make)(std::process::id().into(), &params, &[]).map_err(|error| error.to_string())?;
     let stream = workload.stream(&StreamSpec::One { kind: "select".to_owned(), clients: CLIENTS as u32 })?;
     let login = Arc::new(Login {
         user: "postgres".to_owned(),

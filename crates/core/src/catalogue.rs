@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Interface, StoreKind};
+use crate::store::{Dialect, Interface, StoreKind};
 use crate::workload::Workload;
 
 /// The type of a parameter of a store, workload or sampler.
@@ -89,12 +89,40 @@ pub struct WorkloadSpec {
     pub summary: &'static str,
     /// Interfaces a store must speak.
     pub interfaces: &'static [Interface],
-    /// Names of its operation kinds, for plans' mixes and questions.
+    /// Dialects of SQL that its statements are written for; empty when it has none or all understand them.
+    pub dialects: &'static [Dialect],
+    /// Names of its operation kinds, for plans' mixes and questions. Of a workload that takes scripts: none, each
+    /// script's name is a kind.
     pub kinds: &'static [&'static str],
+    /// It is made of the user's own scripts.
+    pub takes_scripts: bool,
     /// Its parameters.
     pub params: &'static [ParamSpec],
-    /// Makes one, with parameters checked and defaults filled in.
-    pub make: fn(seed: u64, params: &Params) -> Box<dyn Workload>,
+    /// Makes one, with parameters checked and defaults filled in. `scripts` is empty unless it takes scripts.
+    pub make: fn(seed: u64, params: &Params, scripts: &[Script]) -> Result<Box<dyn Workload>, WorkloadError>,
+}
+
+/// A script of the user's own: one kind of operation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Script {
+    /// The kind's name.
+    pub name: String,
+    /// Its share among the scripts.
+    pub weight: u32,
+    /// Its text, in pgbench's language.
+    pub text: String,
+}
+
+/// Why a workload cannot be made of what it was given.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct WorkloadError {
+    /// What is wrong, in one sentence without a full stop.
+    pub what: String,
+    /// Where: the script's position, and bytes of its text.
+    pub place: Option<(usize, std::ops::Range<usize>)>,
+    /// What to do.
+    pub help: Option<String>,
 }
 
 /// A sampler that a plan may name.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::store::Dialect;
 use crate::value::ValueType;
 
 /// What a workload wants to exist, empty, in a store.
@@ -11,8 +12,49 @@ pub struct Layout {
     pub collections: Vec<Collection>,
     /// How the collections' indexes are kept.
     pub index: IndexMode,
-    /// For the `sql` interface: statements run once, in order, that make the tables and fill them.
-    pub statements: Vec<String>,
+    /// For the `sql` interface: statements run once, in order, that make the tables, and may fill them.
+    pub statements: Vec<Statement>,
+    /// For the `sql` interface: statements run once, in order, when the load is done: indexes, statistics.
+    pub after_load: Vec<Statement>,
+}
+
+impl Layout {
+    /// The texts of `statements` that are for `dialect`.
+    pub fn texts_for(statements: &[Statement], dialect: Dialect) -> impl Iterator<Item = &str> {
+        statements.iter().filter(move |statement| statement.is_for(dialect)).map(|statement| statement.text.as_str())
+    }
+}
+
+/// A statement that makes or fills tables.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statement {
+    /// The only dialect it is meant for; `None` when all understand it.
+    pub dialect: Option<Dialect>,
+    /// The statement, without parameters.
+    pub text: String,
+}
+
+impl Statement {
+    /// One that every dialect understands.
+    pub fn any(text: impl Into<String>) -> Self {
+        Self { dialect: None, text: text.into() }
+    }
+
+    /// One for `dialect` only.
+    pub fn of(dialect: Dialect, text: impl Into<String>) -> Self {
+        Self { dialect: Some(dialect), text: text.into() }
+    }
+
+    /// Whether a store of `dialect` runs it.
+    pub fn is_for(&self, dialect: Dialect) -> bool {
+        self.dialect.is_none_or(|only| only == dialect)
+    }
+}
+
+impl<T: Into<String>> From<T> for Statement {
+    fn from(text: T) -> Self {
+        Self::any(text)
+    }
 }
 
 /// A set of records of one shape.

@@ -10,7 +10,7 @@
 //! | [`store`] | [`StoreKind`], [`Store`]: a store under test, its client side and its server side |
 //! | [`session`] | [`BlockingSession`], [`WireSession`]: one connection, in the shapes `drive` can run |
 //! | [`kv`] | [`Kv`], the plainest interface a store can have |
-//! | [`workload`] | [`Workload`], [`Stream`], [`Truth`]: what is asked, and what the right answer is |
+//! | [`workload`] | [`Workload`], [`Stream`], [`Steps`], [`Truth`]: what is asked, and what the right answer is |
 //! | [`observer`] | [`Observer`]: sees every operation go out and come back |
 //! | [`mod@slice`] | [`Slice`]: one second of a phase, as histograms and counts |
 //! | [`sampler`] | [`Sampler`]: figures read once a slice |
@@ -32,18 +32,21 @@ pub mod store;
 pub mod value;
 pub mod workload;
 
-pub use catalogue::{Catalogue, ParamSpec, ParamType, ParamValue, Params, SamplerSpec, WorkloadSpec};
+pub use catalogue::{
+    Catalogue, ParamSpec, ParamType, ParamValue, Params, SamplerSpec, Script, WorkloadError, WorkloadSpec,
+};
 pub use error::{StoreError, StoreErrorKind};
 pub use formula::{Formula, FormulaError, Term};
 pub use kv::{Kv, KvCapabilities, KvError, WriteBatch};
-pub use layout::{Collection, Field, Index, IndexMode, Layout};
+pub use layout::{Collection, Field, Index, IndexMode, Layout, Statement};
 pub use observer::Observer;
-pub use op::{Access, Answer, Call, KindId, Op, OpKind, Outcome, RecordsCall, Ticket};
+pub use op::{Access, Answer, Call, HttpCall, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
 pub use sampler::{Reading, Sampler, SeriesSpec, Unavailable};
 pub use session::{Address, BlockingSession, Done, Sessions, WireClient, WireSession, WireState};
 pub use slice::{Measure, Slice, SliceHistogram};
 pub use store::{
-    Cold, Durability, Footprint, Interface, OpenOptions, Setting, Store, StoreDescription, StoreKind, StoreSpec, Target,
+    Cold, Counter, CounterSort, Dialect, Durability, Footprint, Interface, OpenOptions, Setting, Store,
+    StoreDescription, StoreKind, StoreSpec, Target,
 };
 pub use value::{Value, ValueBuf, ValueType, Values};
-pub use workload::{Mix, Stream, StreamSpec, Truth, Version, Workload};
+pub use workload::{Mix, Step, Steps, Stream, StreamSpec, Truth, Version, Workload};

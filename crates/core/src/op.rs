@@ -23,6 +23,9 @@ pub struct OpKind {
     pub params: Vec<ValueType>,
     /// Whether the answer's values are wanted. When false a session may throw them away unread.
     pub keep_answer: bool,
+    /// The kind that this one is a step of. A step is timed like an operation and counts as none.
+    #[serde(default)]
+    pub step_of: Option<KindId>,
 }
 
 /// What the store is asked, by the interface it is asked through.
@@ -39,6 +42,38 @@ pub enum Call {
     },
     /// The `sql` interface: one statement with `$1`, `$2` … as parameters.
     Sql(String),
+    /// The `kv` interface.
+    Kv(KvCall),
+    /// The `http` interface: one request.
+    Http(HttpCall),
+    /// Several steps, each of a kind of its own, on one session: see [`crate::Steps`]. Never sent itself.
+    Steps,
+}
+
+/// An operation on bytes under bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KvCall {
+    /// Params: the key. Answer: one row of one value, or [`Outcome::NotFound`].
+    Get,
+    /// Writes the value, whether the key is there or not. Params: key, value.
+    Put,
+    /// Params: the key. Deleting what is not there is [`Outcome::NotFound`].
+    Delete,
+    /// The next keys in byte order. Params: the first key, and how many (an integer). Answer: rows of key and
+    /// value.
+    Scan,
+}
+
+/// One HTTP request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpCall {
+    /// `GET`, `PUT` …
+    pub method: String,
+    /// Path and query. Each `{}` stands for the next parameter, percent-encoded.
+    pub target: String,
+    /// The parameter after those of `target` is the request's body.
+    pub body: bool,
 }
 
 /// An operation on records. A record is a row of values in the order of its collection's fields.
@@ -81,9 +116,12 @@ impl OpKind {
     /// The interface a store must speak for this kind; `None` when any will do.
     pub fn interface(&self) -> Option<Interface> {
         match self.call {
-            Call::Nothing => None,
+            Call::Nothing | Call::Steps => None,
             Call::Records { .. } => Some(Interface::Records),
             Call::Sql(_) => Some(Interface::Sql),
+            Call::Kv(KvCall::Scan) => Some(Interface::KvScan),
+            Call::Kv(_) => Some(Interface::Kv),
+            Call::Http(_) => Some(Interface::Http),
         }
     }
 
@@ -91,7 +129,9 @@ impl OpKind {
     pub fn writes(&self) -> bool {
         match &self.call {
             Call::Nothing => false,
-            Call::Sql(_) => true,
+            Call::Sql(_) | Call::Steps => true,
+            Call::Kv(call) => matches!(call, KvCall::Put | KvCall::Delete),
+            Call::Http(call) => !matches!(call.method.as_str(), "GET" | "HEAD" | "OPTIONS"),
             Call::Records { call, .. } => {
                 matches!(call, RecordsCall::Insert | RecordsCall::Update { .. } | RecordsCall::Delete)
             }
@@ -106,6 +146,16 @@ pub struct Op<'a> {
     pub kind: KindId,
     /// Its parameters.
     pub params: Values<'a>,
+    /// Another operation of the same client follows at once, whatever this one comes to: a session may leave out
+    /// what asks the server to answer now (PostgreSQL's Sync).
+    pub more: bool,
+}
+
+impl<'a> Op<'a> {
+    /// An operation after which the client waits for the answer.
+    pub fn new(kind: KindId, params: Values<'a>) -> Self {
+        Self { kind, params, more: false }
+    }
 }
 
 /// What an operation came to.

@@ -21,6 +21,10 @@ pub enum Interface {
     Records,
     /// Statements.
     Sql,
+    /// Bytes under bytes that can be read in order.
+    KvScan,
+    /// Requests.
+    Http,
 }
 
 impl Interface {
@@ -30,6 +34,31 @@ impl Interface {
             Interface::Kv => "kv",
             Interface::Records => "records",
             Interface::Sql => "sql",
+            Interface::KvScan => "kv-scan",
+            Interface::Http => "http",
+        }
+    }
+}
+
+/// A family of SQL: what differs between stores in statements that make and fill tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dialect {
+    /// PostgreSQL and what speaks like it.
+    Postgres,
+    /// MariaDB and MySQL.
+    Mysql,
+    /// SQLite.
+    Sqlite,
+}
+
+impl Dialect {
+    /// The dialect's word in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dialect::Postgres => "postgres",
+            Dialect::Mysql => "mysql",
+            Dialect::Sqlite => "sqlite",
         }
     }
 }
@@ -72,6 +101,8 @@ pub struct StoreSpec {
     pub interfaces: &'static [Interface],
     /// Durabilities it can do.
     pub durabilities: &'static [Durability],
+    /// The SQL it understands; `None` when it speaks none.
+    pub dialect: Option<Dialect>,
     /// Ways in which it can keep secondary indexes.
     pub index_modes: &'static [IndexMode],
     /// Several sessions may work at a time.
@@ -151,6 +182,31 @@ pub struct Footprint {
     pub total_bytes: Option<u64>,
 }
 
+/// One of a store's own counters.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Counter {
+    /// Short name: `checkpoints`.
+    pub name: &'static str,
+    /// Unit; empty for counts.
+    pub unit: &'static str,
+    /// Its value now.
+    pub value: f64,
+    /// What sort of number it is.
+    pub sort: CounterSort,
+}
+
+/// Sorts of counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CounterSort {
+    /// Only grows: its growth in a slice is what is plotted.
+    Total,
+    /// A level.
+    Level,
+    /// Grows by one each time the store ends a piece of the work that it puts off under load: a checkpoint, a
+    /// flush, a compaction. A trial that saw none of them has not seen the whole store.
+    Cycle,
+}
+
 /// What making a store cold came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cold {
@@ -196,6 +252,11 @@ pub trait Store: Send {
     /// Makes what `layout` says, empty, and drops what an earlier call had made.
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError>;
 
+    /// Runs the layout's [`Layout::after_load`]; called when the load is done. Stores that speak SQL have one.
+    fn after_load(&mut self, _layout: &Layout) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Opens `count` sessions whose writes are as durable as asked.
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError>;
 
@@ -223,6 +284,12 @@ pub trait Store: Send {
 
     /// Ids of the processes at the root of its server; empty for embedded stores.
     fn processes(&self) -> Vec<u32>;
+
+    /// What the store counts of its own work and is worth plotting beside a load; empty where there is nothing.
+    /// Called once a slice while sessions are at work: must be quick.
+    fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
+        Ok(Vec::new())
+    }
 
     /// Drops what it made, stops what it started, and removes its files.
     fn close(self: Box<Self>) -> Result<(), StoreError>;

@@ -1,7 +1,7 @@
 //! What is asked of a store, and what the right answer is.
 
 use crate::layout::Layout;
-use crate::op::{KindId, OpKind};
+use crate::op::{Answer, KindId, OpKind, Outcome};
 use crate::store::Interface;
 use crate::value::{Value, ValueBuf, Values};
 
@@ -39,6 +39,54 @@ pub trait Stream: Send + Sync {
     /// Writes the parameters of operation `cycle` of `client` into `params`, which is empty on entry, and
     /// returns its kind; `None` when this client has no more. Must not allocate once `params` has grown.
     fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId>;
+
+    /// How `client` gets through operations of kinds whose call is [`crate::Call::Steps`]; `None` when the stream has
+    /// no such kind. Asked for once a client, before the phase begins.
+    fn steps(&self, _client: u32) -> Option<Box<dyn Steps>> {
+        None
+    }
+}
+
+/// What is next within an operation of several steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Send an operation of this kind with the parameters that were written. With `more` the next step is asked for
+    /// at once, without waiting for this one's answer (a pipeline).
+    Send {
+        /// The step's kind.
+        kind: KindId,
+        /// Whether the next step follows before the answer.
+        more: bool,
+    },
+    /// Wait for all answers of a pipeline that are still to come; nothing is sent.
+    Gather,
+    /// Wait this many nanoseconds. It is part of the operation's time.
+    Sleep(u64),
+    /// The operation is over.
+    End {
+        /// The kind it is counted as: its own, or another that says how it went (tried again).
+        kind: KindId,
+        /// What it came to.
+        outcome: Outcome,
+    },
+}
+
+/// One client's way through operations of several steps on one session: transactions, scripts. What an operation
+/// begins with is a pure function of (seed, client, cycle); later steps may depend on answers. It decides itself what
+/// follows on an error: a rollback, another try, the end.
+///
+/// After a lost connection or a timeout no step is asked for any more: the operation is unknown, and
+/// [`Steps::begin`] is called for the next one.
+pub trait Steps: Send {
+    /// Operation `cycle`, of `kind` and with `params`, both as [`Stream::op`] gave them, begins.
+    fn begin(&mut self, cycle: u64, kind: KindId, params: Values<'_>);
+
+    /// The step that is next. `params` is empty and takes its parameters. Must not allocate once it has grown.
+    fn next(&mut self, params: &mut ValueBuf) -> Step;
+
+    /// The oldest step that had no answer came to `outcome`. Called before the next [`Steps::next`], except for steps
+    /// sent with `more`, whose answers come before the first step after the pipeline's end.
+    fn answered(&mut self, outcome: Outcome, answer: &Answer);
 }
 
 /// A workload with its parameters set.

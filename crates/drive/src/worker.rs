@@ -274,7 +274,7 @@ impl WorkerCore {
                 let could_ns = scheduled_ns.max(slot.idle_since_ns);
                 self.board.tally(self.slice).lag.record(now_ns.saturating_sub(could_ns));
             }
-            let op = Op { kind, params: self.params.values() };
+            let op = Op::new(kind, self.params.values());
             if let Some(observer) = &mut self.observer {
                 observer.sent(Ticket(index as u32), now_ns, slot.client, cycle, &op);
             }

@@ -132,7 +132,7 @@ impl<'c> Reading<'c> {
         if let Some(reason) = missing_index(store, drafts.workload, &params) {
             return Err(Some(reason));
         }
-        let workload = WorkloadUse { name: drafts.workload.name.to_owned(), params };
+        let workload = WorkloadUse { name: drafts.workload.name.to_owned(), params, scripts: Vec::new() };
         let mut phases = Vec::new();
         for draft in &drafts.phases {
             if draft.only.iter().all(|condition| holds(condition, store, &workload, &mut point)) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{Durability, Mix, Params};
+use plimsoll_core::{Durability, Mix, Params, Script};
 use serde::{Deserialize, Serialize};
 
 /// A plan, checked and expanded.
@@ -69,6 +69,9 @@ pub struct WorkloadUse {
     pub name: String,
     /// Its parameters, defaults filled in.
     pub params: Params,
+    /// The user's own scripts, for a workload that takes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scripts: Vec<Script>,
 }
 
 /// One step of a trial.

@@ -70,6 +70,7 @@ impl Lying {
         let spec = StoreSpec {
             name: "lying",
             summary: "the reference store with one kind of lie",
+            dialect: None,
             index_modes: &[IndexMode::Own],
             ..SPEC
         };

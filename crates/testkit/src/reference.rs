@@ -22,6 +22,7 @@ pub(crate) const SPEC: StoreSpec = StoreSpec {
     private: true,
     interfaces: &[Interface::Records],
     durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
+    dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     concurrent: true,
     keeps_data: true,

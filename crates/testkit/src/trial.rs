@@ -141,5 +141,5 @@ pub fn workload(name: &str, seed: u64, ints: &[(&str, i64)], words: &[(&str, &st
     let mut params = defaults(spec.params);
     params.0.extend(ints.iter().map(|(name, value)| ((*name).to_owned(), ParamValue::Int(*value))));
     params.0.extend(words.iter().map(|(name, value)| ((*name).to_owned(), ParamValue::Text((*value).to_owned()))));
-    Arc::from((spec.make)(seed, &params))
+    Arc::from((spec.make)(seed, &params, &[]).unwrap_or_else(|error| panic!("{name}: {error}")))
 }

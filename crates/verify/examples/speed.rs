@@ -32,7 +32,7 @@ fn main() {
         params.clear();
         let Some(kind) = load.op(0, cycle, &mut params) else { break };
         clock_ns += 10_000;
-        observers[0].sent(Ticket(0), clock_ns, 0, cycle, &Op { kind, params: params.values() });
+        observers[0].sent(Ticket(0), clock_ns, 0, cycle, &Op::new(kind, params.values()));
         clock_ns += 10_000;
         observers[0].finished(Ticket(0), clock_ns, Outcome::Ok, &answer);
     }
@@ -48,7 +48,7 @@ fn main() {
         for client in 0..CLIENTS {
             params.clear();
             let kind = stream.op(client, cycle, &mut params).expect("an endless mix");
-            let op = Op { kind, params: params.values() };
+            let op = Op::new(kind, params.values());
             answer.clear();
             store.execute(truth, &op, Version::Written { client, cycle }, &mut answer);
             let began = Instant::now();
@@ -117,7 +117,8 @@ fn coupons() -> Arc<dyn Workload> {
     let ints =
         [("records", RECORDS as i64), ("below", 50)].map(|(name, value)| (name.to_owned(), ParamValue::Int(value)));
     let index = ("index".to_owned(), ParamValue::Text("own".to_owned()));
-    Arc::from((spec.make)(1, &Params(ints.into_iter().chain([index]).collect())))
+    let params = Params(ints.into_iter().chain([index]).collect());
+    Arc::from((spec.make)(1, &params, &[]).expect("coupons take these parameters"))
 }
 
 /// Versions of all records, and which match.

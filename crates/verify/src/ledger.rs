@@ -135,7 +135,7 @@ mod tests {
             params.0.insert(param.name.into(), value);
         }
         params.0.insert("records".into(), ParamValue::Int(records));
-        Arc::from((spec.make)(11, &params))
+        Arc::from((spec.make)(11, &params, &[]).expect("coupons take these parameters"))
     }
 
     fn load(workload: &dyn Workload) -> Box<dyn Stream> {
@@ -148,7 +148,7 @@ mod tests {
         for cycle in 0.. {
             params.clear();
             let Some(kind) = stream.op(0, cycle, &mut params) else { break };
-            let op = Op { kind, params: params.values() };
+            let op = Op::new(kind, params.values());
             observer.sent(Ticket(0), cycle * 10_000, 0, cycle, &op);
             if let Some(outcome) = outcome(cycle) {
                 observer.finished(Ticket(0), cycle * 10_000 + 5_000, outcome, &Answer::default());
@@ -219,7 +219,7 @@ mod tests {
         for cycle in 0..1_000 {
             params.clear();
             let kind = stream.op(0, cycle, &mut params).unwrap();
-            observers[0].sent(Ticket(0), cycle, 0, cycle, &Op { kind, params: params.values() });
+            observers[0].sent(Ticket(0), cycle, 0, cycle, &Op::new(kind, params.values()));
             observers[0].finished(Ticket(0), cycle, Outcome::Ok, &Answer::default());
             if cycle % 7 == 0 {
                 ledger.drain();
@@ -248,7 +248,7 @@ mod tests {
         let mut observers = ledger.observers(0, 1, 4);
         let mut params = ValueBuf::new();
         let kind = load(&*workload).op(0, 0, &mut params).unwrap();
-        observers[0].sent(Ticket(4), 0, 0, 0, &Op { kind, params: params.values() });
+        observers[0].sent(Ticket(4), 0, 0, 0, &Op::new(kind, params.values()));
         drop(observers);
         assert!(ledger.history().gap().is_some());
     }

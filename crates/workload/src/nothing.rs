@@ -1,7 +1,7 @@
 //! Operations that do nothing: what the generator itself costs on this machine.
 
 use plimsoll_core::{
-    Call, Interface, KindId, Layout, OpKind, Params, Stream, StreamSpec, Truth, ValueBuf, Workload, WorkloadSpec,
+    Call, Interface, KindId, Layout, OpKind, Stream, StreamSpec, Truth, ValueBuf, Workload, WorkloadSpec,
 };
 
 /// The workload's name, interfaces, kinds and parameters.
@@ -10,9 +10,11 @@ pub fn spec() -> WorkloadSpec {
         name: "nothing",
         summary: "operations that do nothing, to measure the generator itself",
         interfaces: &[],
+        dialects: &[],
+        takes_scripts: false,
         kinds: &["nothing"],
         params: &[],
-        make: |_seed: u64, _params: &Params| Box::new(Nothing::new()),
+        make: |_, _, _| Ok(Box::new(Nothing::new())),
     }
 }
 
@@ -23,7 +25,13 @@ struct Nothing {
 
 impl Nothing {
     fn new() -> Self {
-        let kind = OpKind { name: "nothing".into(), call: Call::Nothing, params: Vec::new(), keep_answer: false };
+        let kind = OpKind {
+            name: "nothing".into(),
+            call: Call::Nothing,
+            params: Vec::new(),
+            keep_answer: false,
+            step_of: None,
+        };
         Self { layout: Layout::default(), kinds: vec![kind] }
     }
 }

@@ -5,8 +5,8 @@
 //! scale, so that figures stand beside pgbench's own on the same data.
 
 use plimsoll_core::{
-    Call, Interface, KindId, Layout, OpKind, ParamSpec, ParamType, Params, Stream, StreamSpec, Truth, Value, ValueBuf,
-    ValueType, Workload, WorkloadSpec,
+    Call, Dialect, Interface, KindId, Layout, OpKind, ParamSpec, ParamType, Statement, Stream, StreamSpec, Truth,
+    Value, ValueBuf, ValueType, Workload, WorkloadSpec,
 };
 
 use crate::scramble::{below, hash};
@@ -22,6 +22,8 @@ pub fn spec() -> WorkloadSpec {
         name: "select",
         summary: "pgbench -S: one account's balance by primary key",
         interfaces: &[Interface::Sql],
+        dialects: &[Dialect::Postgres, Dialect::Sqlite],
+        takes_scripts: false,
         kinds: &["select"],
         params: &[ParamSpec {
             name: "scale",
@@ -29,7 +31,7 @@ pub fn spec() -> WorkloadSpec {
             default: "1",
             summary: "100,000 accounts each, as pgbench's --scale",
         }],
-        make: |seed, params: &Params| Box::new(Select::new(seed, params.int("scale").max(1) as u64)),
+        make: |seed, params, _| Ok(Box::new(Select::new(seed, params.int("scale").max(1) as u64))),
     }
 }
 
@@ -47,8 +49,10 @@ impl Select {
             call: Call::Sql("SELECT abalance FROM pgbench_accounts WHERE aid = $1".into()),
             params: vec![ValueType::Int],
             keep_answer: false,
+            step_of: None,
         };
-        let layout = Layout { statements: statements(scale), ..Layout::default() };
+        let layout =
+            Layout { statements: statements(scale).into_iter().map(Statement::any).collect(), ..Layout::default() };
         Self { seed, accounts: scale * ACCOUNTS_PER_SCALE, layout, kinds: vec![kind] }
     }
 }

@@ -21,6 +21,7 @@ static SPEC: StoreSpec = StoreSpec {
     private: true,
     interfaces: &[Interface::Kv, Interface::Records],
     durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
+    dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Keyindex],
     concurrent: true,
     keeps_data: true,

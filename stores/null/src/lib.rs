@@ -15,6 +15,7 @@ const SPEC: StoreSpec = StoreSpec {
     private: true,
     interfaces: &[Interface::Kv, Interface::Records, Interface::Sql],
     durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
+    dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     concurrent: true,
     keeps_data: false,

@@ -36,6 +36,7 @@ fn kinds() -> Vec<OpKind> {
         call: Call::Sql(text),
         params: params.to_vec(),
         keep_answer: true,
+        step_of: None,
     };
     let bytes = ValueType::Bytes;
     vec![
@@ -101,7 +102,7 @@ impl PgKv {
         let mut at = 0;
         let ops = self.batch.iter().map(|&(kind, count)| {
             at += count;
-            Op { kind, params: params.slice(at - count..at) }
+            Op::new(kind, params.slice(at - count..at))
         });
         let mut result = Ok(());
         let ended = connection.run(

@@ -124,8 +124,14 @@ pub struct Compiled {
 pub fn compile(kind: &OpKind, layout: &Layout) -> Result<Compiled, StoreError> {
     let one = |text: String, empty_is_not_found| Compiled { texts: vec![text], shape: Shape::One, empty_is_not_found };
     let (collection, call) = match &kind.call {
-        Call::Nothing => return Ok(Compiled { texts: Vec::new(), shape: Shape::Nothing, empty_is_not_found: false }),
+        Call::Nothing | Call::Steps => {
+            return Ok(Compiled { texts: Vec::new(), shape: Shape::Nothing, empty_is_not_found: false });
+        }
         Call::Sql(text) => return Ok(one(text.clone(), false)),
+        Call::Kv(_) | Call::Http(_) => {
+            let what = format!("operation `{}` asks for an interface that PostgreSQL does not speak", kind.name);
+            return Err(StoreError::new(StoreErrorKind::Usage, what));
+        }
         Call::Records { collection, call } => (*collection, call),
     };
     let collection = layout.collections.get(usize::from(collection)).ok_or_else(|| {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, BlockingSession, Call, Cold, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind, OpenOptions,
-    Outcome, ParamSpec, ParamType, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, StoreKind, StoreSpec,
-    Target, Value, Values, WireClient,
+    Address, BlockingSession, Call, Cold, Dialect, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind,
+    OpenOptions, Outcome, ParamSpec, ParamType, Sessions, Store, StoreDescription, StoreError, StoreErrorKind,
+    StoreKind, StoreSpec, Target, Value, Values, WireClient,
 };
 use plimsoll_keyindex::records::Records;
 use plimsoll_lab::page_cache;
@@ -48,6 +48,7 @@ static SPEC: StoreSpec = StoreSpec {
     private: true,
     interfaces: &[Interface::Kv, Interface::Records, Interface::Sql],
     durabilities: &[Durability::Durable, Durability::AtEnd],
+    dialect: Some(Dialect::Postgres),
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     concurrent: true,
     keeps_data: true,
@@ -232,6 +233,20 @@ impl PostgresStore {
         Ok(())
     }
 
+    /// Runs the layout's statements in the run's schema.
+    fn layout_statements<'s>(&mut self, statements: impl Iterator<Item = &'s str>) -> Result<(), StoreError> {
+        self.tidy(|control, _| {
+            for statement in statements {
+                control.simple(statement).map_err(|error| StoreError {
+                    what: format!("the layout's statement failed: {statement}"),
+                    detail: Some(error.to_string()),
+                    ..error
+                })?;
+            }
+            Ok(())
+        })
+    }
+
     /// Does something slow on the control connection.
     fn tidy<T>(&mut self, run: impl FnOnce(&mut Connection, &str) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let schema = self.schema.clone();
@@ -306,19 +321,15 @@ impl Store for PostgresStore {
         }
         self.drop_schema()?;
         self.make_schema()?;
-        self.tidy(|control, _| {
-            for statement in statements.iter().chain(&layout.statements) {
-                control.simple(statement).map_err(|error| StoreError {
-                    what: format!("the layout's statement failed: {statement}"),
-                    detail: Some(error.to_string()),
-                    ..error
-                })?;
-            }
-            Ok(())
-        })?;
+        let own = statements.iter().map(String::as_str);
+        self.layout_statements(own.chain(Layout::texts_for(&layout.statements, Dialect::Postgres)))?;
         self.layout = Arc::new(layout.clone());
         self.records = records;
         Ok(())
+    }
+
+    fn after_load(&mut self, layout: &Layout) -> Result<(), StoreError> {
+        self.layout_statements(Layout::texts_for(&layout.after_load, Dialect::Postgres))
     }
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
@@ -396,6 +407,7 @@ impl Store for PostgresStore {
             call: Call::Sql(format!("EXPLAIN {text}")),
             params: kind.params.iter().copied().cycle().take(used.len()).collect(),
             keep_answer: true,
+            step_of: None,
         };
         let (login, place) = (Arc::clone(&self.login), self.login.place.clone());
         let settings = self.search_path();
@@ -408,7 +420,7 @@ impl Store for PostgresStore {
             self.connect_timeout,
         )?;
         let mut result = Ok(Vec::new());
-        connection.execute(&Op { kind: 0, params: used }, &mut |outcome, answer| {
+        connection.execute(&Op::new(0, used), &mut |outcome, answer| {
             result = match outcome {
                 Outcome::Ok | Outcome::NotFound => Ok(answer.row_iter().map(first_text).collect()),
                 Outcome::Rejected | Outcome::Unknown => Err(rejected(&place, answer)),

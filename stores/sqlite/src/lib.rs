@@ -19,8 +19,8 @@ mod statements;
 mod store;
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Store, StoreError, StoreErrorKind, StoreKind,
-    StoreSpec, Target,
+    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Store, StoreError, StoreErrorKind,
+    StoreKind, StoreSpec, Target,
 };
 
 const SPEC: StoreSpec = StoreSpec {
@@ -30,6 +30,7 @@ const SPEC: StoreSpec = StoreSpec {
     private: true,
     interfaces: &[Interface::Kv, Interface::Records, Interface::Sql],
     durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
+    dialect: Some(Dialect::Sqlite),
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     concurrent: true,
     keeps_data: true,

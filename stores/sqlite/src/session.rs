@@ -204,8 +204,9 @@ impl SqlSession {
 fn prepared(layout: &Layout, kind: &OpKind) -> Result<Prepared, StoreError> {
     let bad = |what: String| StoreError::new(StoreErrorKind::Usage, format!("operation `{}`: {what}", kind.name));
     let (collection, call) = match &kind.call {
-        Call::Nothing => return Ok(Prepared::Nothing),
+        Call::Nothing | Call::Steps => return Ok(Prepared::Nothing),
         Call::Sql(sql) => return Ok(Prepared::Sql { sql: statements::numbered(sql), keep: kind.keep_answer }),
+        Call::Kv(_) | Call::Http(_) => return Err(bad("SQLite does not speak its interface".into())),
         Call::Records { collection, call } => (usize::from(*collection), call),
     };
     let collection =

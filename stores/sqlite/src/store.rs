@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::{
-    BlockingSession, Cold, Durability, Footprint, IndexMode, Layout, OpKind, ParamValue, Params, Sessions, Store,
-    StoreDescription, StoreError, StoreErrorKind, Values,
+    BlockingSession, Cold, Dialect, Durability, Footprint, IndexMode, Layout, OpKind, ParamValue, Params, Sessions,
+    Store, StoreDescription, StoreError, StoreErrorKind, Values,
 };
 use plimsoll_keyindex::records::Records;
 use plimsoll_lab::page_cache;
@@ -99,6 +99,18 @@ impl SqliteStore {
         Ok(())
     }
 
+    /// Runs the layout's statements.
+    fn layout_statements<'s>(&self, statements: impl Iterator<Item = &'s str>) -> Result<(), StoreError> {
+        for sql in statements {
+            let connection = &self.held()?.connection;
+            connection.execute_batch(sql).map_err(|error| {
+                let begin: String = sql.chars().take(60).collect();
+                store_error(&format!("cannot make the layout at `{begin}`"), &error)
+            })?;
+        }
+        Ok(())
+    }
+
     fn held(&self) -> Result<&Open, StoreError> {
         self.open.as_ref().ok_or_else(|| {
             StoreError::new(StoreErrorKind::Broken, "sqlite: the database is closed since an earlier error")
@@ -167,15 +179,12 @@ impl Store for SqliteStore {
             None => statements::create(layout),
         };
         self.records = records;
-        all.extend(layout.statements.iter().cloned());
-        for sql in all {
-            let connection = &self.held()?.connection;
-            connection.execute_batch(&sql).map_err(|error| {
-                let begin: String = sql.chars().take(60).collect();
-                store_error(&format!("cannot make the layout at `{begin}`"), &error)
-            })?;
-        }
-        Ok(())
+        all.extend(Layout::texts_for(&layout.statements, Dialect::Sqlite).map(str::to_owned));
+        self.layout_statements(all.iter().map(String::as_str))
+    }
+
+    fn after_load(&mut self, layout: &Layout) -> Result<(), StoreError> {
+        self.layout_statements(Layout::texts_for(&layout.after_load, Dialect::Sqlite))
     }
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {

@@ -385,6 +385,7 @@ fn kinds() -> Vec<OpKind> {
         call: Call::Records { collection: 0, call },
         params: vec![ValueType::Text],
         keep_answer,
+        step_of: None,
     };
     vec![
         records("insert", RecordsCall::Insert, false),

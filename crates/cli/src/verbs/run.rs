@@ -183,7 +183,8 @@ fn make_workload(
     let spec = catalogue
         .workload(&trial.workload.name)
         .ok_or_else(|| CliError::new(exit::USAGE, format!("there is no workload `{}`", trial.workload.name)))?;
-    Ok(Arc::from((spec.make)(trial.seed, &trial.workload.params)))
+    let made = (spec.make)(trial.seed, &trial.workload.params, &trial.workload.scripts);
+    made.map(Arc::from).map_err(|error| CliError::new(exit::USAGE, error.to_string()))
 }
 
 fn open_store(

@@ -33,7 +33,13 @@ pub fn endless() -> Arc<dyn Stream> {
 }
 
 pub fn kinds() -> Vec<OpKind> {
-    vec![OpKind { name: "ask".to_owned(), call: Call::Nothing, params: vec![ValueType::Int], keep_answer: false }]
+    vec![OpKind {
+        name: "ask".to_owned(),
+        call: Call::Nothing,
+        params: vec![ValueType::Int],
+        keep_answer: false,
+        step_of: None,
+    }]
 }
 
 /// One operation as an observer saw it sent.

@@ -98,8 +98,9 @@ impl<K: Kv> RecordsSession<K> {
     fn prepared(&self, kind: &OpKind) -> Result<Prepared, StoreError> {
         let bad = |what: String| Err(usage(format!("operation `{}`: {what}", kind.name)));
         let (collection, call) = match &kind.call {
-            Call::Nothing => return Ok(Prepared::Nothing),
+            Call::Nothing | Call::Steps => return Ok(Prepared::Nothing),
             Call::Sql(_) => return bad("this store speaks no SQL".into()),
+            Call::Kv(_) | Call::Http(_) => return bad("it is no operation on records".into()),
             Call::Records { collection, call } => (usize::from(*collection), call),
         };
         let Some(kept) = self.records.collections.get(collection) else {

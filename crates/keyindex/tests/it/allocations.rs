@@ -91,7 +91,7 @@ fn operations_allocate_nothing_once_they_are_warm() {
             .into_iter()
             .for_each(|value| params.push(value));
     }
-    assert_eq!(filling.execute(&Op { kind: INSERT, params: params.values() }, &mut answer), Outcome::Ok);
+    assert_eq!(filling.execute(&Op::new(INSERT, params.values()), &mut answer), Outcome::Ok);
     let pairs = filling.kv().pairs().into_iter().collect();
     let mut session = records.session(Fixed(pairs));
     session.prepare(&kinds()).unwrap();
@@ -108,7 +108,7 @@ fn operations_allocate_nothing_once_they_are_warm() {
             params.clear();
             values.iter().for_each(|value| params.push(*value));
             answer.clear();
-            assert_eq!(session.execute(&Op { kind, params: params.values() }, &mut answer), Outcome::Ok);
+            assert_eq!(session.execute(&Op::new(kind, params.values()), &mut answer), Outcome::Ok);
             assert_eq!(answer.rows, rows);
         };
         run(GET, &[Value::Text("coupon number 0007")], 1);
@@ -116,7 +116,7 @@ fn operations_allocate_nothing_once_they_are_warm() {
         run(INDEXED, &[Value::Int(1), Value::Int(3)], 8);
         run(SCAN, &[Value::Int(1), Value::Int(3)], 8);
         answer.clear();
-        assert_eq!(session.execute(&Op { kind: INSERT, params: batch.values() }, &mut answer), Outcome::Ok);
+        assert_eq!(session.execute(&Op::new(INSERT, batch.values()), &mut answer), Outcome::Ok);
     };
     round(&mut params);
     round(&mut params);

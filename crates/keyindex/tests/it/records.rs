@@ -39,7 +39,7 @@ pub fn layout(index: IndexMode) -> Layout {
         indexes: vec![Index { fields: vec![2] }, Index { fields: vec![0, 2] }],
     };
     let other = Collection { name: "other".into(), ..coupons.clone() };
-    Layout { collections: vec![other, coupons], index, statements: Vec::new() }
+    Layout { collections: vec![other, coupons], index, ..Layout::default() }
 }
 
 pub fn kinds() -> Vec<OpKind> {
@@ -48,6 +48,7 @@ pub fn kinds() -> Vec<OpKind> {
         call: Call::Records { collection: 1, call },
         params: Vec::new(),
         keep_answer,
+        step_of: None,
     };
     vec![
         kind("insert", RecordsCall::Insert, false),
@@ -59,7 +60,7 @@ pub fn kinds() -> Vec<OpKind> {
         kind("indexed", RecordsCall::Find { field: 2, access: Access::Indexed }, true),
         kind("all", RecordsCall::All, true),
         kind("count", RecordsCall::Find { field: 2, access: Access::Indexed }, false),
-        OpKind { name: "nothing".into(), call: Call::Nothing, params: Vec::new(), keep_answer: false },
+        OpKind { name: "nothing".into(), call: Call::Nothing, params: Vec::new(), keep_answer: false, step_of: None },
         kind("by note", RecordsCall::Find { field: 0, access: Access::Indexed }, true),
     ]
 }
@@ -75,7 +76,7 @@ type Row = (Option<String>, String, Option<i64>, Option<i64>);
 fn run(session: &mut dyn BlockingSession, kind: u16, params: &[Value<'_>]) -> (Outcome, Answer) {
     let (mut buf, mut answer) = (ValueBuf::new(), Answer::default());
     params.iter().for_each(|value| buf.push(*value));
-    let outcome = session.execute(&Op { kind, params: buf.values() }, &mut answer);
+    let outcome = session.execute(&Op::new(kind, buf.values()), &mut answer);
     (outcome, answer)
 }
 
@@ -218,7 +219,7 @@ fn what_cannot_be_is_refused_and_says_why() {
 #[test]
 fn kinds_that_cannot_be_done_are_refused_when_prepared() {
     let mut session = session(IndexMode::None);
-    let with = |call| vec![OpKind { name: "x".into(), call, params: Vec::new(), keep_answer: true }];
+    let with = |call| vec![OpKind { name: "x".into(), call, params: Vec::new(), keep_answer: true, step_of: None }];
     for call in [
         Call::Sql("select 1".into()),
         Call::Records { collection: 7, call: RecordsCall::Get },

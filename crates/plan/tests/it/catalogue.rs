@@ -30,6 +30,7 @@ const PLAIN: StoreSpec = StoreSpec {
     private: true,
     interfaces: &[Interface::Kv, Interface::Records, Interface::Sql],
     durabilities: ALL,
+    dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     concurrent: true,
     keeps_data: true,
@@ -54,7 +55,11 @@ const COUPONS: &[ParamSpec] = &[
     ParamSpec { name: "strict", param_type: ParamType::Bool, default: "true", summary: "" },
 ];
 
-fn no_workload(_seed: u64, _params: &plimsoll_core::Params) -> Box<dyn Workload> {
+fn no_workload(
+    _seed: u64,
+    _params: &plimsoll_core::Params,
+    _scripts: &[plimsoll_core::Script],
+) -> Result<Box<dyn Workload>, plimsoll_core::WorkloadError> {
     panic!("a plan makes no workload")
 }
 
@@ -70,6 +75,7 @@ pub fn catalogue() -> Catalogue {
         StoreSpec {
             name: "fjall",
             interfaces: &[Interface::Kv, Interface::Records],
+            dialect: None,
             index_modes: &[IndexMode::None, IndexMode::Keyindex],
             ..PLAIN
         },
@@ -77,6 +83,7 @@ pub fn catalogue() -> Catalogue {
             name: "postgres",
             schemes: &["postgres", "postgresql"],
             interfaces: &[Interface::Records, Interface::Sql],
+            dialect: None,
             index_modes: &[IndexMode::None, IndexMode::Own],
             params: &[ParamSpec {
                 name: "shared_buffers",
@@ -99,6 +106,8 @@ pub fn catalogue() -> Catalogue {
         name: "coupons",
         summary: "",
         interfaces: &[Interface::Records],
+        dialects: &[],
+        takes_scripts: false,
         kinds: &["read", "update", "query"],
         params: COUPONS,
         make: no_workload,
@@ -107,6 +116,8 @@ pub fn catalogue() -> Catalogue {
         name: "select",
         summary: "",
         interfaces: &[Interface::Sql],
+        dialects: &[],
+        takes_scripts: false,
         kinds: &["select"],
         params: &[],
         make: no_workload,
@@ -115,6 +126,8 @@ pub fn catalogue() -> Catalogue {
         name: "nothing",
         summary: "",
         interfaces: &[],
+        dialects: &[],
+        takes_scripts: false,
         kinds: &["nothing"],
         params: &[],
         make: no_workload,

@@ -51,6 +51,7 @@ pub fn kinds() -> Vec<OpKind> {
         call: Call::Records { collection: 0, call },
         params: Vec::new(),
         keep_answer: true,
+        step_of: None,
     };
     vec![
         kind("read", RecordsCall::Get),

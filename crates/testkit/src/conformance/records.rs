@@ -105,7 +105,7 @@ pub(super) fn keys_of_every_type(subject: &mut Subject<'_>, mode: IndexMode) -> 
         }
         script.op(first + 2, []);
     }
-    let layout = Layout { collections, index: mode, statements: Vec::new() };
+    let layout = Layout { collections, index: mode, ..Layout::default() };
     subject.store.create(&layout).map_err(|error| format!("create: {error}"))?;
     let durability = subject.durability();
     let mut replies = ask(&mut *subject.store, &kinds, durability, &script)?.into_iter();

@@ -41,7 +41,7 @@ pub(super) fn find(field: u16, access: Access) -> u16 {
 }
 
 pub(super) fn kind(name: String, collection: u16, call: RecordsCall, params: Vec<ValueType>) -> OpKind {
-    OpKind { name, call: Call::Records { collection, call }, params, keep_answer: true }
+    OpKind { name, call: Call::Records { collection, call }, params, keep_answer: true, step_of: None }
 }
 
 /// The kinds that are asked, by position.
@@ -75,7 +75,7 @@ pub(super) fn layout(mode: IndexMode) -> Layout {
         key: 0,
         indexes: INDEXED.map(|field| Index { fields: vec![field] }).collect(),
     };
-    Layout { collections: vec![things], index: mode, statements: Vec::new() }
+    Layout { collections: vec![things], index: mode, ..Layout::default() }
 }
 
 /// The things that a store should hold.

@@ -80,7 +80,7 @@ fn an_observer_allocates_nothing() {
             FIND => [Value::Int(cycle as i64 % 7), Value::Null].into_iter().for_each(|bound| params.push(bound)),
             _ => params.push(Value::Int(cycle as i64 % 45)),
         }
-        let op = Op { kind, params: params.values() };
+        let op = Op::new(kind, params.values());
         let before = ALLOCATIONS.get();
         observer.sent(Ticket(cycle as u32 % 4), cycle * 100, 0, cycle, &op);
         observer.finished(Ticket(cycle as u32 % 4), cycle * 100 + 50, Outcome::Ok, &answer);

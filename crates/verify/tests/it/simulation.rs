@@ -321,7 +321,7 @@ impl Simulation {
             }
             Ask::All => ALL,
         };
-        let op = Op { kind, params: params.values() };
+        let op = Op::new(kind, params.values());
         let at_ns = self.now * TICK_NS;
         self.observers[client as usize / 2].sent(Ticket(client as u32 % 2), at_ns, client as u32, cycle, &op);
     }

@@ -40,8 +40,9 @@ impl Toy {
             call: Call::Records { collection: 0, call },
             params: vec![ValueType::Int; params],
             keep_answer: true,
+            step_of: None,
         });
-        let layout = Layout { collections: vec![collection], index: IndexMode::Own, statements: Vec::new() };
+        let layout = Layout { collections: vec![collection], index: IndexMode::Own, ..Layout::default() };
         Self { records, layout, kinds: kinds.into() }
     }
 

@@ -54,6 +54,8 @@ pub fn spec() -> WorkloadSpec {
         name: "coupons",
         summary: "records found by a condition on one field, with and without an index",
         interfaces: &[Interface::Records],
+        dialects: &[],
+        takes_scripts: false,
         kinds: &KINDS,
         params: &[
             ParamSpec {
@@ -75,7 +77,7 @@ pub fn spec() -> WorkloadSpec {
                 summary: "the query asks for counts below this; 1 in 10,000 records matches for each unit",
             },
         ],
-        make: |seed, params: &Params| Box::new(Coupons::new(seed, params)),
+        make: |seed, params, _| Ok(Box::new(Coupons::new(seed, params))),
     }
 }
 
@@ -109,7 +111,7 @@ fn layout(index: IndexMode) -> Layout {
         key: CODE,
         indexes: vec![Index { fields: vec![REDEEMED] }],
     };
-    Layout { collections: vec![coupons], index, statements: Vec::new() }
+    Layout { collections: vec![coupons], index, ..Layout::default() }
 }
 
 fn kinds() -> Vec<OpKind> {
@@ -131,6 +133,7 @@ fn kinds() -> Vec<OpKind> {
         call: Call::Records { collection: 0, call },
         params,
         keep_answer,
+        step_of: None,
     };
     KINDS.into_iter().zip(calls).map(kind).collect()
 }

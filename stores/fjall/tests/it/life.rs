@@ -19,7 +19,7 @@ fn layout(index: IndexMode) -> Layout {
         key: 0,
         indexes: vec![Index { fields: vec![1] }],
     };
-    Layout { collections: vec![coupons], index, statements: Vec::new() }
+    Layout { collections: vec![coupons], index, ..Layout::default() }
 }
 
 fn kinds() -> Vec<OpKind> {
@@ -28,6 +28,7 @@ fn kinds() -> Vec<OpKind> {
         call: Call::Records { collection: 0, call },
         params: Vec::new(),
         keep_answer: true,
+        step_of: None,
     };
     vec![
         kind("insert", RecordsCall::Insert),
@@ -49,7 +50,7 @@ fn session(store: &mut dyn Store, durability: Durability) -> Box<dyn BlockingSes
 fn run(session: &mut dyn BlockingSession, kind: u16, params: &[Value<'_>]) -> (Outcome, Answer) {
     let (mut buf, mut answer) = (ValueBuf::new(), Answer::default());
     params.iter().for_each(|value| buf.push(*value));
-    let outcome = session.execute(&Op { kind, params: buf.values() }, &mut answer);
+    let outcome = session.execute(&Op::new(kind, buf.values()), &mut answer);
     assert!(!outcome.is_error(), "{} {}", answer.code, answer.message);
     (outcome, answer)
 }
@@ -62,7 +63,7 @@ fn load(session: &mut dyn BlockingSession) {
             params.push(Value::Int(n % 200));
             params.push_text_with(|text| text.push_str(&"note ".repeat(30)));
         }
-        let outcome = session.execute(&Op { kind: 0, params: params.values() }, &mut answer);
+        let outcome = session.execute(&Op::new(0, params.values()), &mut answer);
         assert_eq!(outcome, Outcome::Ok, "{}", answer.message);
     }
 }
@@ -173,10 +174,10 @@ fn eight_sessions_update_the_same_records_and_indexes_still_agree() {
                     params.push(Value::Int(round * 8 + thread as i64));
                     if round < 3 {
                         params.push(Value::Null);
-                        let outcome = session.execute(&Op { kind: 0, params: params.values() }, &mut answer);
+                        let outcome = session.execute(&Op::new(0, params.values()), &mut answer);
                         assert!(matches!(outcome, Outcome::Ok | Outcome::Rejected));
                     } else {
-                        let outcome = session.execute(&Op { kind: 2, params: params.values() }, &mut answer);
+                        let outcome = session.execute(&Op::new(2, params.values()), &mut answer);
                         assert_eq!(outcome, Outcome::Ok, "{}", answer.message);
                     }
                 }

@@ -205,7 +205,7 @@ pub fn layout(index: IndexMode) -> Layout {
             indexes: vec![Index { fields: vec![1] }],
         }],
         index,
-        statements: Vec::new(),
+        ..Layout::default()
     }
 }
 
@@ -266,7 +266,7 @@ impl Wire {
 
     pub fn ask(&mut self, kind: u16, params: &[Value<'_>]) -> (Outcome, Answer) {
         let params = values(params);
-        self.client.session.start(Ticket(1), &Op { kind, params: params.values() }, &mut self.out);
+        self.client.session.start(Ticket(1), &Op::new(kind, params.values()), &mut self.out);
         let mut last = Last(None);
         while last.0.is_none() {
             self.turn(&mut last);
@@ -281,11 +281,18 @@ pub fn kind(name: &str, call: RecordsCall, params: &[ValueType]) -> OpKind {
         call: Call::Records { collection: 0, call },
         params: params.to_vec(),
         keep_answer: true,
+        step_of: None,
     }
 }
 
 pub fn sql(name: &str, text: &str, params: &[ValueType]) -> OpKind {
-    OpKind { name: name.into(), call: Call::Sql(text.into()), params: params.to_vec(), keep_answer: true }
+    OpKind {
+        name: name.into(),
+        call: Call::Sql(text.into()),
+        params: params.to_vec(),
+        keep_answer: true,
+        step_of: None,
+    }
 }
 
 pub fn values(all: &[Value<'_>]) -> ValueBuf {
@@ -300,7 +307,7 @@ pub fn values(all: &[Value<'_>]) -> ValueBuf {
 pub fn ask(connection: &mut Connection, kind: u16, params: &[Value<'_>]) -> (Outcome, Answer) {
     let params = values(params);
     let mut result = None;
-    let op = Op { kind, params: params.values() };
+    let op = Op::new(kind, params.values());
     let ended = connection.execute(&op, &mut |outcome, answer| result = Some((outcome, answer.clone())));
     let result = result.expect("every operation comes to something");
     assert!(ended.is_ok() || result.0 == Outcome::Unknown, "{ended:?}");

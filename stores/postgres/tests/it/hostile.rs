@@ -90,7 +90,7 @@ fn converse(server: &Server, layout: &Layout, chunk: usize) -> (Seen, Vec<u8>, V
 fn start_all(session: &mut PgSession, ops: &[(u16, ValueBuf)], out: &mut Vec<u8>) {
     assert!(ops.len() <= session.depth_max() as usize);
     for ((kind, params), ticket) in ops.iter().zip(0..) {
-        session.start(Ticket(ticket), &Op { kind: *kind, params: params.values() }, out);
+        session.start(Ticket(ticket), &Op::new(*kind, params.values()), out);
     }
 }
 
@@ -208,7 +208,7 @@ fn a_row_nobody_wants_is_not_held_until_it_is_complete() {
     let mut session = session(&layout, "any");
     session.open(&kinds(), &mut Vec::new());
     session.feed(&opening, &mut Vec::new(), &mut Seen::default());
-    session.start(Ticket(0), &Op { kind: 7, params: ValueBuf::new().values() }, &mut Vec::new());
+    session.start(Ticket(0), &Op::new(7, ValueBuf::new().values()), &mut Vec::new());
     let mut seen = Seen::default();
     let row = [&b"2\0\0\0\x04D"[..], &(200_u32 << 20).to_be_bytes()].concat();
     assert_eq!(session.feed(&row, &mut Vec::new(), &mut seen), row.len(), "the header is used");

@@ -311,7 +311,7 @@ fn keyindex_keeps_its_keys_in_a_table_of_bytes() {
     let ask = |session: &mut Box<dyn BlockingSession>, kind: u16, params: &[Value<'_>]| {
         let params = values(params);
         let mut answer = Answer::default();
-        (session.execute(&Op { kind, params: params.values() }, &mut answer), answer)
+        (session.execute(&Op::new(kind, params.values()), &mut answer), answer)
     };
     let names: Vec<String> = (0..3_000).map(|n| format!("c{n:05}")).collect();
     for chunk in names.chunks(1_500) {

@@ -60,7 +60,7 @@ pub(crate) fn params(values: &[Value<'_>]) -> ValueBuf {
 pub(crate) fn ask(session: &mut dyn BlockingSession, kind: u16, values: &[Value<'_>]) -> (Outcome, Answer) {
     let params = params(values);
     let mut answer = Answer::default();
-    let outcome = session.execute(&Op { kind, params: params.values() }, &mut answer);
+    let outcome = session.execute(&Op::new(kind, params.values()), &mut answer);
     (outcome, answer)
 }
 
@@ -76,5 +76,5 @@ pub(crate) fn items(index: IndexMode) -> Layout {
         field("at", ValueType::Timestamp),
     ];
     let collection = Collection { name: "items".into(), fields, key: 0, indexes: vec![Index { fields: vec![1] }] };
-    Layout { collections: vec![collection], index, statements: Vec::new() }
+    Layout { collections: vec![collection], index, ..Layout::default() }
 }

@@ -20,6 +20,7 @@ fn kinds() -> Vec<OpKind> {
         call: Call::Records { collection: 0, call },
         params,
         keep_answer: true,
+        step_of: None,
     };
     let find = |access| RecordsCall::Find { field: 1, access };
     vec![

@@ -25,6 +25,7 @@ fn kinds(layout: &Layout) -> Vec<OpKind> {
         call: Call::Records { collection: 0, call },
         params,
         keep_answer,
+        step_of: None,
     };
     let find = |access| RecordsCall::Find { field: 1, access };
     let key = fields[0].value_type;
@@ -180,7 +181,7 @@ fn kinds_that_cannot_be_are_refused_when_prepared() {
     for mode in MODES {
         let mut fixture = open();
         fixture.store.create(&items(mode)).unwrap();
-        let kind = |call| OpKind { name: "odd".into(), call, params: vec![], keep_answer: true };
+        let kind = |call| OpKind { name: "odd".into(), call, params: vec![], keep_answer: true, step_of: None };
         for call in [
             Call::Records { collection: 3, call: RecordsCall::All },
             Call::Records { collection: 0, call: RecordsCall::Update { fields: vec![0] } },
@@ -213,7 +214,7 @@ fn clients_that_write_at_a_time_take_turns() {
                         let code = format!("{client}-{number}");
                         let row = params(&item(&code, Value::Int(number)));
                         let mut answer = Answer::default();
-                        let outcome = session.execute(&Op { kind: INSERT, params: row.values() }, &mut answer);
+                        let outcome = session.execute(&Op::new(INSERT, row.values()), &mut answer);
                         assert_eq!(outcome, Outcome::Ok, "{answer:?}");
                         let update = [Value::Text(code.as_str()), Value::Int(-number), Value::Bool(false)];
                         assert_eq!(ask(&mut *session, UPDATE, &update).0, Outcome::Ok);

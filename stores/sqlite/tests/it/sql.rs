@@ -5,7 +5,7 @@ use plimsoll_core::{Call, Durability, Layout, OpKind, Outcome, Value};
 use crate::{ask, open};
 
 fn kind(sql: &str) -> OpKind {
-    OpKind { name: "statement".into(), call: Call::Sql(sql.into()), params: vec![], keep_answer: true }
+    OpKind { name: "statement".into(), call: Call::Sql(sql.into()), params: vec![], keep_answer: true, step_of: None }
 }
 
 #[test]
