@@ -15,6 +15,7 @@
 //! | `latency` | merged histograms, percentiles that have enough samples, percentile curves |
 //! | `phase` | what a phase came to, by the names that formulas use |
 //! | `trial` | trials and phases as reports show them |
+//! | `step` | statements of a transaction: timed, and no operations |
 //! | `figure` | formulas evaluated per store and per rest of the sweep |
 //! | `goal` | what had to hold, and whether it did |
 //! | `verdict` | the one sentence, and what it rests on |
@@ -24,6 +25,7 @@
 //!
 //! # Rules
 //! - Warm-up slices count for nothing except the time axis.
+//! - Steps within operations are in no total: not in counts, rates, errors, latencies or goals.
 //! - Response time where there is one (open loop), service time otherwise (closed loop, where they are equal).
 //! - *All kinds together* leaves rejected operations out: a refusal is fast and would flatter the store. Unknown
 //!   and unfinished operations stand in it with the time they waited.
@@ -35,6 +37,7 @@ mod host;
 mod latency;
 pub mod number;
 mod phase;
+mod step;
 mod timeline;
 mod trial;
 mod verdict;

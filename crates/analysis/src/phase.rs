@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{KindId, Measure, Outcome, Slice};
+use plimsoll_core::{KindId, Measure, Outcome, Slice, SliceHistogram};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{Asked, Phase, PhaseState, Trial};
 
@@ -26,8 +26,11 @@ pub struct PhaseFacts<'a> {
     /// Seconds in which operations were started and that count. What came back after the planned end is counted,
     /// the time it took is not: one operation that stalls would make all others look slow.
     pub counted_s: f64,
-    /// Merged over the slices that count.
+    /// Operations, merged over the slices that count.
     pub histograms: BTreeMap<(KindId, Outcome, Measure), Times>,
+    /// Steps within operations (statements of a transaction), merged likewise. They are no operations: nothing that
+    /// counts or times operations looks at them.
+    pub steps: BTreeMap<(KindId, Outcome, Measure), Times>,
     /// What was due and never sent.
     pub unfinished: Option<Times>,
     /// Scheduled times were kept.
@@ -38,6 +41,7 @@ impl<'a> PhaseFacts<'a> {
     /// Merges the slices that count.
     pub fn gather(trial: &'a Trial, phase: &'a Phase) -> Self {
         let mut histograms: BTreeMap<_, Times> = BTreeMap::new();
+        let mut steps: BTreeMap<_, Times> = BTreeMap::new();
         let mut unfinished: Option<Times> = None;
         let mut counted_ns = 0;
         let open_loop = phase.slices.iter().any(has_response);
@@ -45,7 +49,8 @@ impl<'a> PhaseFacts<'a> {
             if !slice.warmup {
                 counted_ns += slice.end_ns.saturating_sub(slice.start_ns);
                 for one in &slice.histograms {
-                    let into = histograms.entry((one.kind, one.outcome, one.measure)).or_default();
+                    let into = if is_step(trial, one.kind) { &mut steps } else { &mut histograms };
+                    let into = into.entry((one.kind, one.outcome, one.measure)).or_default();
                     into.add(&one.histogram);
                 }
             }
@@ -56,7 +61,7 @@ impl<'a> PhaseFacts<'a> {
         let counted_s = counted_ns as f64 / 1e9;
         let planned = phase.end.results.iter().find(|result| result.name == "planned_seconds");
         let counted_s = planned.map_or(counted_s, |planned| counted_s.min(planned.value));
-        PhaseFacts { trial, phase, counted_s, histograms, unfinished, open_loop }
+        PhaseFacts { trial, phase, counted_s, histograms, steps, unfinished, open_loop }
     }
 
     /// The measure that stands for how long a client waited.
@@ -67,6 +72,15 @@ impl<'a> PhaseFacts<'a> {
     /// Name of the kind of operation at `kind`.
     pub fn op_name(&self, kind: KindId) -> &'a str {
         self.trial.header.kinds.get(usize::from(kind)).map_or("?", |kind| kind.name.as_str())
+    }
+
+    /// The histograms of a slice of this phase that are of operations, not of steps within them.
+    pub fn operations<'s>(
+        &self,
+        slice: &'s Slice<Distribution>,
+    ) -> impl Iterator<Item = &'s SliceHistogram<Distribution>> + use<'s, 'a> {
+        let trial = self.trial;
+        slice.histograms.iter().filter(move |one| !is_step(trial, one.kind))
     }
 
     /// Operations that ended in counted time, of kind `op` (all when `None`), whose outcome `wanted` accepts.
@@ -230,6 +244,11 @@ impl<'a> PhaseFacts<'a> {
         }
         times
     }
+}
+
+/// True for a kind that is a step within operations of another kind.
+fn is_step(trial: &Trial, kind: KindId) -> bool {
+    trial.header.kinds.get(usize::from(kind)).is_some_and(|kind| kind.step_of.is_some())
 }
 
 /// Response time where scheduled times were kept.

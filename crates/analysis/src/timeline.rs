@@ -61,9 +61,8 @@ fn ops(facts: &[Vec<PhaseFacts<'_>>]) -> Vec<String> {
     };
     for facts in facts.iter().flatten() {
         for slice in &facts.phase.slices {
-            slice
-                .histograms
-                .iter()
+            facts
+                .operations(slice)
                 .filter(|one| !one.histogram.is_empty())
                 .for_each(|one| add(facts.op_name(one.kind)));
         }
@@ -158,9 +157,8 @@ fn throughput(run: &Run, facts: &[Vec<PhaseFacts<'_>>], ops: &[String], phase_ki
         for slice in slices {
             let measure = measure_of(has_response(slice));
             let count = |op: Option<&str>, wanted: fn(Outcome) -> bool| {
-                slice
-                    .histograms
-                    .iter()
+                facts
+                    .operations(slice)
                     .filter(|one| one.measure == measure && wanted(one.outcome))
                     .filter(|one| op.is_none_or(|op| facts.op_name(one.kind) == op))
                     .map(|one| one.histogram.len())
@@ -200,7 +198,7 @@ fn slice_s(slice: &Slice<Distribution>) -> f64 {
 /// How long clients waited in one slice, for kind `op` or for all together (without what was rejected).
 fn waited(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) -> Times {
     let measure = facts.measure();
-    let fits = slice.histograms.iter().filter(|one| {
+    let fits = facts.operations(slice).filter(|one| {
         one.measure == measure && one.outcome != Outcome::Rejected && op.is_none_or(|op| facts.op_name(one.kind) == op)
     });
     let mut all = Times::default();

@@ -8,6 +8,7 @@ use plimsoll_record::data::{Phase, PhaseState, Run, RunState, Trial, TrialHeader
 use crate::latency::{self, Times};
 use crate::number;
 use crate::phase::PhaseFacts;
+use crate::step;
 use crate::view::{
     AnswerTotals, AnswerView, AskedView, EventView, FootprintView, LagView, LatencyView, LedgerView, Named, OpsView,
     PhaseView, RemarkView, ResultView, RunFacts, SettingView, TrialView,
@@ -338,6 +339,7 @@ fn phase(facts: &PhaseFacts<'_>) -> PhaseView {
         ops: ops(facts),
         asked: asked(facts),
         latencies: if header.kind == "ask" { Vec::new() } else { latencies(facts) },
+        steps: step::steps(facts),
         lag: lag(facts),
         worker_cores: worker_cores(facts),
     }
@@ -410,7 +412,10 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
         let all = facts.waited(None);
         rows.push(row("all", "all", facts.measure().name(), &all));
     }
-    for ((kind, outcome, measure), histogram) in &facts.histograms {
+    let mut by_kind: Vec<_> = facts.histograms.iter().collect();
+    // What needed several tries stands below what did not.
+    by_kind.sort_by_key(|((kind, ..), _)| step::first_try(&facts.trial.header.kinds, *kind));
+    for ((kind, outcome, measure), histogram) in by_kind {
         if !histogram.is_empty() {
             rows.push(row(facts.op_name(*kind), outcome.name(), measure.name(), histogram));
         }

@@ -415,6 +415,8 @@ pub struct PhaseView {
     pub asked: Vec<AskedView>,
     /// Latency by kind and outcome; the first row is all kinds together where there are several.
     pub latencies: Vec<LatencyView>,
+    /// Steps within its operations (statements of a transaction), by operation and in their order.
+    pub steps: Vec<StepView>,
     /// How late the generator was. Open loop only.
     pub lag: Option<LagView>,
     /// CPU time of the generator's workers over the counted time, in cores; `None` where it cannot be told.
@@ -493,6 +495,29 @@ pub struct LatencyView {
     pub percentiles: Vec<PercentileView>,
     /// Longest, to three digits.
     pub max_ns: u64,
+}
+
+/// A step within operations of one kind: a statement of a transaction. It is timed like an operation and counts as
+/// none.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepView {
+    /// Name of the kind of operation that it is part of.
+    pub op: String,
+    /// Its own name.
+    pub name: String,
+    /// How often it was asked, of all operations of that kind, retried ones included.
+    pub count: u64,
+    /// Of them, rejected or unknown. Their times are in `mean_ns` and the share, not in the percentiles.
+    pub errors: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// p50, p90, p99 and p99.9 of those that were answered.
+    pub percentiles: Vec<PercentileView>,
+    /// Longest, to three digits.
+    pub max_ns: u64,
+    /// Its share of the operations' own time, in per cent; what is missing to 100 was spent between the steps.
+    /// `None` when no such operation ended.
+    pub share_percent: Option<f64>,
 }
 
 /// A percentile, or why there is none.

@@ -110,7 +110,7 @@ fn uneven(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Warning>) {
         .iter()
         .filter(|slice| !slice.warmup && slice.end_ns.saturating_sub(slice.start_ns) * 2 > longest)
         .map(|slice| {
-            let ops = slice.histograms.iter().filter(|one| one.measure == measure && !one.outcome.is_error());
+            let ops = facts.operations(slice).filter(|one| one.measure == measure && !one.outcome.is_error());
             ops.map(|one| one.histogram.len()).sum::<u64>() as f64 * 1e9 / (slice.end_ns - slice.start_ns) as f64
         })
         .collect();

@@ -183,6 +183,57 @@ fn make() -> Run {
     }
 }
 
+/// One trial of transactions of three statements, a few of which were tried again: of the study's last trial only the
+/// mixed phase is left.
+pub fn transactions() -> Run {
+    let mut run = complete();
+    let mut trial = run.trials.remove(4);
+    run.trials.clear();
+    let kind = |name: &str, call: Call, step_of: Option<u16>| OpKind {
+        name: name.into(),
+        call,
+        params: Vec::new(),
+        keep_answer: false,
+        step_of,
+    };
+    trial.header.ordinal = 0;
+    trial.header.kinds = vec![
+        kind("transfer", Call::Steps, None),
+        kind("begin", Call::Sql("BEGIN".into()), Some(0)),
+        kind("update", Call::Sql("UPDATE a SET b = b + $1 WHERE c = $2".into()), Some(0)),
+        kind("end", Call::Sql("END".into()), Some(0)),
+        kind("look", Call::Sql("SELECT 1".into()), None),
+        kind("transfer retried", Call::Steps, None),
+    ];
+    let mut mixed = trial.phases.remove(5);
+    (mixed.header.trial, mixed.header.ordinal) = (0, 0);
+    for slice in &mut mixed.slices {
+        let one = |kind: u16, ns: u64, n: u64, outcome: Outcome| {
+            let mut histogram = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
+            histogram.record_n(ns, n).unwrap();
+            SliceHistogram { kind, outcome, measure: Measure::Service, histogram: Distribution::from(&histogram) }
+        };
+        slice.histograms = vec![
+            one(0, 1_000_000, 900, Outcome::Ok),
+            one(1, 100_000, 1_200, Outcome::Ok),
+            one(2, 500_000, 900, Outcome::Ok),
+            one(2, 500_000, 300, Outcome::Rejected),
+            one(3, 300_000, 1_000, Outcome::Ok),
+            one(4, 50_000, 400, Outcome::Ok),
+            one(5, 3_000_000, 100, Outcome::Ok),
+        ];
+    }
+    trial.phases = vec![mixed];
+    trial.answers.clear();
+    trial.ledgers.clear();
+    run.header.goals = vec![GoalSpec { what: "errors".into(), limit: 0.1, unit: "%".into() }];
+    run.header.figures.clear();
+    run.header.plan_json =
+        r#"{"name":"transfers","trials":[{"phases":[{"name":"mixed","step":{"workers":1}}]}]}"#.into();
+    run.trials = vec![trial];
+    run
+}
+
 /// The study, killed with -9 six seconds into the mixed phase of its third trial.
 pub fn killed() -> Run {
     let mut run = complete();

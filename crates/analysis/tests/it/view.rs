@@ -400,3 +400,33 @@ fn other_programs_and_a_busy_hypervisor_are_said() {
     assert_eq!(warned(&run, "0.600 of 2 cores were in use by neither the generator nor the server"), 3);
     assert_eq!(warned(&run, "the hypervisor took 7.50 % of the CPU time away"), 3);
 }
+
+#[test]
+fn steps_are_in_no_total_and_stand_under_their_operation() {
+    let run = study::transactions();
+    let view = view(&run);
+    let mixed = &view.trials[0].phases[0];
+    let slices = run.trials[0].phases[0].slices.iter().filter(|slice| !slice.warmup).count() as u64;
+    let ops = mixed.ops.as_ref().unwrap();
+    assert_eq!((ops.count, ops.rejected, ops.error_percent), (1_400 * slices, 0, 0.0), "statements are no operations");
+    assert!((ops.rate_per_s - 1_400.0).abs() < 1e-9);
+    assert_eq!(view.goals[0].state, GoalState::Held, "a statement that was refused and tried again is no error");
+    let rows: Vec<_> = mixed.latencies.iter().map(|row| (row.op.as_str(), row.count / slices)).collect();
+    assert_eq!(rows, [("all", 1_400), ("transfer", 900), ("transfer retried", 100), ("look", 400)]);
+    assert_eq!(view.plots.ops, ["all", "transfer", "look", "transfer retried"]);
+    let steps: Vec<_> = mixed
+        .steps
+        .iter()
+        .map(|step| (step.op.as_str(), step.name.as_str(), step.count / slices, step.errors / slices))
+        .collect();
+    assert_eq!(
+        steps,
+        [("transfer", "begin", 1_200, 0), ("transfer", "update", 1_200, 300), ("transfer", "end", 1_000, 0)]
+    );
+    // 900 of 1 ms and 100 of 3 ms are 1.2 s; 1,200 updates of 0.5 ms are half of them.
+    let shares: Vec<_> = mixed.steps.iter().map(|step| step.share_percent.unwrap()).collect();
+    for (share, wanted) in shares.iter().zip([10.0, 50.0, 25.0]) {
+        assert!((share - wanted).abs() < 0.1, "{shares:?}");
+    }
+    assert_eq!(mixed.steps[1].percentiles[0].ns.unwrap() / 1_000, 500);
+}

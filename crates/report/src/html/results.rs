@@ -332,7 +332,56 @@ pub fn latencies(view: &RunView) -> String {
         return table;
     }
     let about = "Without warm-up. A percentile is given only with ten samples above it.";
-    format!("<p class=\"note\">{about}</p>\n{table}")
+    format!("<p class=\"note\">{about}</p>\n{table}{}", steps(view))
+}
+
+/// The statements of transactions, under their operations.
+fn steps(view: &RunView) -> String {
+    let mut table = Table::new(
+        "Steps within operations",
+        vec![
+            words("trial"),
+            words("phase"),
+            words("operation"),
+            words("step"),
+            numbers("n"),
+            numbers("errors"),
+            numbers("mean"),
+            numbers("p50"),
+            numbers("p90"),
+            numbers("p99"),
+            numbers("p99.9"),
+            numbers("max"),
+            numbers("share"),
+        ],
+    );
+    for trial in &view.trials {
+        for phase in &trial.phases {
+            for step in &phase.steps {
+                let mut cells = vec![
+                    esc(&trial.name),
+                    esc(&phase.name),
+                    esc(&step.op),
+                    esc(&step.name),
+                    number::count(step.count),
+                    bad(step.errors),
+                    number::seconds(step.mean_ns / 1e9),
+                ];
+                cells.extend(step.percentiles.iter().map(percentile));
+                cells.push(number::nanoseconds(step.max_ns));
+                cells.push(step.share_percent.map_or("–".to_string(), |share| number::with_unit(share, "%")));
+                table.row(cells);
+            }
+        }
+    }
+    let table = table.html();
+    if table.is_empty() {
+        return table;
+    }
+    format!(
+        "<h3>Steps within operations</h3>\n<p class=\"note\">Share: of the operations' own time. Steps are timed from \
+         their sending and are in no total.</p>\n{table}"
+    )
 }
 
 fn percentile(percentile: &PercentileView) -> String {

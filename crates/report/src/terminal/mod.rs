@@ -34,6 +34,7 @@ pub fn text(view: &RunView, colour: bool, width: usize) -> String {
     text.ways(view);
     text.settings(view);
     text.latencies(view);
+    text.steps(view);
     text.notes(view);
     text.out
 }
@@ -330,6 +331,44 @@ impl Text {
         let note =
             if any_missing { "– needs 10 samples above it: p99 1,000, p99.9 10,000" } else { "without warm-up" };
         self.table("Latency under load", note, &table);
+    }
+
+    fn steps(&mut self, view: &RunView) {
+        let mut table = Table::new(vec![
+            ("trial".into(), Side::Left),
+            ("phase".into(), Side::Left),
+            ("op".into(), Side::Left),
+            ("step".into(), Side::Left),
+            ("n".into(), Side::Right),
+            ("errors".into(), Side::Right),
+            ("mean".into(), Side::Right),
+            ("p50".into(), Side::Right),
+            ("p99".into(), Side::Right),
+            ("share".into(), Side::Right),
+        ]);
+        for trial in &view.trials {
+            for phase in &trial.phases {
+                for step in &phase.steps {
+                    let percentile = |name: &str| {
+                        let ns = step.percentiles.iter().find(|one| one.name == name).and_then(|one| one.ns);
+                        Cell::new(ns.map_or("–".to_string(), number::nanoseconds))
+                    };
+                    table.row(vec![
+                        Cell::new(&trial.name),
+                        Cell::new(&phase.name),
+                        Cell::new(&step.op),
+                        Cell::new(&step.name),
+                        Cell::new(number::count(step.count)),
+                        bad(step.errors),
+                        Cell::new(number::seconds(step.mean_ns / 1e9)),
+                        percentile("p50"),
+                        percentile("p99"),
+                        Cell::new(step.share_percent.map_or("–".to_string(), |share| number::with_unit(share, "%"))),
+                    ]);
+                }
+            }
+        }
+        self.table("Steps within operations", "share: of the operations' own time; steps are in no total", &table);
     }
 
     fn notes(&mut self, view: &RunView) {

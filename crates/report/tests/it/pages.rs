@@ -52,6 +52,19 @@ fn text_begins_with_the_verdict_and_keeps_its_width() {
     assert_eq!(without_colours(&colours), text, "colours change nothing else");
 }
 
+#[test]
+fn statements_of_transactions_have_a_table_in_text_and_page() {
+    let view = view(&study::transactions());
+    let text = plimsoll_report::terminal(&view, false, 140);
+    std::fs::write(place().join("transactions.txt"), &text).unwrap();
+    let steps = text.split_once("Steps within operations").unwrap().1;
+    let row = steps.lines().find(|line| line.contains("update")).unwrap();
+    assert!(row.contains("50.0 %") && row.contains("500 µs"), "{row}");
+    let html = plimsoll_report::html(&view);
+    let steps = html.split_once("<h3>Steps within operations</h3>").unwrap().1;
+    assert!(steps.split_once("</table>").unwrap().0.contains("50.0 %"));
+}
+
 fn without_colours(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

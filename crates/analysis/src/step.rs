@@ -1,0 +1,71 @@
+//! Steps within operations: the statements of a transaction, each under the operation that it is part of.
+//!
+//! A kind that names another in `step_of` is timed like an operation and counts as none. An operation that was tried
+//! several times is of a kind of its own, `<name> retried`; its steps are those of `<name>`.
+
+use plimsoll_core::{KindId, Measure, OpKind};
+
+use crate::latency::Times;
+use crate::phase::PhaseFacts;
+use crate::view::StepView;
+
+/// What the name of a kind ends with that counts operations which needed several tries.
+const RETRIED: &str = " retried";
+
+/// The kind that `kind` is shown with: the one whose operations needed one try only, or itself. The second value puts
+/// the retried ones after the others.
+pub fn first_try(kinds: &[OpKind], kind: KindId) -> (KindId, bool) {
+    let name = kinds.get(usize::from(kind)).and_then(|kind| kind.name.strip_suffix(RETRIED));
+    match name.and_then(|name| kinds.iter().position(|kind| kind.name == name && kind.step_of.is_none())) {
+        Some(first) => (first as KindId, true),
+        None => (kind, false),
+    }
+}
+
+/// All steps of a phase, under their operations, in the order of their kinds.
+pub fn steps(facts: &PhaseFacts<'_>) -> Vec<StepView> {
+    let kinds = &facts.trial.header.kinds;
+    let mut seen: Vec<(KindId, KindId)> =
+        facts.steps.keys().filter_map(|(kind, ..)| Some((kinds.get(usize::from(*kind))?.step_of?, *kind))).collect();
+    seen.sort_unstable();
+    seen.dedup();
+    seen.into_iter().filter_map(|(of, kind)| one(facts, of, kind)).collect()
+}
+
+fn one(facts: &PhaseFacts<'_>, of: KindId, kind: KindId) -> Option<StepView> {
+    let (mut all, mut answered, mut errors) = (Times::default(), Times::default(), 0);
+    for ((_, outcome, _), times) in facts.steps.iter().filter(|((at, _, measure), _)| *at == kind && sent(*measure)) {
+        all.add_times(times);
+        match outcome.is_error() {
+            true => errors += times.len(),
+            false => answered.add_times(times),
+        }
+    }
+    if all.is_empty() {
+        return None;
+    }
+    let whole_ns = operations_ns(facts, of);
+    Some(StepView {
+        op: facts.op_name(of).to_string(),
+        name: facts.op_name(kind).to_string(),
+        count: all.len(),
+        errors,
+        mean_ns: all.mean_ns(),
+        percentiles: answered.percentiles(),
+        max_ns: all.max_ns(),
+        share_percent: (whole_ns > 0.0).then(|| all.mean_ns() * all.len() as f64 * 100.0 / whole_ns),
+    })
+}
+
+/// Nanoseconds that all operations of kind `of` took from their sending, retried ones included.
+fn operations_ns(facts: &PhaseFacts<'_>, of: KindId) -> f64 {
+    let kinds = &facts.trial.header.kinds;
+    let fits = |kind: KindId, measure| first_try(kinds, kind).0 == of && sent(measure);
+    let all = facts.histograms.iter().filter(|((kind, _, measure), _)| fits(*kind, *measure));
+    all.map(|(_, times)| times.mean_ns() * times.len() as f64).sum()
+}
+
+/// Steps have no schedule of their own: what they took is from their sending.
+fn sent(measure: Measure) -> bool {
+    measure == Measure::Service
+}
