@@ -13,6 +13,7 @@ use crate::board::{Board, Shared};
 use crate::clock::{Clock, thread_cpu_ns};
 use crate::collect::Collector;
 use crate::link::{Link, Place};
+use crate::reactor::Epoll;
 use crate::schedule::{Arrivals, Grid};
 use crate::spec::{DriveError, DriveResult, DriveSpec, Hung, Limit, Pace, StopReason};
 use crate::wire::{OPEN_NS, WireWorker};
@@ -403,9 +404,16 @@ fn works(
             }
             let mut works: Vec<Work> = Vec::with_capacity(workers);
             for (worker, (core, links)) in cores.into_iter().zip(links).enumerate() {
-                let wire = WireWorker::new(core, links, kinds.clone(), clock.ticker(), nanos(spec.op_timeout))
-                    .map_err(|error| DriveError::System { what: "making an epoll instance and a timer", error })?;
-                works.push(Box::new(move |go, to_control| wire.run(worker, go, to_control)));
+                let (kinds, ticker, op_timeout_ns) = (kinds.clone(), clock.ticker(), nanos(spec.op_timeout));
+                works.push(Box::new(move |go, to_control| match Epoll::new(links.len()) {
+                    Ok(reactor) => {
+                        WireWorker::new(core, links, kinds, ticker, op_timeout_ns, reactor).run(worker, go, to_control);
+                    }
+                    Err(error) => {
+                        let error = StoreError::io("making an epoll instance and a timer", &error);
+                        let _ = to_control.send(Message::Opened(Err(error)));
+                    }
+                }));
             }
             Ok(works)
         }

@@ -10,7 +10,8 @@
 //! | [`Clock`] (`clock`) | the run's clock |
 //! | `worker` | the worker's core: what is next, when, and what it came to; no I/O, no thread, no clock |
 //! | `blocking` | executor: one thread to a session that blocks |
-//! | `wire`, `link` | executor: many sockets on one thread, protocols without I/O |
+//! | `wire`, `link` | executor: many sessions on one thread, protocols without I/O |
+//! | `reactor` | the sockets of one worker: what arrived, what is to be sent; one file per way to ask the kernel |
 //! | `board`, `histogram`, `errors` | what a worker counts, in memory taken beforehand |
 //! | `collect`, `schedule` | slices; arrival times and slices' bounds as pure functions |
 //!
@@ -24,6 +25,7 @@ mod control;
 mod errors;
 mod histogram;
 mod link;
+mod reactor;
 mod schedule;
 mod spec;
 mod wire;

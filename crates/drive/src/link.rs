@@ -1,14 +1,12 @@
-//! One connection of the wire executor: a socket that never blocks, and the bytes on their way.
+//! One session of the wire executor: where its server listens, how far its connection has come, and the bytes that
+//! it has not used or that are still to be sent.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 
 use plimsoll_core::{Address, OpKind, StoreError, StoreErrorKind, WireClient, WireSession};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
-    sockopt,
-};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
 
 /// First and longest wait before a lost connection is tried again.
 const BACKOFF_NS: std::ops::Range<u64> = 10_000_000..1_000_000_000;
@@ -102,35 +100,32 @@ impl Place {
     }
 }
 
-/// A session with its socket and buffers.
+/// A session with its buffers. Its socket is with the [`crate::reactor`].
 pub(crate) struct Link {
     pub place: Place,
     pub session: Box<dyn WireSession>,
-    pub socket: Option<OwnedFd>,
     pub stage: Stage,
     /// When the stage began.
     pub since_ns: u64,
     /// When the connection was lost, while there is none.
     pub lost_ns: Option<u64>,
-    /// Bytes to send; those before `sent` are gone.
+    /// Bytes to send.
     pub out: Vec<u8>,
-    sent: usize,
     /// Bytes that arrived and that the session could not use yet.
     rest: Vec<u8>,
-    /// The socket is watched for room to write.
-    pub wants_write: bool,
+    /// Sending failed: what the server said before is still listened to.
+    pub hung_up: Option<HungUp>,
     backoff_ns: u64,
     /// Tries since the last success; says which address is next.
     tries: usize,
 }
 
-/// What sending came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flush {
-    /// Everything is with the kernel.
-    Sent,
-    /// The kernel has no room.
-    Full,
+/// A connection on which sending failed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HungUp {
+    pub errno: Errno,
+    /// How many more pieces of what the server said are listened to: it may talk on without listening.
+    pub pieces_left: u32,
 }
 
 impl Link {
@@ -138,21 +133,19 @@ impl Link {
         Self {
             place,
             session: client.session,
-            socket: None,
             stage: Stage::Down { retry_ns: 0 },
             since_ns: 0,
             lost_ns: None,
             out: Vec::with_capacity(1024),
-            sent: 0,
             rest: Vec::new(),
-            wants_write: false,
+            hung_up: None,
             backoff_ns: BACKOFF_NS.start,
             tries: 0,
         }
     }
 
-    /// Begins a connection.
-    pub fn connect(&mut self, now_ns: u64) -> Result<(), Errno> {
+    /// Begins a connection. The socket does not block.
+    pub fn connect(&mut self, now_ns: u64) -> Result<OwnedFd, Errno> {
         let target = &self.place.targets[self.tries % self.place.targets.len()];
         self.tries += 1;
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -174,10 +167,9 @@ impl Link {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(errno) => return Err(errno),
         }
-        self.socket = Some(socket);
         self.stage = Stage::Connecting;
         self.since_ns = now_ns;
-        Ok(())
+        Ok(socket)
     }
 
     /// True while another of the host's addresses has not been tried.
@@ -185,15 +177,11 @@ impl Link {
         self.tries < self.place.targets.len()
     }
 
-    /// The socket is writable for the first time: connected, or refused.
-    pub fn connected(&mut self, now_ns: u64, kinds: &[OpKind]) -> Result<(), Errno> {
-        if let Some(socket) = &self.socket {
-            sockopt::socket_error(socket)??;
-        }
+    /// The connection stands: the session greets.
+    pub fn connected(&mut self, now_ns: u64, kinds: &[OpKind]) {
         self.stage = Stage::Opening;
         self.since_ns = now_ns;
         self.session.open(kinds, &mut self.out);
-        Ok(())
     }
 
     /// The session takes operations.
@@ -205,45 +193,15 @@ impl Link {
         self.tries = self.tries.saturating_sub(1);
     }
 
-    /// Closes the socket, forgets what was on its way and waits before the next try, longer each time.
+    /// Forgets what was on its way and waits before the next try, longer each time.
     pub fn drop_connection(&mut self, now_ns: u64) {
-        self.socket = None;
         self.out.clear();
-        self.sent = 0;
         self.rest.clear();
-        self.wants_write = false;
+        self.hung_up = None;
         self.stage = Stage::Down { retry_ns: now_ns + self.backoff_ns };
         self.backoff_ns = (self.backoff_ns * 2).min(BACKOFF_NS.end);
         self.since_ns = now_ns;
         self.lost_ns.get_or_insert(now_ns);
-    }
-
-    /// Sends what is to be sent, as far as the kernel takes it.
-    #[inline]
-    pub fn flush(&mut self) -> Result<Flush, Errno> {
-        let Some(socket) = &self.socket else { return Ok(Flush::Sent) };
-        while self.sent < self.out.len() {
-            match send(socket, &self.out[self.sent..], SendFlags::NOSIGNAL) {
-                Ok(count) => self.sent += count,
-                Err(Errno::AGAIN) => return Ok(Flush::Full),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-        self.out.clear();
-        self.sent = 0;
-        Ok(Flush::Sent)
-    }
-
-    /// Receives once into `buffer`; `None` when there is nothing now, 0 when the server closed.
-    #[inline]
-    pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
-        let Some(socket) = &self.socket else { return Ok(None) };
-        match recv(socket, buffer, RecvFlags::empty()) {
-            Ok((count, _)) => Ok(Some(count)),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-            Err(errno) => Err(errno),
-        }
     }
 
     /// Hands the session what arrived, with what it left over before.
@@ -259,14 +217,5 @@ impl Link {
             let used = self.session.feed(&self.rest, &mut self.out, done);
             self.rest.drain(..used);
         }
-    }
-
-    /// Says good-bye as far as that goes at once.
-    pub fn close(&mut self) {
-        if self.stage == Stage::Ready {
-            self.session.close(&mut self.out);
-            let _ = self.flush();
-        }
-        self.socket = None;
     }
 }

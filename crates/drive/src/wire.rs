@@ -1,46 +1,35 @@
-//! The wire executor: many sessions on one thread, over a level-triggered epoll loop.
+//! The wire executor: many sessions on one thread, over a [`Reactor`].
 //!
-//! A wait in a closed loop has no timeout: a timer file ticks every 10 ms for everything that is due by the
+//! A wait in a closed loop has no timeout: a timer ticks every 10 ms for everything that is due by the
 //! clock (a timer armed and cancelled with each wait would cost more than the wait). In an open loop the
 //! wait ends when the next operation is due.
 
 use std::num::NonZeroU64;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use plimsoll_core::{Answer, Done, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, WireState};
-use rustix::buffer::spare_capacity;
-use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
-};
 
 use crate::clock::Ticker;
 use crate::control::{Message, WorkerReport};
-use crate::link::{Flush, Link, Stage};
+use crate::link::{HungUp, Link, Stage};
+use crate::reactor::{Event, Reactor};
 use crate::spec::StopReason;
 use crate::worker::{CHECK_NS, Next, Start, WorkerCore};
 
 /// Longest time that connecting, greeting and preparing may take.
 pub(crate) const OPEN_NS: u64 = 30_000_000_000;
-const READ_BYTES: usize = 64 * 1024;
-/// Most reads for what a server said before it ended a connection.
-const LAST_WORDS_READS_MAX: u32 = 16;
-const EVENTS: usize = 64;
-/// Stands for the timer among the sessions' numbers.
-const TIMER: u64 = u64::MAX;
+/// Most pieces of what a server said before sending to it failed.
+const LAST_WORDS_PIECES_MAX: u32 = 16;
 
 /// One worker's sessions, its socket loop and its core.
-pub(crate) struct WireWorker {
+pub(crate) struct WireWorker<R> {
     core: WorkerCore,
     ticker: Ticker,
     kinds: Arc<[OpKind]>,
     links: Vec<Link>,
-    epoll: OwnedFd,
-    timer: OwnedFd,
-    read: Box<[u8]>,
+    reactor: R,
     op_timeout_ns: u64,
     /// No operation in flight is overdue before this.
     deadline_ns: u64,
@@ -82,26 +71,22 @@ impl Done for Completions<'_> {
     }
 }
 
-impl WireWorker {
+impl<R: Reactor> WireWorker<R> {
     pub fn new(
         core: WorkerCore,
         links: Vec<Link>,
         kinds: Arc<[OpKind]>,
         ticker: Ticker,
         op_timeout_ns: u64,
-    ) -> Result<Self, std::io::Error> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-        epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN)?;
-        Ok(Self {
+        reactor: R,
+    ) -> Self {
+        Self {
             core,
             ticker,
             kinds,
             not_ready: links.len(),
             links,
-            epoll,
-            timer,
-            read: vec![0; READ_BYTES].into_boxed_slice(),
+            reactor,
             op_timeout_ns,
             deadline_ns: u64::MAX,
             starting: true,
@@ -110,14 +95,13 @@ impl WireWorker {
             lost_connections: 0,
             down_ns: 0,
             slice: 0,
-        })
+        }
     }
 
     /// Opens all sessions, waits for the phase to start, and drives it to its end.
     pub fn run(mut self, worker: usize, go: &Receiver<Start>, to_control: &Sender<Message>) {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        let mut events = Vec::with_capacity(EVENTS);
-        let opened = self.open_all(&mut events);
+        let opened = self.open_all();
         let failed = opened.is_err();
         if to_control.send(Message::Opened(opened)).is_err() || failed {
             return;
@@ -128,30 +112,34 @@ impl WireWorker {
         self.tick_from(start.grid.start_ns);
         self.ticker.sleep_until(start.grid.start_ns);
         self.ticker.anchor_again();
-        self.drive(&mut events);
+        self.drive();
         let end_ns = self.ticker.now_ns();
-        for link in &mut self.links {
+        for (slot, link) in self.links.iter_mut().enumerate() {
             self.down_ns += link.lost_ns.map_or(0, |lost_ns| end_ns.saturating_sub(lost_ns));
-            link.close();
+            if link.stage == Stage::Ready && link.out.is_empty() && link.hung_up.is_none() {
+                link.session.close(&mut link.out);
+                self.reactor.say_goodbye(slot, &link.out);
+            }
+            self.reactor.close(slot);
         }
         let report =
             WorkerReport { core: self.core.report(), lost_connections: self.lost_connections, down_ns: self.down_ns };
         let _ = to_control.send(Message::Done { worker, report: Box::new(report) });
     }
 
-    fn open_all(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), StoreError> {
+    fn open_all(&mut self) -> Result<(), StoreError> {
         let start_ns = self.ticker.now_ns();
         self.tick_from(start_ns);
         self.keep_time(start_ns);
         while self.not_ready > 0 && self.first_error.is_none() {
-            self.poll(events, None);
+            self.poll(None);
             let now_ns = self.ticker.now_ns();
             self.keep_time(now_ns);
         }
         self.first_error.take().map_or(Ok(()), Err)
     }
 
-    fn drive(&mut self, events: &mut Vec<epoll::Event>) {
+    fn drive(&mut self) {
         let now_ns = self.ticker.now_ns();
         for (slot, link) in self.links.iter().enumerate() {
             if link.stage == Stage::Ready {
@@ -164,7 +152,7 @@ impl WireWorker {
             if self.core.has_ended() && self.core.in_flight() == 0 {
                 return;
             }
-            self.poll(events, wake_at_ns);
+            self.poll(wake_at_ns);
             now_ns = self.ticker.now_ns();
         }
     }
@@ -182,63 +170,42 @@ impl WireWorker {
                 Next::Wait | Next::Stop => return None,
             };
             self.deadline_ns = self.deadline_ns.min(now_ns + self.op_timeout_ns);
-            self.flush(slot, now_ns);
+            self.send(slot, now_ns);
             now_ns = self.ticker.now_ns();
         }
     }
 
     /// Waits for sockets or for `wake_at_ns`, and does what came.
-    fn poll(&mut self, events: &mut Vec<epoll::Event>, wake_at_ns: Option<u64>) {
-        let timeout = wake_at_ns.map(|at_ns| {
-            let wait_ns = at_ns.saturating_sub(self.ticker.now_ns());
-            Timespec { tv_sec: (wait_ns / 1_000_000_000) as i64, tv_nsec: (wait_ns % 1_000_000_000) as _ }
-        });
-        events.clear();
-        match epoll::wait(&self.epoll, spare_capacity(events), timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
+    fn poll(&mut self, wake_at_ns: Option<u64>) {
+        let wait_ns = wake_at_ns.map(|at_ns| at_ns.saturating_sub(self.ticker.now_ns()));
+        if let Err(errno) = self.reactor.wait(wait_ns) {
             // A kernel or a container without this call is found out about while sessions are opened: later calls
             // fail no more.
-            Err(errno) => {
-                let error = StoreError::io("waiting for sockets (epoll_pwait2)", &errno.into());
-                self.first_error.get_or_insert(error.next("use Linux 5.11 or later, where nothing forbids this call"));
-            }
+            let error = StoreError::io("waiting for sockets (epoll_pwait2)", &errno.into());
+            self.first_error.get_or_insert(error.next("use Linux 5.11 or later, where nothing forbids this call"));
         }
-        for event in events.iter() {
-            let (which, flags) = (event.data.u64(), event.flags);
-            if which == TIMER {
-                let _ = rustix::io::read(&self.timer, &mut [0; 8]);
-                let now_ns = self.ticker.now_ns();
-                self.keep_time(now_ns);
-                continue;
-            }
-            let slot = which as usize;
-            if self.links[slot].stage == Stage::Connecting {
-                self.finish_connecting(slot);
-                continue;
-            }
-            if flags.contains(epoll::EventFlags::OUT) {
-                let now_ns = self.ticker.now_ns();
-                self.flush(slot, now_ns);
-            }
-            if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
-                self.receive(slot);
+        while let Some(event) = self.reactor.next() {
+            let now_ns = self.ticker.now_ns();
+            match event {
+                Event::Arrived { slot } => self.receive(slot, now_ns),
+                Event::Room { slot } => self.send(slot, now_ns),
+                Event::Tick => self.keep_time(now_ns),
+                Event::Connected { slot, result: Ok(()) } => {
+                    self.links[slot].connected(now_ns, &self.kinds);
+                    self.send(slot, now_ns);
+                }
+                Event::Connected { slot, result: Err(errno) } => self.lose(slot, now_ns, Loss::System(errno)),
+                Event::Closed { slot } => self.end_of_words(slot, now_ns, Loss::Closed),
+                Event::Broken { slot, errno } => self.end_of_words(slot, now_ns, Loss::System(errno)),
             }
         }
     }
 
     #[inline]
-    fn receive(&mut self, slot: usize) {
+    fn receive(&mut self, slot: usize, now_ns: u64) {
         let link = &mut self.links[slot];
-        let received = link.receive(&mut self.read);
-        let now_ns = self.ticker.now_ns();
-        let count = match received {
-            Ok(Some(0)) => return self.lose(slot, now_ns, Loss::Closed),
-            Ok(Some(count)) => count,
-            Ok(None) => return,
-            Err(errno) => return self.lose(slot, now_ns, Loss::System(errno)),
-        };
         let mut done = Completions { core: &mut self.core, slot, now_ns, finished: false };
-        link.feed(&self.read[..count], &mut done);
+        link.feed(self.reactor.arrived(), &mut done);
         let finished = done.finished;
         match link.session.state() {
             WireState::Ready if link.stage == Stage::Ready => {}
@@ -258,12 +225,15 @@ impl WireWorker {
                 return self.lose(slot, now_ns, Loss::Session(error));
             }
         }
+        if self.links[slot].hung_up.is_some() {
+            return self.hear_on(slot, now_ns);
+        }
         if finished {
             self.core.release(slot, now_ns);
             self.start_next(now_ns);
         }
         if !self.links[slot].out.is_empty() {
-            self.flush(slot, now_ns);
+            self.send(slot, now_ns);
         }
     }
 
@@ -274,71 +244,60 @@ impl WireWorker {
             let link = &mut self.links[slot];
             link.session.start(Ticket(slot as u32), &op, &mut link.out);
             self.deadline_ns = self.deadline_ns.min(now_ns + self.op_timeout_ns);
-            self.flush(slot, now_ns);
+            self.send(slot, now_ns);
         }
     }
 
-    fn flush(&mut self, slot: usize, now_ns: u64) {
-        let link = &mut self.links[slot];
-        let wants_write = match link.flush() {
-            Ok(Flush::Sent) => false,
-            Ok(Flush::Full) => true,
-            Err(errno) => return self.hear_last_words(slot, now_ns, errno),
-        };
-        if wants_write != link.wants_write {
-            link.wants_write = wants_write;
-            let flags =
-                if wants_write { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
-            if let Some(socket) = &link.socket
-                && let Err(errno) = epoll::modify(&self.epoll, socket, epoll::EventData::new_u64(slot as u64), flags)
-            {
-                self.lose(slot, now_ns, Loss::System(errno));
-            }
+    #[inline]
+    fn send(&mut self, slot: usize, now_ns: u64) {
+        if let Err(errno) = self.reactor.send(slot, &mut self.links[slot].out) {
+            self.hang_up(slot, now_ns, errno);
         }
     }
 
-    /// Sending failed. A server that ended the connection may have said why before, and that is the better error.
+    /// Sending failed. A server that ended the connection may have said why before, and that is the better error: it
+    /// is listened to until it has no more to say.
     #[cold]
-    fn hear_last_words(&mut self, slot: usize, now_ns: u64, errno: Errno) {
+    fn hang_up(&mut self, slot: usize, now_ns: u64, errno: Errno) {
         let link = &mut self.links[slot];
         link.out.clear();
-        // Bounded, because a server may talk on without listening.
-        for _ in 0..LAST_WORDS_READS_MAX {
-            let Ok(Some(count @ 1..)) = link.receive(&mut self.read) else { break };
-            let mut done = Completions { core: &mut self.core, slot, now_ns, finished: false };
-            link.feed(&self.read[..count], &mut done);
-            if let WireState::Failed(error) = link.session.state() {
-                let error = error.clone();
-                return self.lose(slot, now_ns, Loss::Session(error));
-            }
+        if link.hung_up.is_some() {
+            return;
         }
-        self.lose(slot, now_ns, Loss::System(errno));
-    }
-
-    fn connect(&mut self, slot: usize, now_ns: u64) {
-        let link = &mut self.links[slot];
-        let watched = link.connect(now_ns).and_then(|()| match &link.socket {
-            Some(socket) => {
-                let flags = epoll::EventFlags::OUT;
-                epoll::add(&self.epoll, socket, epoll::EventData::new_u64(slot as u64), flags)
-            }
-            None => Ok(()),
-        });
-        if let Err(errno) = watched {
+        link.hung_up = Some(HungUp { errno, pieces_left: LAST_WORDS_PIECES_MAX });
+        self.reactor.hang_up(slot);
+        if !self.starting && !self.core.is_busy(slot) {
+            self.core.withdraw(slot);
+        }
+        // Nothing was heard before the connection stood, and nothing will be.
+        if self.links[slot].stage == Stage::Connecting {
             self.lose(slot, now_ns, Loss::System(errno));
         }
     }
 
-    fn finish_connecting(&mut self, slot: usize) {
-        let now_ns = self.ticker.now_ns();
+    /// The session has been handed a piece of a server's last words, and made nothing of them.
+    #[cold]
+    fn hear_on(&mut self, slot: usize, now_ns: u64) {
         let link = &mut self.links[slot];
-        match link.connected(now_ns, &self.kinds) {
-            Ok(()) => {
-                // It is watched for room to write; flushing sees whether that is still wanted.
-                link.wants_write = true;
-                self.flush(slot, now_ns);
-            }
-            Err(errno) => self.lose(slot, now_ns, Loss::System(errno)),
+        link.out.clear();
+        let Some(hung_up) = &mut link.hung_up else { return };
+        hung_up.pieces_left = hung_up.pieces_left.saturating_sub(1);
+        if hung_up.pieces_left == 0 {
+            self.end_of_words(slot, now_ns, Loss::Closed);
+        }
+    }
+
+    /// The server says no more. Where sending failed before, that is why.
+    #[cold]
+    fn end_of_words(&mut self, slot: usize, now_ns: u64, loss: Loss) {
+        let unsent = self.links[slot].hung_up.map(|hung_up| Loss::System(hung_up.errno));
+        self.lose(slot, now_ns, unsent.unwrap_or(loss));
+    }
+
+    fn connect(&mut self, slot: usize, now_ns: u64) {
+        let begun = self.links[slot].connect(now_ns).and_then(|socket| self.reactor.connect(slot, socket));
+        if let Err(errno) = begun {
+            self.lose(slot, now_ns, Loss::System(errno));
         }
     }
 
@@ -363,8 +322,9 @@ impl WireWorker {
             self.lost_connections += 1;
         }
         link.drop_connection(now_ns);
+        self.reactor.close(slot);
         if another_address {
-            link.stage = Stage::Down { retry_ns: now_ns };
+            self.links[slot].stage = Stage::Down { retry_ns: now_ns };
             return;
         }
         if self.starting {
@@ -438,12 +398,8 @@ impl WireWorker {
     }
 
     /// Ticks every 10 ms from `start_ns` on, so that a tick falls on every slice's end.
-    fn tick_from(&self, start_ns: u64) {
-        let interval = Timespec { tv_sec: 0, tv_nsec: CHECK_NS as _ };
-        let first = self.ticker.clock().timespec(start_ns + CHECK_NS);
-        let spec = Itimerspec { it_interval: interval, it_value: first };
-        // It has a valid time and a valid timer: nothing can fail here.
-        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &spec);
+    fn tick_from(&mut self, start_ns: u64) {
+        self.reactor.tick(self.ticker.clock().timespec(start_ns + CHECK_NS), CHECK_NS);
     }
 }
 

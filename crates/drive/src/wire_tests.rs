@@ -10,6 +10,7 @@ use super::*;
 use crate::board::{Board, Shared};
 use crate::clock::Clock;
 use crate::link::Place;
+use crate::reactor::Epoll;
 use crate::worker::Setup;
 
 /// Ready as soon as anything arrives.
@@ -41,7 +42,7 @@ impl Stream for Nothing {
     }
 }
 
-fn worker(addresses: &[SocketAddr]) -> WireWorker {
+fn worker(addresses: &[SocketAddr]) -> WireWorker<Epoll> {
     let shared = Shared {
         taken: AtomicU32::new(0),
         halt: AtomicBool::new(false),
@@ -62,7 +63,8 @@ fn worker(addresses: &[SocketAddr]) -> WireWorker {
     let client =
         WireClient { address: Address::Tcp("several".to_owned(), 1), session: Box::new(Eager(WireState::Opening)) };
     let link = Link::new(client, Place::of_addresses(addresses));
-    WireWorker::new(core, vec![link], Vec::new().into(), Clock::start().ticker(), 1_000_000_000).unwrap()
+    let reactor = Epoll::new(1).unwrap();
+    WireWorker::new(core, vec![link], Vec::new().into(), Clock::start().ticker(), 1_000_000_000, reactor)
 }
 
 /// An address where nobody listens.
@@ -76,13 +78,13 @@ fn a_host_is_tried_at_all_its_addresses() {
     let listening = listener.local_addr().unwrap();
     let greeter = std::thread::spawn(move || listener.accept().unwrap().0.write_all(b"!").unwrap());
     let mut worker = worker(&[refusing(), refusing(), listening]);
-    worker.open_all(&mut Vec::with_capacity(EVENTS)).expect("the third address listens");
+    worker.open_all().expect("the third address listens");
     greeter.join().unwrap();
 }
 
 #[test]
 fn a_host_that_listens_nowhere_is_unreachable() {
     let mut worker = worker(&[refusing(), refusing()]);
-    let error = worker.open_all(&mut Vec::with_capacity(EVENTS)).expect_err("nobody listens");
+    let error = worker.open_all().expect_err("nobody listens");
     assert_eq!(error.kind, StoreErrorKind::Unreachable);
 }

@@ -1,0 +1,93 @@
+//! What the wire executor wants of the kernel, in the shape of completions: these bytes arrived for this session,
+//! send these, connected, the clock ticked. How the kernel is asked is the backend's business.
+//!
+//! A session is known by its *slot*, and has at most one connection at a time. Events of a connection that was
+//! closed are never handed out, whatever was on its way when it was.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
+mod epoll;
+
+pub(crate) use epoll::Epoll;
+
+/// Most bytes that arrive at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// What came of waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// The connection stands, or does not come about.
+    Connected { slot: usize, result: Result<(), Errno> },
+    /// Bytes arrived: [`Reactor::arrived`] has them until the next event is asked for.
+    Arrived { slot: usize },
+    /// The server will send no more.
+    Closed { slot: usize },
+    /// Receiving failed.
+    Broken { slot: usize, errno: Errno },
+    /// There is room again for what could not be sent before: [`Reactor::send`] it.
+    Room { slot: usize },
+    /// The clock ticked.
+    Tick,
+}
+
+/// The sockets of one worker. Made on the worker's own thread.
+pub(crate) trait Reactor {
+    /// The clock ticks every `interval_ns`, the first time at `first` on CLOCK_MONOTONIC.
+    fn tick(&mut self, first: Timespec, interval_ns: u64);
+
+    /// Takes a socket whose connection was begun. [`Event::Connected`] follows; then bytes are received.
+    fn connect(&mut self, slot: usize, socket: OwnedFd) -> Result<(), Errno>;
+
+    /// Sends `out`, as far as the kernel takes it, and removes from it what it need not be told again. Where
+    /// something is left, [`Event::Room`] says when to call this again; until then more may be appended.
+    fn send(&mut self, slot: usize, out: &mut Vec<u8>) -> Result<(), Errno>;
+
+    /// Waits until something came or `wait_ns` are over; without `wait_ns`, for as long as it takes.
+    fn wait(&mut self, wait_ns: Option<u64>) -> Result<(), Errno>;
+
+    /// What came, one after the other; `None` when it is time to wait again.
+    fn next(&mut self) -> Option<Event>;
+
+    /// The bytes of the [`Event::Arrived`] that was handed out last.
+    fn arrived(&self) -> &[u8];
+
+    /// Ends the connection in both directions. What arrived before is still handed out, and then
+    /// [`Event::Closed`] or [`Event::Broken`].
+    fn hang_up(&mut self, slot: usize);
+
+    /// Closes the connection, if there is one.
+    fn close(&mut self, slot: usize);
+
+    /// Sends `bytes` and closes the connection, if nothing else is still to be sent. Waits for nothing.
+    fn say_goodbye(&mut self, slot: usize, bytes: &[u8]);
+}
+
+/// A timer that ticks from its first setting on.
+fn timer() -> std::io::Result<OwnedFd> {
+    Ok(timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?)
+}
+
+fn set_timer(timer: &OwnedFd, first: Timespec, interval_ns: u64) {
+    let spec = Itimerspec { it_interval: timespec(interval_ns), it_value: first };
+    // It has a valid time and a valid timer: nothing can fail here.
+    let _ = timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &spec);
+}
+
+/// Takes a tick, so that the next one is seen.
+fn take_tick(timer: &OwnedFd) {
+    let _ = rustix::io::read(timer, &mut [0; 8]);
+}
+
+fn timespec(ns: u64) -> Timespec {
+    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ }
+}
+
+fn send_last(socket: impl AsFd, bytes: &[u8]) {
+    let _ = send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+}

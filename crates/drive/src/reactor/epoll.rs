@@ -1,0 +1,200 @@
+//! The backend over level-triggered epoll, which every Linux has that Plimsoll runs on.
+
+use std::os::fd::OwnedFd;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
+use rustix::time::Timespec;
+
+use super::{Event, READ_BYTES, Reactor, send_last, set_timer, take_tick, timer, timespec};
+
+const EVENTS: usize = 64;
+/// Stands for the timer among the sessions' numbers.
+const TIMER: u64 = u64::MAX;
+
+/// See the module.
+pub(crate) struct Epoll {
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    lanes: Vec<Lane>,
+    events: Vec<epoll::Event>,
+    /// The event that is looked at next.
+    position: usize,
+    /// Room for writing was handed out for it already.
+    had_room: bool,
+    read: Box<[u8]>,
+    read_len: usize,
+}
+
+/// A slot's connection.
+#[derive(Debug, Default)]
+struct Lane {
+    socket: Option<OwnedFd>,
+    /// Connections of this slot so far: an event of an earlier one is not this one's.
+    generation: u32,
+    connecting: bool,
+    /// The socket is watched for room to write.
+    wants_write: bool,
+    /// Bytes at the front of what is to be sent that are with the kernel.
+    sent: usize,
+}
+
+impl Epoll {
+    pub fn new(slots: usize) -> std::io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let timer = timer()?;
+        epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN)?;
+        Ok(Self {
+            epoll,
+            timer,
+            lanes: (0..slots).map(|_| Lane::default()).collect(),
+            events: Vec::with_capacity(EVENTS),
+            position: 0,
+            had_room: false,
+            read: vec![0; READ_BYTES].into_boxed_slice(),
+            read_len: 0,
+        })
+    }
+
+    fn watch(&mut self, slot: usize, wants_write: bool) -> Result<(), Errno> {
+        let lane = &mut self.lanes[slot];
+        if lane.wants_write == wants_write {
+            return Ok(());
+        }
+        lane.wants_write = wants_write;
+        let Some(socket) = &lane.socket else { return Ok(()) };
+        let flags = if wants_write { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+        epoll::modify(&self.epoll, socket, data(slot, lane.generation), flags)
+    }
+
+    /// The socket is writable for the first time: connected, or refused.
+    #[cold]
+    fn connected(&mut self, slot: usize) -> Event {
+        let lane = &mut self.lanes[slot];
+        lane.connecting = false;
+        let result = lane.socket.as_ref().map_or(Ok(()), |socket| sockopt::socket_error(socket).and_then(|word| word));
+        Event::Connected { slot, result: result.and_then(|()| self.watch(slot, false)) }
+    }
+
+    #[inline]
+    fn receive(&mut self, slot: usize) -> Option<Event> {
+        let socket = self.lanes[slot].socket.as_ref()?;
+        match recv(socket, &mut *self.read, RecvFlags::empty()) {
+            Ok((0, _)) => Some(Event::Closed { slot }),
+            Ok((count, _)) => {
+                self.read_len = count;
+                Some(Event::Arrived { slot })
+            }
+            Err(Errno::AGAIN | Errno::INTR) => None,
+            Err(errno) => Some(Event::Broken { slot, errno }),
+        }
+    }
+}
+
+fn data(slot: usize, generation: u32) -> epoll::EventData {
+    epoll::EventData::new_u64((u64::from(generation) << 32) | slot as u64)
+}
+
+impl Reactor for Epoll {
+    fn tick(&mut self, first: Timespec, interval_ns: u64) {
+        set_timer(&self.timer, first, interval_ns);
+    }
+
+    fn connect(&mut self, slot: usize, socket: OwnedFd) -> Result<(), Errno> {
+        let lane = &mut self.lanes[slot];
+        let generation = lane.generation.wrapping_add(1);
+        epoll::add(&self.epoll, &socket, data(slot, generation), epoll::EventFlags::OUT)?;
+        *lane = Lane { socket: Some(socket), generation, connecting: true, wants_write: true, sent: 0 };
+        Ok(())
+    }
+
+    #[inline]
+    fn send(&mut self, slot: usize, out: &mut Vec<u8>) -> Result<(), Errno> {
+        let lane = &mut self.lanes[slot];
+        let Some(socket) = &lane.socket else { return Ok(()) };
+        while lane.sent < out.len() {
+            match send(socket, &out[lane.sent..], SendFlags::NOSIGNAL) {
+                Ok(count) => lane.sent += count,
+                Err(Errno::AGAIN) => return self.watch(slot, true),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        out.clear();
+        lane.sent = 0;
+        self.watch(slot, false)
+    }
+
+    fn wait(&mut self, wait_ns: Option<u64>) -> Result<(), Errno> {
+        self.events.clear();
+        self.position = 0;
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), wait_ns.map(timespec).as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Option<Event> {
+        loop {
+            let event = self.events.get(self.position)?;
+            let (which, flags) = (event.data.u64(), event.flags);
+            if which == TIMER {
+                self.position += 1;
+                take_tick(&self.timer);
+                return Some(Event::Tick);
+            }
+            let slot = which as u32 as usize;
+            let lane = &self.lanes[slot];
+            if lane.socket.is_none() || lane.generation != (which >> 32) as u32 {
+                self.position += 1;
+                self.had_room = false;
+                continue;
+            }
+            if lane.connecting {
+                self.position += 1;
+                return Some(self.connected(slot));
+            }
+            if flags.contains(epoll::EventFlags::OUT) && !self.had_room {
+                self.had_room = true;
+                return Some(Event::Room { slot });
+            }
+            self.position += 1;
+            self.had_room = false;
+            if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR)
+                && let Some(event) = self.receive(slot)
+            {
+                return Some(event);
+            }
+        }
+    }
+
+    #[inline]
+    fn arrived(&self) -> &[u8] {
+        &self.read[..self.read_len]
+    }
+
+    fn hang_up(&mut self, slot: usize) {
+        if let Some(socket) = &self.lanes[slot].socket {
+            let _ = shutdown(socket, Shutdown::Both);
+        }
+        // What could not be sent is nobody's any more; not to be told of room for it is all that is wanted.
+        self.lanes[slot].sent = 0;
+        let _ = self.watch(slot, false);
+    }
+
+    fn close(&mut self, slot: usize) {
+        self.lanes[slot].socket = None;
+    }
+
+    fn say_goodbye(&mut self, slot: usize, bytes: &[u8]) {
+        let lane = &mut self.lanes[slot];
+        if let Some(socket) = lane.socket.take()
+            && !lane.wants_write
+        {
+            send_last(socket, bytes);
+        }
+    }
+}
