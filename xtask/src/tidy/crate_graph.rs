@@ -7,13 +7,14 @@ use crate::Result;
 
 /// Crate, what of ours it may depend on, and what its tests may besides. `stores/*` stands for every
 /// store without an entry of its own.
-const EDGES: [(&str, &[&str], &[&str]); 17] = [
+const EDGES: [(&str, &[&str], &[&str]); 18] = [
     ("plimsoll-core", &[], &[]),
     ("plimsoll-plan", &["plimsoll-core"], &[]),
     ("plimsoll-workload", &["plimsoll-core"], &[]),
     ("plimsoll-keyindex", &["plimsoll-core"], &["plimsoll-testkit"]),
     ("plimsoll-drive", &["plimsoll-core"], &[]),
     ("plimsoll-lab", &["plimsoll-core"], &[]),
+    ("plimsoll-tls", &["plimsoll-core"], &[]),
     ("plimsoll-verify", &["plimsoll-core"], &["plimsoll-workload"]),
     ("plimsoll-sample", &["plimsoll-core"], &[]),
     ("plimsoll-record", &["plimsoll-core"], &[]),
@@ -22,7 +23,7 @@ const EDGES: [(&str, &[&str], &[&str]); 17] = [
     ("plimsoll-testkit", &["plimsoll-core", "plimsoll-workload", "plimsoll-verify", "plimsoll-drive"], &[]),
     (
         "stores/*",
-        &["plimsoll-core", "plimsoll-lab", "plimsoll-keyindex"],
+        &["plimsoll-core", "plimsoll-lab", "plimsoll-keyindex", "plimsoll-tls"],
         &["plimsoll-testkit", "plimsoll-drive", "plimsoll-workload"],
     ),
     ("plimsoll-stores", &["plimsoll-core", "plimsoll-store-*"], &["plimsoll-testkit"]),

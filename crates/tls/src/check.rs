@@ -1,0 +1,104 @@
+//! Whether a server's certificate will do.
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
+
+use crate::client::Verify;
+
+#[derive(Debug)]
+pub(crate) struct ServerCheck {
+    verify: Verify,
+    roots: RootCertStore,
+    /// The roots as they stand in their file.
+    pinned: Vec<CertificateDer<'static>>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCheck {
+    pub(crate) fn new(
+        verify: Verify,
+        roots: RootCertStore,
+        pinned: Vec<CertificateDer<'static>>,
+        provider: &CryptoProvider,
+    ) -> Self {
+        Self { verify, roots, pinned, algorithms: provider.signature_verification_algorithms }
+    }
+
+    fn signed(
+        &self,
+        shown: &CertificateDer<'_>,
+        parsed: &ParsedCertificate<'_>,
+        between: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), Error> {
+        match verify_server_cert_signed_by_trust_anchor(parsed, &self.roots, between, now, self.algorithms.all) {
+            // A self-signed certificate as its own root. That it calls itself an authority is found out when its
+            // dates have been looked at, and says nothing against it.
+            Err(error) if calls_itself_authority(&error) && self.pinned.iter().any(|root| root == shown) => Ok(()),
+            result => result,
+        }
+    }
+}
+
+fn calls_itself_authority(error: &Error) -> bool {
+    let Error::InvalidCertificate(CertificateError::Other(OtherError(why))) = error else { return false };
+    matches!(why.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
+}
+
+/// True when a certificate can be read, and so the key it shows is known to be the server's.
+pub(crate) fn can_be_read(certificate: &CertificateDer<'_>) -> bool {
+    ParsedCertificate::try_from(certificate).is_ok()
+}
+
+impl ServerCertVerifier for ServerCheck {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        host: &ServerName<'_>,
+        _ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if self.verify != Verify::None {
+            let parsed = ParsedCertificate::try_from(shown)?;
+            self.signed(shown, &parsed, between, now)?;
+            if self.verify == Verify::Full {
+                verify_server_name(&parsed, host)?;
+            }
+        }
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        // A certificate of X.509 version 1 cannot be read. Where nothing is checked it is no reason to stop.
+        if self.verify == Verify::None && !can_be_read(shown) {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
+        verify_tls12_signature(message, shown, signed, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        if self.verify == Verify::None && !can_be_read(shown) {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
+        verify_tls13_signature(message, shown, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,200 @@
+//! What a client checks and shows, made once for all its connections.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use plimsoll_core::{StoreError, StoreErrorKind};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
+use crate::check::ServerCheck;
+use crate::connection::Tls;
+
+/// How much of a server's certificate is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verify {
+    /// Nothing but that the server has its key: encrypts, and proves nobody's identity.
+    None,
+    /// It is signed by a root.
+    Ca,
+    /// It is signed by a root, and is for the host that was asked for.
+    #[default]
+    Full,
+}
+
+/// Whose signature makes a certificate trusted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Roots {
+    /// Those that this machine trusts.
+    #[default]
+    System,
+    /// The certificates of a PEM file.
+    File(PathBuf),
+}
+
+/// How a client shows who it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// PEM file with its certificate, and those between it and a root.
+    pub certificate: PathBuf,
+    /// PEM file with its key, not encrypted: PKCS#8, PKCS#1 or SEC1.
+    pub key: PathBuf,
+}
+
+/// What a [`TlsClient`] is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TlsOptions {
+    /// How much is checked.
+    pub verify: Verify,
+    /// Whom to trust; not looked at with [`Verify::None`].
+    pub roots: Roots,
+    /// What is shown to servers that ask for a certificate.
+    pub certificate: Option<ClientCertificate>,
+    /// Protocols offered (ALPN, RFC 7301), the best first; empty to offer none.
+    pub protocols: Vec<&'static str>,
+}
+
+/// A client's side of TLS. Cheap to clone.
+#[derive(Clone)]
+pub struct TlsClient {
+    config: Arc<ClientConfig>,
+    verify: Verify,
+    /// Where its roots are from, for messages.
+    roots: Arc<str>,
+}
+
+impl fmt::Debug for TlsClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsClient").field("verify", &self.verify).field("roots", &self.roots).finish_non_exhaustive()
+    }
+}
+
+impl TlsClient {
+    /// Reads the files that `options` names.
+    ///
+    /// # Errors
+    /// `Usage`, with the file's name, when a file cannot be read or does not hold what it should; `Missing` when this
+    /// machine trusts nobody.
+    pub fn new(options: &TlsOptions) -> Result<TlsClient, StoreError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let roots = match (options.verify, &options.roots) {
+            (Verify::None, _) => Vec::new(),
+            (_, Roots::System) => system_roots()?,
+            (_, Roots::File(path)) => certificates(path)?,
+        };
+        let shown = match &options.roots {
+            Roots::System => "this machine".to_owned(),
+            Roots::File(path) => path.display().to_string(),
+        };
+        let check = ServerCheck::new(options.verify, root_store(&roots, &options.roots)?, roots, &provider);
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| StoreError::new(StoreErrorKind::Broken, format!("TLS cannot be set up: {error}")))?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(check));
+        let mut config = match &options.certificate {
+            None => config.with_no_client_auth(),
+            Some(own) => {
+                let key = private_key(&own.key)?;
+                config.with_client_auth_cert(certificates(&own.certificate)?, key).map_err(|error| {
+                    let (certificate, key) = (own.certificate.display(), own.key.display());
+                    usage(format!("the client certificate {certificate} and the key {key} do not go together"))
+                        .detail(error.to_string())
+                        .next("Name the key that the certificate was made with.")
+                })?
+            }
+        };
+        config.alpn_protocols = options.protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Ok(TlsClient { config: Arc::new(config), verify: options.verify, roots: shown.into() })
+    }
+
+    /// A connection to `host`, a name or an address, which is also told to the server (SNI). `place` names the
+    /// server in messages.
+    ///
+    /// # Errors
+    /// `Usage` when `host` is neither a name nor an address, and that is to be checked.
+    pub fn connect(&self, host: &str, place: &str) -> Result<Tls, StoreError> {
+        let name = match ServerName::try_from(host.trim_end_matches('.').to_owned()) {
+            Ok(name) => name,
+            // An address is told to nobody, and here nobody asks which host it is.
+            Err(_) if self.verify != Verify::Full => ServerName::IpAddress(std::net::Ipv4Addr::LOCALHOST.into()),
+            Err(_) => {
+                return Err(usage(format!("`{host}` is no host name that a certificate could be for"))
+                    .next("Name the host by its DNS name or its address."));
+            }
+        };
+        let connection = ClientConnection::new(Arc::clone(&self.config), name)
+            .map_err(|error| StoreError::new(StoreErrorKind::Broken, format!("TLS cannot be set up: {error}")))?;
+        Ok(Tls::new(connection, place, Arc::clone(&self.roots)))
+    }
+
+    /// How much of a server's certificate it checks.
+    pub fn verify(&self) -> Verify {
+        self.verify
+    }
+}
+
+fn usage(what: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::Usage, what)
+}
+
+fn system_roots() -> Result<Vec<CertificateDer<'static>>, StoreError> {
+    let found = rustls_native_certs::load_native_certs();
+    if found.certs.is_empty() {
+        let error = StoreError::new(StoreErrorKind::Missing, "this machine trusts no certificate authority")
+            .next("Install the package ca-certificates, set SSL_CERT_FILE, or name a file with the root certificate.");
+        return Err(match found.errors.first() {
+            Some(first) => error.detail(first.to_string()),
+            None => error,
+        });
+    }
+    Ok(found.certs)
+}
+
+fn root_store(roots: &[CertificateDer<'static>], from: &Roots) -> Result<RootCertStore, StoreError> {
+    let mut store = RootCertStore::empty();
+    match from {
+        // One that is of no use among a machine's hundred is no reason to stop.
+        Roots::System => {
+            store.add_parsable_certificates(roots.iter().cloned());
+        }
+        Roots::File(path) => {
+            for root in roots {
+                store.add(root.clone()).map_err(|error| {
+                    usage(format!("{} holds what is no root certificate", path.display())).detail(error.to_string())
+                })?;
+            }
+        }
+    }
+    Ok(store)
+}
+
+/// All certificates of a PEM file; at least one.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
+    let text = read(path)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(usage(format!("{} holds no certificate", path.display()))
+            .next("Name a PEM file: it has a line `-----BEGIN CERTIFICATE-----`.")),
+        Err(error) => Err(usage(format!("{} is no PEM file", path.display())).detail(error.to_string())),
+    }
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, StoreError> {
+    let text = read(path)?;
+    if text.windows(9).any(|window| window == b"ENCRYPTED") {
+        return Err(usage(format!("the key {} is encrypted, and Plimsoll asks for no passphrase", path.display()))
+            .next("Make an unencrypted copy that only you can read: openssl pkey -in KEY -out COPY; chmod 600 COPY"));
+    }
+    PrivateKeyDer::from_pem_slice(&text).map_err(|_| {
+        usage(format!("{} holds no private key", path.display()))
+            .next("Name a PEM file: it has a line `-----BEGIN PRIVATE KEY-----`.")
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
+    std::fs::read(path).map_err(|error| usage(format!("{} cannot be read", path.display())).detail(error.to_string()))
+}

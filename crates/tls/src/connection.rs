@@ -1,0 +1,130 @@
+//! One connection: bytes to encrypt and bytes to decrypt.
+
+use std::fmt;
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+
+use plimsoll_core::StoreError;
+use rustls::ClientConnection;
+
+use crate::check::can_be_read;
+use crate::end_point;
+use crate::failure::Failure;
+
+/// One connection's TLS.
+pub struct Tls {
+    connection: ClientConnection,
+    /// Names the server in messages.
+    place: String,
+    /// Whom the client trusts, for messages.
+    roots: Arc<str>,
+    /// Something has arrived.
+    heard: bool,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("place", &self.place).field("connection", &self.connection).finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    pub(crate) fn new(mut connection: ClientConnection, place: &str, roots: Arc<str>) -> Self {
+        // What is sent before the handshake is over waits inside. Sessions keep their own bounds.
+        connection.set_buffer_limit(None);
+        Self { connection, place: place.to_owned(), roots, heard: false }
+    }
+
+    /// Appends the greeting to `out`.
+    pub fn begin(&mut self, out: &mut Vec<u8>) {
+        self.flush(out);
+    }
+
+    /// Takes all of what arrived, appends what it says to `plain`, and what is to be answered to `out`.
+    ///
+    /// # Errors
+    /// What is wrong with the server, its certificate or ours; `out` may hold a last word for the server. All
+    /// calls that follow fail too.
+    pub fn feed(&mut self, cipher: &[u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), StoreError> {
+        let mut rest = cipher;
+        let heard = self.heard;
+        self.heard |= !cipher.is_empty();
+        while !rest.is_empty() {
+            // It takes some kilobytes at a time, and none while plaintext waits to be read.
+            let taken = self.connection.read_tls(&mut rest);
+            let processed = self.connection.process_new_packets();
+            if let Err(error) = processed {
+                self.flush(out);
+                let first_words = (!heard).then_some(cipher);
+                return Err(Failure { error: &error, place: &self.place, roots: &self.roots, first_words }.into());
+            }
+            let before = plain.len();
+            self.read_plain(plain);
+            // After the server's good-bye nothing is taken any more.
+            if matches!(taken, Ok(0) | Err(_)) && plain.len() == before {
+                break;
+            }
+        }
+        self.flush(out);
+        Ok(())
+    }
+
+    /// Encrypts `plain` and appends it to `out`; keeps it until the handshake is over, if it is not.
+    #[inline]
+    pub fn send(&mut self, plain: &[u8], out: &mut Vec<u8>) {
+        // There is no bound, so it takes everything.
+        let _ = self.connection.writer().write_all(plain);
+        self.flush(out);
+    }
+
+    /// Appends a good-bye to `out`.
+    pub fn close(&mut self, out: &mut Vec<u8>) {
+        self.connection.send_close_notify();
+        self.flush(out);
+    }
+
+    /// True until both sides have agreed and the certificate was found good.
+    pub fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    /// The protocol that the server chose of those offered.
+    pub fn protocol(&self) -> Option<&[u8]> {
+        self.connection.alpn_protocol()
+    }
+
+    /// Version and cipher suite, as `TLSv1_3 TLS13_AES_256_GCM_SHA384`; `None` while it shakes hands.
+    pub fn agreed(&self) -> Option<String> {
+        let version = self.connection.protocol_version()?.as_str()?;
+        let suite = self.connection.negotiated_cipher_suite()?.suite();
+        Some(format!("{version} {}", suite.as_str()?))
+    }
+
+    /// The server certificate's hash, to which a login can be bound: `tls-server-end-point` of RFC 5929. `None` where
+    /// that is not defined (Ed25519, RSA-PSS), or where the certificate cannot be read, so that the server has not
+    /// proven to be its owner.
+    pub fn server_end_point(&self) -> Option<Vec<u8>> {
+        let certificate = self.connection.peer_certificates()?.first()?;
+        if can_be_read(certificate) { end_point::hash(certificate) } else { None }
+    }
+
+    fn read_plain(&mut self, plain: &mut Vec<u8>) {
+        let mut reader = self.connection.reader();
+        // An error says that there is no more, or that the server said good-bye.
+        while let Ok(chunk @ [_, ..]) = reader.fill_buf() {
+            plain.extend_from_slice(chunk);
+            let length = chunk.len();
+            reader.consume(length);
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        while self.connection.wants_write() {
+            // Writing to a vector cannot fail.
+            if self.connection.write_tls(out).is_err() {
+                return;
+            }
+        }
+    }
+}

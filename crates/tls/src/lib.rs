@@ -1,0 +1,25 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Where things are
+//!
+//! | module | what |
+//! |---|---|
+//! | `client` | [`TlsClient`]: what is checked and shown, made once from files |
+//! | `check` | whether a server's certificate will do |
+//! | `connection` | [`Tls`]: one connection |
+//! | `end_point` | a certificate's hash, to which SCRAM binds a login |
+//! | `session` | [`TlsSession`]: TLS from the first byte around any wire session |
+//! | `failure` | what went wrong, in words |
+//!
+//! It opens no socket, reads no file after [`TlsClient::new`], and knows no store.
+
+mod check;
+mod client;
+mod connection;
+mod end_point;
+mod failure;
+mod session;
+
+pub use client::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
+pub use connection::Tls;
+pub use session::TlsSession;

@@ -1,0 +1,110 @@
+//! Each failure is one error that says what is wrong.
+
+use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
+use rcgen::{CertificateParams, date_time_ymd};
+
+use crate::fixture::{Authority, Pair, Talk, server};
+
+fn options(authority: &Authority) -> TlsOptions {
+    TlsOptions { roots: Roots::File(authority.root()), ..TlsOptions::default() }
+}
+
+fn refused(options: &TlsOptions, host: &str, pair: &Pair, clients: Option<&Authority>) -> StoreError {
+    let mut talk = Talk::new(options, host, server(pair, clients, |_| {}), 4096);
+    talk.run().expect_err("it must not pass")
+}
+
+#[test]
+fn what_is_wrong_with_a_servers_certificate_is_said() {
+    let (ours, other) = (Authority::new(), Authority::new());
+    let dated = |from, to| {
+        ours.sign("db.example", |params: &mut CertificateParams| {
+            params.not_before = date_time_ymd(from, 1, 1);
+            params.not_after = date_time_ymd(to, 1, 1);
+        })
+    };
+    let good = ours.sign("db.example", |_| {});
+    let unknown = refused(&options(&other), "db.example", &good, None);
+    assert!(unknown.what.contains(other.root().to_str().unwrap()), "it names the file: {unknown}");
+    for (error, words, detail) in [
+        (refused(&options(&other), "db.example", &good, None), "signed by nobody whom", ""),
+        (refused(&options(&ours), "other.example", &good, None), "for another host", "db.example"),
+        (refused(&options(&ours), "db.example", &dated(2001, 2002), None), "has expired", " days ago"),
+        (refused(&options(&ours), "db.example", &dated(2901, 2902), None), "not valid yet", " days"),
+    ] {
+        assert_eq!(error.kind, StoreErrorKind::Authentication, "{error:?}");
+        assert!(error.what.contains(words) && error.what.contains("test://server"), "{error}");
+        assert!(error.detail.as_deref().unwrap_or_default().contains(detail), "{error}");
+        assert!(error.next.is_some(), "{error:?}");
+    }
+}
+
+#[test]
+fn a_server_that_wants_a_certificate_says_so() {
+    let (ours, other) = (Authority::new(), Authority::new());
+    let pair = ours.sign("db.example", |_| {});
+    let none = refused(&options(&ours), "db.example", &pair, Some(&ours));
+    assert!(none.what.contains("wants a client certificate"), "{none}");
+    let strange = other.sign("me", |_| {});
+    let shown = Some(ClientCertificate { certificate: strange.certificate, key: strange.key });
+    let strange = refused(&TlsOptions { certificate: shown, ..options(&ours) }, "db.example", &pair, Some(&ours));
+    assert!(strange.what.contains("does not accept the client certificate"), "{strange}");
+    assert_eq!(strange.kind, StoreErrorKind::Authentication);
+}
+
+#[test]
+fn a_server_without_tls_or_of_another_protocol_is_told() {
+    let authority = Authority::new();
+    let client = TlsClient::new(&options(&authority)).unwrap();
+    for words in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b"-ERR unknown command\r\n", &[0; 90]] {
+        let mut tls = client.connect("db.example", "test://server").unwrap();
+        let (mut plain, mut out) = (Vec::new(), Vec::new());
+        tls.begin(&mut out);
+        let error = tls.feed(words, &mut plain, &mut out).expect_err("no TLS");
+        assert_eq!(error.kind, StoreErrorKind::Usage, "{error:?}");
+        assert!(error.what.contains("does not speak TLS"), "{error}");
+        assert!(tls.feed(b"more", &mut plain, &mut out).is_err(), "it stays so");
+    }
+    let pair = authority.sign("db.example", |_| {});
+    let web = server(&pair, None, |config| config.alpn_protocols = vec![b"h2".to_vec()]);
+    let offering = TlsOptions { protocols: vec!["postgresql"], ..options(&authority) };
+    let error = Talk::new(&offering, "db.example", web, 4096).run().expect_err("another protocol");
+    assert!(error.what.contains("not this protocol"), "{error}");
+}
+
+#[test]
+fn files_that_will_not_do_are_named() {
+    let authority = Authority::new();
+    let (mine, other) = (authority.sign("me", |_| {}), authority.sign("other", |_| {}));
+    let file = |name: &str, text: &str| {
+        let path = authority.dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let garbage = file("garbage", "-----BEGIN CERTIFICATE-----\nnot base64!\n-----END CERTIFICATE-----\n");
+    let not_der = file("notder", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    let encrypted =
+        file("encrypted", "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n");
+    let roots = |path| TlsOptions { roots: Roots::File(path), ..TlsOptions::default() };
+    let shown = |certificate, key| TlsOptions {
+        verify: Verify::None,
+        certificate: Some(ClientCertificate { certificate, key }),
+        ..TlsOptions::default()
+    };
+    for (options, name, words) in [
+        (roots("/nowhere/root.crt".into()), "/nowhere/root.crt", "cannot be read"),
+        (roots(mine.key.clone()), "me.key", "holds no certificate"),
+        (roots(garbage), "garbage", "is no PEM file"),
+        (roots(not_der), "notder", "no root certificate"),
+        (shown(mine.certificate.clone(), other.key), "other.key", "do not go together"),
+        (shown(mine.certificate.clone(), mine.certificate.clone()), "me.crt", "no private key"),
+        (shown(mine.certificate, encrypted), "encrypted", "is encrypted"),
+    ] {
+        let error = TlsClient::new(&options).expect_err(words);
+        assert_eq!(error.kind, StoreErrorKind::Usage, "{error:?}");
+        assert!(error.what.contains(name) && error.what.contains(words), "{error}");
+    }
+    let full = TlsClient::new(&options(&authority)).unwrap();
+    assert!(full.connect("not a host", "p").is_err_and(|error| error.what.contains("not a host")));
+}
