@@ -287,7 +287,7 @@ impl TrialRun<'_, '_> {
             warmup: Duration::from_nanos(drive.warmup_ns),
             pace: match drive.pace {
                 model::Pace::Closed => plimsoll_drive::Pace::Closed,
-                model::Pace::Open { rate_per_s } => plimsoll_drive::Pace::Open { rate_per_s },
+                model::Pace::Open { rate_per_s } => plimsoll_drive::Pace::even(rate_per_s),
             },
             op_timeout: Duration::from_nanos(drive.op_timeout_ns),
             workers: drive.workers,

@@ -28,8 +28,8 @@ pub(crate) fn run(
         return;
     }
     let Ok(start) = go.recv() else { return };
-    core.begin(start);
-    ticker.sleep_until(start.grid.start_ns);
+    let start_ns = core.begin(start);
+    ticker.sleep_until(start_ns);
     ticker.anchor_again();
     if drive(&mut core, &mut *session, &mut ticker) {
         let report = WorkerReport { core: core.report(), lost_connections: 0, down_ns: 0 };

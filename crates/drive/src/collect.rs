@@ -8,14 +8,15 @@ use plimsoll_core::{Measure, Outcome, Slice, SliceHistogram};
 
 use crate::board::{Board, Doing, GRACE_NS, Shared};
 use crate::clock::wall_ns;
+use crate::grid::Grid;
 use crate::histogram::{Digits, TOP_NS};
-use crate::schedule::{Arrivals, Grid};
+use crate::schedule::Schedule;
 use crate::spec::{Hung, Lag};
 
 /// Takes slice after slice from the workers' boards.
 pub(crate) struct Collector {
     grid: Grid,
-    arrivals: Option<Arrivals>,
+    arrivals: Option<Schedule>,
     boards: Vec<Arc<Board>>,
     /// The slice that is taken next.
     ordinal: u32,
@@ -39,7 +40,7 @@ pub(crate) struct Totals {
 }
 
 impl Collector {
-    pub fn new(grid: Grid, arrivals: Option<Arrivals>, boards: Vec<Arc<Board>>, kinds: usize) -> Self {
+    pub fn new(grid: Grid, arrivals: Option<Schedule>, boards: Vec<Arc<Board>>, kinds: usize) -> Self {
         Self {
             grid,
             arrivals,
@@ -121,7 +122,7 @@ impl Collector {
 
     /// Puts arrivals from `next` on that were due before `end_ns` and that nobody took into the last slice.
     pub fn leave_unfinished(&mut self, next: u64, end_ns: u64) {
-        let Some(arrivals) = self.arrivals else { return };
+        let Some(arrivals) = &self.arrivals else { return };
         for index in next..arrivals.due_before(end_ns).max(next) {
             let waited_ns = end_ns.saturating_sub(arrivals.at(index)).min(TOP_NS);
             let unfinished = self.unfinished.get_or_insert_with(|| Digits::Three.empty());
@@ -189,7 +190,7 @@ impl Collector {
             });
         }
         slice.in_flight = started.saturating_sub(finished);
-        if let Some(arrivals) = self.arrivals {
+        if let Some(arrivals) = &self.arrivals {
             // Nothing becomes due after the planned end, however long the last answers take.
             let until_ns = self.grid.end_ns.unwrap_or(u64::MAX).min(now_ns);
             slice.due_unsent = arrivals.due_before(until_ns).saturating_sub(started);

@@ -12,10 +12,11 @@ use crate::blocking;
 use crate::board::{Board, Shared};
 use crate::clock::{Clock, thread_cpu_ns};
 use crate::collect::Collector;
+use crate::grid::Grid;
 use crate::link::{Link, Place};
 use crate::reactor::Epoll;
-use crate::schedule::{Arrivals, Grid};
-use crate::spec::{DriveError, DriveResult, DriveSpec, Hung, Limit, Pace, StopReason};
+use crate::schedule::{Cursor, Schedule};
+use crate::spec::{DriveError, DriveResult, DriveSpec, Hung, Limit, StopReason};
 use crate::wire::{OPEN_NS, WireWorker};
 use crate::worker::{CoreReport, Setup, Start, Turns, WorkerCore};
 
@@ -96,7 +97,7 @@ struct Phase<'a> {
     reports: Vec<Option<Box<WorkerReport>>>,
     hung: Vec<Hung>,
     grid: Grid,
-    arrivals: Option<Arrivals>,
+    arrivals: Option<Schedule>,
     /// When the phase was told to end before its time, and why.
     halted: Option<(u64, StopReason)>,
 }
@@ -114,7 +115,7 @@ impl<'a> Phase<'a> {
             kinds: kinds.len(),
             blocking: matches!(sessions, Sessions::Blocking(_)),
             sessions: sessions.len(),
-            boards: (0..workers).map(|_| Board::new(kinds.len(), spec.pace != Pace::Closed)).collect(),
+            boards: (0..workers).map(|_| Board::new(kinds.len(), spec.pace.is_open())).collect(),
             shared: Arc::new(Shared {
                 taken: AtomicU32::new(0),
                 halt: AtomicBool::new(false),
@@ -144,6 +145,7 @@ impl<'a> Phase<'a> {
                 each_max: each_max(spec, clients.len(), workers),
                 first_cycle: spec.first_cycle,
                 ops_per_client: if let Limit::Ops(ops) = spec.limit { ops } else { u64::MAX },
+                backlog_ns: nanos(spec.backlog),
                 clients,
                 cpu_ns: if phase.blocking { || 0 } else { thread_cpu_ns },
             }));
@@ -197,12 +199,10 @@ impl<'a> Phase<'a> {
             _ => None,
         };
         self.grid = Grid { start_ns, warmup_end_ns, slice_ns: nanos(self.spec.slice), end_ns };
-        if let Pace::Open { rate_per_s } = self.spec.pace {
-            self.arrivals = Some(Arrivals::even(rate_per_s, start_ns));
-        }
+        self.arrivals = Schedule::new(&self.spec.pace, start_ns, self.spec.warmup);
         let stride = self.go.len() as u64;
         for (worker, go) in self.go.iter().enumerate() {
-            let turns = match self.arrivals {
+            let turns = match self.arrivals.clone().map(Cursor::new) {
                 None => Turns::Closed,
                 Some(arrivals) if self.blocking => Turns::Shared { arrivals },
                 Some(arrivals) => Turns::Own { arrivals, next: worker as u64, stride },
@@ -214,7 +214,7 @@ impl<'a> Phase<'a> {
 
     /// Hands out slices until all workers are done.
     fn follow(&mut self, on_slice: &mut dyn FnMut(Slice)) -> Result<DriveResult, DriveError> {
-        let mut collector = Collector::new(self.grid, self.arrivals, self.boards.clone(), self.kinds);
+        let mut collector = Collector::new(self.grid, self.arrivals.clone(), self.boards.clone(), self.kinds);
         while !self.all_done() {
             self.wait_until(collector.due_ns())?;
             if self.all_done() {

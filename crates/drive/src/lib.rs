@@ -13,7 +13,9 @@
 //! | `wire`, `link` | executor: many sessions on one thread, protocols without I/O |
 //! | `reactor` | the sockets of one worker: what arrived, what is to be sent; one file per way to ask the kernel |
 //! | `board`, `histogram`, `errors` | what a worker counts, in memory taken beforehand |
-//! | `collect`, `schedule` | slices; arrival times and slices' bounds as pure functions |
+//! | [`Pace`], [`Shape`], [`Wake`] (`pace`) | when operations are started |
+//! | `schedule`, `poisson` | arrival times, as pure functions of the arrival's number |
+//! | `collect`, `grid` | slices, and their bounds as pure functions |
 //!
 //! On a worker's thread nothing is allocated, locked or logged per operation; the tests count.
 
@@ -23,8 +25,11 @@ mod clock;
 mod collect;
 mod control;
 mod errors;
+mod grid;
 mod histogram;
 mod link;
+mod pace;
+mod poisson;
 mod reactor;
 mod schedule;
 mod spec;
@@ -33,4 +38,5 @@ mod worker;
 
 pub use clock::Clock;
 pub use control::Drive;
-pub use spec::{DriveError, DriveResult, DriveSpec, ErrorCount, Hung, Lag, Limit, OpTime, Pace, StopReason};
+pub use pace::{Arrivals, Pace, Shape, Wake};
+pub use spec::{DriveError, DriveResult, DriveSpec, ErrorCount, Hung, Lag, Limit, OpTime, StopReason};

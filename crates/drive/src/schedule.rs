@@ -1,30 +1,74 @@
-//! When operations are due, and which slice a moment belongs to: pure functions of an index or a time.
+//! When operations are due: a pure function of their number, so that threads share a schedule without a lock.
+//!
+//! A shape's integral turns time into operations. Operation `i` of even arrivals is due when it reaches `i`; of a
+//! Poisson process, when it reaches the `i`th arrival of a process of rate 1 ([`crate::poisson`]), which makes a
+//! process of the shape's rate (Çinlar, Introduction to Stochastic Processes, 4.7).
 
-/// Evenly spaced arrivals at a rate: operation `i` is due at `start + i / rate`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Arrivals {
+use std::f64::consts::TAU;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::pace::{Arrivals, Pace, Shape};
+use crate::poisson::{Block, Process};
+
+/// Stands for a time that does not come.
+pub(crate) const NEVER_NS: u64 = u64::MAX;
+
+/// The times of one phase's operations. Cheap to copy.
+#[derive(Debug, Clone)]
+pub(crate) struct Schedule {
     start_ns: u64,
-    /// Nanoseconds between two, times 2^32.
-    period_32: u128,
+    times: Times,
 }
 
-impl Arrivals {
-    /// At `rate_per_s`, which is more than zero, beginning at `start_ns`.
-    pub fn even(rate_per_s: f64, start_ns: u64) -> Self {
-        Self { start_ns, period_32: ((1e9 / rate_per_s) * 4_294_967_296.0) as u128 }
+#[derive(Debug, Clone)]
+enum Times {
+    Even(Curve),
+    Poisson(Curve, Process),
+    Recorded(Arc<[u64]>),
+}
+
+impl Schedule {
+    /// Of a phase that begins at `start_ns` with `warmup`; `None` for a closed loop.
+    pub fn new(pace: &Pace, start_ns: u64, warmup: Duration) -> Option<Self> {
+        let times = match pace {
+            Pace::Closed => return None,
+            Pace::Open { shape, arrivals: Arrivals::Even } => Times::Even(Curve::new(shape, warmup)),
+            Pace::Open { shape, arrivals: Arrivals::Poisson { seed } } => {
+                Times::Poisson(Curve::new(shape, warmup), Process::new(*seed))
+            }
+            Pace::Recorded(at_ns) => Times::Recorded(at_ns.clone()),
+        };
+        Some(Self { start_ns, times })
     }
 
-    /// When operation `index` is due.
-    #[inline]
+    /// When operation `index` is due; [`NEVER_NS`] when there is no such operation.
     pub fn at(&self, index: u64) -> u64 {
-        self.start_ns.saturating_add(((u128::from(index) * self.period_32) >> 32) as u64)
+        self.time(index, &mut None)
+    }
+
+    #[inline]
+    fn time(&self, index: u64, block: &mut Option<Box<Block>>) -> u64 {
+        let after_ns = match &self.times {
+            Times::Even(curve) => rounded(curve.time_of(index as f64)),
+            Times::Poisson(curve, process) => rounded(curve.time_of(process.at(index, block))),
+            Times::Recorded(at_ns) => match usize::try_from(index).ok().and_then(|index| at_ns.get(index)) {
+                Some(after_ns) => *after_ns,
+                None => NEVER_NS,
+            },
+        };
+        self.start_ns.saturating_add(after_ns)
     }
 
     /// How many are due before `now_ns`.
     pub fn due_before(&self, now_ns: u64) -> u64 {
         let Some(elapsed_ns) = now_ns.checked_sub(self.start_ns) else { return 0 };
-        let mut count = ((u128::from(elapsed_ns) << 32) / self.period_32.max(1)) as u64;
-        // The division rounds; the definition does not.
+        let mut count = match &self.times {
+            Times::Even(curve) => curve.count_by(elapsed_ns as f64) as u64,
+            Times::Poisson(curve, process) => process.count_before(curve.count_by(elapsed_ns as f64)),
+            Times::Recorded(at_ns) => return at_ns.partition_point(|&at_ns| at_ns < elapsed_ns) as u64,
+        };
+        // The integral and its inverse round; the definition does not.
         while self.at(count) < now_ns {
             count += 1;
         }
@@ -35,113 +79,198 @@ impl Arrivals {
     }
 }
 
-/// How a phase is cut into slices: `slice_ns` long from the phase's start, and again from the end of its
-/// warm-up. The last slice before a planned end stays open while the last answers come in, for at most
-/// one slice more; a drain that takes longer gets slices of its own.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Grid {
-    pub start_ns: u64,
-    pub warmup_end_ns: u64,
-    pub slice_ns: u64,
-    pub end_ns: Option<u64>,
+/// Reads a schedule in order, with what that makes cheap.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    schedule: Schedule,
+    block: Option<Box<Block>>,
 }
 
-impl Grid {
-    fn warmup_slices(&self) -> u32 {
-        slices(self.warmup_end_ns - self.start_ns, self.slice_ns)
+impl Cursor {
+    /// Takes its memory here, so that none is taken later.
+    pub fn new(schedule: Schedule) -> Self {
+        let block = matches!(schedule.times, Times::Poisson(..)).then(Box::<Block>::default);
+        Self { schedule, block }
     }
 
-    /// Start of slice `ordinal`.
-    pub fn start(&self, ordinal: u32) -> u64 {
-        let warmup = self.warmup_slices();
-        if ordinal < warmup {
-            return self.start_ns + u64::from(ordinal) * self.slice_ns;
+    /// As [`Schedule::at`].
+    #[inline]
+    pub fn at(&mut self, index: u64) -> u64 {
+        self.schedule.time(index, &mut self.block)
+    }
+}
+
+fn rounded(ns: f64) -> u64 {
+    // Beyond what fits, and infinity, is never.
+    (ns + 0.5) as u64
+}
+
+/// A shape as its integral. Time in nanoseconds since the phase's start.
+#[derive(Debug, Clone)]
+enum Curve {
+    Constant { period_ns: f64 },
+    Linear(Arc<[Segment]>),
+    Sine { lead: Segment, mean_per_ns: f64, amplitude_per_ns: f64, period_ns: f64 },
+}
+
+/// A stretch in which the rate changes evenly.
+#[derive(Debug, Clone, Copy)]
+struct Segment {
+    from_ns: f64,
+    from_count: f64,
+    end_count: f64,
+    rate_per_ns: f64,
+    slope_per_ns2: f64,
+}
+
+impl Segment {
+    fn time_of(&self, count: f64) -> f64 {
+        let beyond = count - self.from_count;
+        if beyond <= 0.0 {
+            return self.from_ns;
         }
-        let measured = ordinal - warmup;
-        let planned = self.end_ns.map(|end_ns| (end_ns, slices(end_ns - self.warmup_end_ns, self.slice_ns).max(1)));
-        match planned {
-            Some((end_ns, count)) if measured >= count => end_ns + u64::from(measured - count + 1) * self.slice_ns,
-            _ => self.warmup_end_ns + u64::from(measured) * self.slice_ns,
+        if self.slope_per_ns2 == 0.0 {
+            return self.from_ns + beyond / self.rate_per_ns;
         }
+        // The root of `rate t + slope t² / 2 = beyond` in the form that does not cancel.
+        let under = self.rate_per_ns * self.rate_per_ns + 2.0 * self.slope_per_ns2 * beyond;
+        self.from_ns + 2.0 * beyond / (self.rate_per_ns + under.max(0.0).sqrt())
     }
 
-    /// End of slice `ordinal`: the start of the next.
-    pub fn end(&self, ordinal: u32) -> u64 {
-        self.start(ordinal + 1)
+    fn count_by(&self, at_ns: f64) -> f64 {
+        let beyond_ns = at_ns - self.from_ns;
+        self.from_count + (self.rate_per_ns + 0.5 * self.slope_per_ns2 * beyond_ns) * beyond_ns
     }
+}
 
-    /// The slice that `now_ns` lies in, or `from` when it lies before that one.
-    pub fn at(&self, now_ns: u64, from: u32) -> u32 {
-        let mut ordinal = from;
-        if now_ns >= self.end(ordinal) {
-            let skipped = (now_ns - self.start(ordinal)) / self.slice_ns;
-            // Slices at the seams have other lengths, so the division is only near; two back is always before.
-            ordinal = ordinal.saturating_add(skipped as u32).saturating_sub(2).max(from);
-            while now_ns >= self.end(ordinal) {
-                ordinal += 1;
+impl Curve {
+    fn new(shape: &Shape, warmup: Duration) -> Self {
+        let constant = |rate_per_s: &f64| (Duration::ZERO, *rate_per_s, *rate_per_s);
+        match shape {
+            Shape::Constant { rate_per_s } => Curve::Constant { period_ns: 1e9 / rate_per_s },
+            Shape::Ramp { from_per_s, to_per_s, over } => {
+                linear(*from_per_s, warmup, &[(*over, *from_per_s, *to_per_s), constant(to_per_s)])
+            }
+            Shape::Steps(steps) => {
+                let mut pieces: Vec<_> = steps.iter().map(|(length, rate)| (*length, *rate, *rate)).collect();
+                pieces.extend(steps.last().map(|(_, rate)| constant(rate)));
+                linear(steps.first().map_or(0.0, |(_, rate)| *rate), warmup, &pieces)
+            }
+            Shape::Spike { base_per_s, peak_per_s, at, length } => linear(
+                *base_per_s,
+                warmup,
+                &[(*at, *base_per_s, *base_per_s), (*length, *peak_per_s, *peak_per_s), constant(base_per_s)],
+            ),
+            Shape::Sine { mean_per_s, amplitude_per_s, period } => {
+                let (mean_per_ns, lead_ns) = (mean_per_s / 1e9, warmup.as_nanos() as f64);
+                Curve::Sine {
+                    lead: Segment {
+                        from_ns: 0.0,
+                        from_count: 0.0,
+                        end_count: mean_per_ns * lead_ns,
+                        rate_per_ns: mean_per_ns,
+                        slope_per_ns2: 0.0,
+                    },
+                    mean_per_ns,
+                    amplitude_per_ns: amplitude_per_s / 1e9,
+                    period_ns: period.as_nanos() as f64,
+                }
             }
         }
-        ordinal
     }
 
-    /// True when slice `ordinal` lies in the warm-up.
-    pub fn is_warmup(&self, ordinal: u32) -> bool {
-        ordinal < self.warmup_slices()
+    /// When the integral reaches `count`; infinite when it never does.
+    #[inline]
+    fn time_of(&self, count: f64) -> f64 {
+        match self {
+            Curve::Constant { period_ns } => count * period_ns,
+            Curve::Linear(segments) => {
+                let which = segments.partition_point(|segment| segment.end_count <= count);
+                segments.get(which).map_or(f64::INFINITY, |segment| segment.time_of(count))
+            }
+            Curve::Sine { lead, .. } if count < lead.end_count => lead.time_of(count),
+            Curve::Sine { lead, mean_per_ns, amplitude_per_ns, period_ns } => {
+                let lead_ns = lead.time_of(lead.end_count);
+                let count = count - lead.end_count;
+                let waves = (count / (mean_per_ns * period_ns)).floor();
+                let rest = count - waves * mean_per_ns * period_ns;
+                lead_ns + waves * period_ns + wave_time_of(rest, *mean_per_ns, *amplitude_per_ns, *period_ns)
+            }
+        }
+    }
+
+    /// The integral up to `at_ns`.
+    fn count_by(&self, at_ns: f64) -> f64 {
+        match self {
+            Curve::Constant { period_ns } => at_ns / period_ns,
+            Curve::Linear(segments) => {
+                let which = segments.partition_point(|segment| segment.from_ns <= at_ns).saturating_sub(1);
+                segments.get(which).map_or(0.0, |segment| segment.count_by(at_ns))
+            }
+            Curve::Sine { lead, mean_per_ns, amplitude_per_ns, period_ns } => {
+                let lead_ns = lead.time_of(lead.end_count);
+                if at_ns < lead_ns {
+                    return lead.count_by(at_ns);
+                }
+                lead.end_count + wave_count_by(at_ns - lead_ns, *mean_per_ns, *amplitude_per_ns, *period_ns)
+            }
+        }
     }
 }
 
-fn slices(length_ns: u64, slice_ns: u64) -> u32 {
-    u32::try_from(length_ns.div_ceil(slice_ns)).unwrap_or(u32::MAX)
+/// Pieces of a length with a rate at their beginning and at their end; the last one has no end.
+fn linear(lead_per_s: f64, lead: Duration, pieces: &[(Duration, f64, f64)]) -> Curve {
+    let lead = (!lead.is_zero()).then_some((lead, lead_per_s, lead_per_s));
+    let mut segments = Vec::with_capacity(pieces.len() + 1);
+    let (mut from_ns, mut from_count) = (0.0, 0.0);
+    for (position, (length, from_per_s, to_per_s)) in lead.iter().chain(pieces).enumerate() {
+        let is_last = position + 1 == pieces.len() + usize::from(lead.is_some());
+        let length_ns = length.as_nanos() as f64;
+        let (rate_per_ns, to_per_ns) = (from_per_s / 1e9, to_per_s / 1e9);
+        let slope_per_ns2 = if is_last || to_per_s == from_per_s { 0.0 } else { (to_per_ns - rate_per_ns) / length_ns };
+        let end_count = match is_last {
+            true if *to_per_s > 0.0 => f64::INFINITY,
+            true => from_count,
+            false => from_count + 0.5 * (rate_per_ns + to_per_ns) * length_ns,
+        };
+        segments.push(Segment { from_ns, from_count, end_count, rate_per_ns, slope_per_ns2 });
+        (from_ns, from_count) = (from_ns + length_ns, end_count);
+    }
+    Curve::Linear(segments.into())
+}
+
+fn wave_count_by(at_ns: f64, mean_per_ns: f64, amplitude_per_ns: f64, period_ns: f64) -> f64 {
+    let turn = at_ns / period_ns;
+    mean_per_ns * at_ns + amplitude_per_ns * period_ns / TAU * (1.0 - (TAU * turn.fract()).cos())
+}
+
+/// When the integral of one wave reaches `count`: Newton's steps, halved where they would leave what is known to
+/// hold the answer.
+fn wave_time_of(count: f64, mean_per_ns: f64, amplitude_per_ns: f64, period_ns: f64) -> f64 {
+    let (mut low_ns, mut high_ns) = (0.0, period_ns);
+    let mut at_ns = (count / mean_per_ns).min(period_ns);
+    for _ in 0..64 {
+        let off = wave_count_by(at_ns.min(period_ns * (1.0 - f64::EPSILON)), mean_per_ns, amplitude_per_ns, period_ns)
+            - count;
+        if off > 0.0 {
+            high_ns = at_ns;
+        } else {
+            low_ns = at_ns;
+        }
+        let rate_per_ns = mean_per_ns + amplitude_per_ns * (TAU * at_ns / period_ns).sin();
+        let mut next_ns = at_ns - off / rate_per_ns;
+        if !(next_ns >= low_ns && next_ns <= high_ns) {
+            next_ns = 0.5 * (low_ns + high_ns);
+        }
+        let step_ns = (next_ns - at_ns).abs();
+        at_ns = next_ns;
+        if step_ns < 0.01 {
+            break;
+        }
+    }
+    at_ns
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn even_arrivals_do_not_drift_and_count_back() {
-        for rate_per_s in [0.1, 1.0, 3.0, 999.0, 20_000.0, 1e6] {
-            let arrivals = Arrivals::even(rate_per_s, 1_000);
-            for seconds in [0u64, 1, 10, 3_600] {
-                let index = (seconds as f64 * rate_per_s) as u64;
-                let exact_ns = 1_000.0 + index as f64 * 1e9 / rate_per_s;
-                assert!((arrivals.at(index) as f64 - exact_ns).abs() <= 2.0, "{rate_per_s}/s, index {index}");
-                let at_ns = arrivals.at(index);
-                assert_eq!(arrivals.due_before(at_ns), index, "due before its own moment");
-                assert_eq!(arrivals.due_before(at_ns + 1), index + 1);
-            }
-            assert_eq!(arrivals.due_before(0), 0);
-        }
-    }
-
-    #[test]
-    fn slices_are_cut_at_the_end_of_the_warmup_and_the_last_one_stays_open() {
-        let grid = Grid { start_ns: 100, warmup_end_ns: 1_600, slice_ns: 1_000, end_ns: Some(4_100) };
-        let bounds: Vec<_> = (0..7).map(|k| (grid.start(k), grid.end(k), grid.is_warmup(k))).collect();
-        assert_eq!(
-            bounds,
-            [
-                (100, 1_100, true),
-                (1_100, 1_600, true),
-                (1_600, 2_600, false),
-                (2_600, 3_600, false),
-                (3_600, 5_100, false),
-                (5_100, 6_100, false),
-                (6_100, 7_100, false),
-            ]
-        );
-        for now_ns in 0..9_000 {
-            let ordinal = grid.at(now_ns, 0);
-            assert!(now_ns < grid.end(ordinal) && (ordinal == 0 || now_ns >= grid.start(ordinal)), "{now_ns}");
-            assert_eq!(grid.at(now_ns, 3), ordinal.max(3));
-        }
-    }
-
-    #[test]
-    fn a_phase_without_an_end_is_cut_evenly() {
-        let grid = Grid { start_ns: 7, warmup_end_ns: 7, slice_ns: 10, end_ns: None };
-        assert_eq!((grid.start(0), grid.end(0), grid.start(5)), (7, 17, 57));
-        assert!(!grid.is_warmup(0));
-        assert_eq!(grid.at(1_000_000_007, 0), 100_000_000);
-    }
-}
+#[path = "schedule_tests.rs"]
+mod tests;

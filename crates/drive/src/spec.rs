@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use plimsoll_core::{KindId, Outcome, Sessions, StoreError};
 
+use crate::pace::{Pace, Wake};
+
 /// How one phase drives its sessions. There is one client to a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriveSpec {
@@ -26,6 +28,13 @@ pub struct DriveSpec {
     /// same client and number is the same write again, and a store that lost all of the second phase would hold
     /// what the first one left, which is then also what it should hold.
     pub first_cycle: u64,
+    /// Open loop: age of the oldest due operation at which the phase gives up, because the store does not carry the
+    /// rate. At a constant rate it is that much of the rate.
+    pub backlog: Duration,
+    /// How exactly workers wake up.
+    pub wake: Wake,
+    /// Processors that workers are bound to, in turn; none: they run where the system puts them.
+    pub pin: Vec<u32>,
 }
 
 impl Default for DriveSpec {
@@ -40,6 +49,9 @@ impl Default for DriveSpec {
             workers: 1,
             keep_each: false,
             first_cycle: 0,
+            backlog: Duration::from_secs(10),
+            wake: Wake::Precise,
+            pin: Vec::new(),
         }
     }
 }
@@ -61,10 +73,16 @@ impl DriveSpec {
         if self.op_timeout.is_zero() || self.op_timeout > Duration::from_secs(3_600) {
             return fault("an operation's timeout is more than 0 and at most one hour");
         }
-        if let Pace::Open { rate_per_s } = self.pace
-            && !(rate_per_s.is_finite() && (1e-3..=1e8).contains(&rate_per_s))
+        if let Err(what) = self.pace.check() {
+            return fault(what);
+        }
+        if self.backlog.is_zero() {
+            return fault("a backlog's limit is longer than 0");
+        }
+        if let Wake::Spin(spin) = self.wake
+            && !(Duration::from_nanos(1)..=Duration::from_millis(1)).contains(&spin)
         {
-            return fault("a rate is 0.001/s to 100,000,000/s");
+            return fault("a worker looks at the clock for more than 0 and at most 1 ms before an operation is due");
         }
         match self.limit {
             Limit::Duration(length) if length.is_zero() => fault("a phase lasts longer than 0"),
@@ -83,18 +101,6 @@ pub enum Limit {
     Duration(Duration),
     /// When the stream has no more operations.
     Exhausted,
-}
-
-/// When operations are started.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Pace {
-    /// Each client's next one when its last one was answered.
-    Closed,
-    /// At evenly spaced times, whatever the answers do.
-    Open {
-        /// Operations per second, of all clients together.
-        rate_per_s: f64,
-    },
 }
 
 /// What a phase came to. Times are nanoseconds on the run's clock; counts are without the warm-up's.
@@ -146,7 +152,7 @@ pub enum StopReason {
     Exhausted,
     /// The caller said so.
     Cancelled,
-    /// Open loop: the oldest operation had been due for 10 s. The store cannot carry this rate.
+    /// Open loop: the oldest operation had been due for [`DriveSpec::backlog`].
     Backlog,
     /// The store will not take a session back.
     Refused(StoreError),

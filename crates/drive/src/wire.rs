@@ -108,9 +108,9 @@ impl<R: Reactor> WireWorker<R> {
         }
         let Ok(start) = go.recv() else { return };
         self.starting = false;
-        self.core.begin(start);
-        self.tick_from(start.grid.start_ns);
-        self.ticker.sleep_until(start.grid.start_ns);
+        let start_ns = self.core.begin(start);
+        self.tick_from(start_ns);
+        self.ticker.sleep_until(start_ns);
         self.ticker.anchor_again();
         self.drive();
         let end_ns = self.ticker.now_ns();

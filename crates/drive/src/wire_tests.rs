@@ -57,6 +57,7 @@ fn worker(addresses: &[SocketAddr]) -> WireWorker<Epoll> {
         clients: vec![0],
         first_cycle: 0,
         ops_per_client: 1,
+        backlog_ns: u64::MAX,
         each_max: 0,
         cpu_ns: || 0,
     });

@@ -9,13 +9,12 @@ use plimsoll_core::{Answer, KindId, Observer, Op, Outcome, Stream, Ticket, Value
 
 use crate::board::{Board, RING, Shared};
 use crate::errors::ErrorTable;
-use crate::schedule::{Arrivals, Grid};
+use crate::grid::Grid;
+use crate::schedule::{Cursor, NEVER_NS};
 use crate::spec::{OpTime, StopReason};
 
 /// Longest a worker goes without looking whether it should stop.
 pub(crate) const CHECK_NS: u64 = 10_000_000;
-/// Age of the oldest due operation at which an open loop gives up: 10 s of its rate.
-const BACKLOG_NS: u64 = 10_000_000_000;
 
 /// Everything a core is made of.
 pub(crate) struct Setup {
@@ -28,6 +27,8 @@ pub(crate) struct Setup {
     /// Number of each client's first operation.
     pub first_cycle: u64,
     pub ops_per_client: u64,
+    /// Age of the oldest due operation at which an open loop gives up.
+    pub backlog_ns: u64,
     /// Room for the times of single operations; 0 when they are not wanted.
     pub each_max: usize,
     /// CPU time of the worker so far, where it is the generator's alone.
@@ -35,21 +36,21 @@ pub(crate) struct Setup {
 }
 
 /// What the phase's start tells a core.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Start {
     pub grid: Grid,
     pub turns: Turns,
 }
 
 /// Where operations' times come from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) enum Turns {
     /// Closed loop: when the last one is done.
     Closed,
     /// Open loop, every `stride`th arrival from `next` on.
-    Own { arrivals: Arrivals, next: u64, stride: u64 },
+    Own { arrivals: Cursor, next: u64, stride: u64 },
     /// Open loop, whichever arrival nobody has taken yet.
-    Shared { arrivals: Arrivals },
+    Shared { arrivals: Cursor },
 }
 
 /// What an executor is to do next.
@@ -129,6 +130,7 @@ pub(crate) struct WorkerCore {
     live_clients: usize,
     /// Number after that of each client's last operation.
     end_cycle: u64,
+    backlog_ns: u64,
     /// The arrival that is next, when it has been taken from the schedule.
     held_ns: Option<u64>,
     ended: Option<StopReason>,
@@ -171,6 +173,7 @@ impl WorkerCore {
             live_clients: slots.len(),
             slots,
             end_cycle: setup.first_cycle.saturating_add(setup.ops_per_client),
+            backlog_ns: setup.backlog_ns,
             held_ns: None,
             ended: None,
             ended_ns: 0,
@@ -183,13 +186,14 @@ impl WorkerCore {
         }
     }
 
-    /// The phase begins.
-    pub fn begin(&mut self, start: Start) {
+    /// The phase begins, at the time that is returned.
+    pub fn begin(&mut self, start: Start) -> u64 {
         self.grid = start.grid;
         self.turns = start.turns;
         self.last_end_ns = start.grid.start_ns;
         self.check_at_ns = start.grid.start_ns;
         self.cpu_at_start_ns = (self.cpu_ns)();
+        self.grid.start_ns
     }
 
     /// The slice that is counted into.
@@ -247,6 +251,11 @@ impl WorkerCore {
             let scheduled_ns = match self.due() {
                 None => now_ns,
                 Some(at_ns) if at_ns <= now_ns => at_ns,
+                // A schedule that is over and no clock that would end the phase.
+                Some(NEVER_NS) if self.grid.end_ns.is_none() => {
+                    self.end(now_ns, StopReason::Exhausted);
+                    return Next::Stop;
+                }
                 Some(at_ns) => return Next::SleepUntil(at_ns.min(self.grid.end_ns.unwrap_or(u64::MAX))),
             };
             self.idle.pop();
@@ -340,11 +349,11 @@ impl WorkerCore {
     }
 
     /// When the oldest operation that nobody has sent is or was due.
-    fn oldest_unsent_ns(&self) -> Option<u64> {
-        match self.turns {
+    fn oldest_unsent_ns(&mut self) -> Option<u64> {
+        match &mut self.turns {
             Turns::Closed => None,
             _ if self.held_ns.is_some() => self.held_ns,
-            Turns::Own { arrivals, next, .. } => Some(arrivals.at(next)),
+            Turns::Own { arrivals, next, .. } => Some(arrivals.at(*next)),
             Turns::Shared { arrivals } => Some(arrivals.at(self.shared.next_arrival.load(Relaxed))),
         }
     }
@@ -377,7 +386,7 @@ impl WorkerCore {
                 self.end(planned_end_ns, StopReason::Limit);
             } else if self.shared.must_end() {
                 self.end(now_ns, StopReason::Cancelled);
-            } else if self.oldest_unsent_ns().is_some_and(|due_ns| now_ns.saturating_sub(due_ns) > BACKLOG_NS) {
+            } else if self.oldest_unsent_ns().is_some_and(|due_ns| now_ns.saturating_sub(due_ns) > self.backlog_ns) {
                 self.halt(now_ns, StopReason::Backlog);
             }
         }

@@ -2,8 +2,11 @@
 
 use super::*;
 use crate::collect::Collector;
+use crate::pace::Pace;
+use crate::schedule::Schedule;
 use plimsoll_core::{Measure, Slice};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::time::Duration;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
@@ -44,6 +47,7 @@ fn bench(sessions: u32, ops: u64, rate_per_s: Option<f64>, warmup_ns: u64, lengt
         clients: (0..sessions).collect(),
         first_cycle: 0,
         ops_per_client: u64::MAX,
+        backlog_ns: 10 * SECOND,
         each_max: 0,
         cpu_ns: || 0,
     });
@@ -53,8 +57,9 @@ fn bench(sessions: u32, ops: u64, rate_per_s: Option<f64>, warmup_ns: u64, lengt
         slice_ns: SECOND,
         end_ns: length_ns.map(|length_ns| warmup_ns + length_ns),
     };
-    let arrivals = rate_per_s.map(|rate| Arrivals::even(rate, 0));
-    let turns = match arrivals {
+    let pace = rate_per_s.map_or(Pace::Closed, Pace::even);
+    let arrivals = Schedule::new(&pace, 0, Duration::from_nanos(warmup_ns));
+    let turns = match arrivals.clone().map(Cursor::new) {
         None => Turns::Closed,
         Some(arrivals) => Turns::Own { arrivals, next: 0, stride: 1 },
     };

@@ -97,7 +97,7 @@ fn a_phase_ends_on_time_and_its_warmup_does_not_count() {
 
 #[test]
 fn an_open_loop_deals_one_schedule_to_all_threads() {
-    let spec = DriveSpec { pace: Pace::Open { rate_per_s: 400.0 }, keep_each: true, ..for_ms(500) };
+    let spec = DriveSpec { pace: Pace::even(400.0), keep_each: true, ..for_ms(500) };
     let (driven, log) = drive(
         &spec,
         sessions(3, |_, _| {
@@ -131,7 +131,7 @@ fn a_stall_in_an_open_loop_is_charged_to_what_was_due() {
         }
         Outcome::Ok
     };
-    let spec = DriveSpec { pace: Pace::Open { rate_per_s: 1_000.0 }, op_timeout: MS * 2_000, ..for_ms(1_500) };
+    let spec = DriveSpec { pace: Pace::even(1_000.0), op_timeout: MS * 2_000, ..for_ms(1_500) };
     let (driven, _) = drive(&spec, sessions(1, script), endless());
     let mut response = hdrhistogram::Histogram::<u64>::new(3).unwrap();
     for slice in &driven.slices {
@@ -239,7 +239,7 @@ fn what_would_be_due_after_the_end_is_not_due() {
         }
         Outcome::Ok
     };
-    let pace = Pace::Open { rate_per_s: 1_000.0 };
+    let pace = Pace::even(1_000.0);
     let spec = DriveSpec { pace, op_timeout: Duration::from_secs(5), ..for_ms(300) };
     let (driven, _) = drive(&spec, sessions(2, script), endless());
     let after: Vec<_> =
@@ -314,13 +314,13 @@ fn a_session_that_panics_is_an_error_that_says_so() {
 
 #[test]
 fn an_operation_allocates_nothing() {
-    for pace in [Pace::Closed, Pace::Open { rate_per_s: 50_000.0 }] {
+    for pace in [Pace::Closed, Pace::even(50_000.0), Pace::poisson(50_000.0, 3)] {
         let (watch, found) = AllocationWatch::between(1_000, 15_000);
         let script = |number: i64, answer: &mut Answer| match number % 3 {
             0 => answer.fail(Outcome::Rejected, "23505", "duplicate key"),
             _ => Outcome::Ok,
         };
-        let spec = DriveSpec { pace, ..for_ms(1_000) };
+        let spec = DriveSpec { pace: pace.clone(), ..for_ms(1_000) };
         let driven = drive_with(&spec, sessions(1, script), endless(), vec![watch], &Arc::default(), &mut |_| {});
         assert!(driven.unwrap().result.ops > 15_000);
         assert_eq!(found.load(SeqCst), 0, "allocations in 14,000 operations, {pace:?}");

@@ -81,7 +81,7 @@ fn an_answer_in_single_bytes_is_one_answer() {
 fn an_open_loop_keeps_its_schedule_over_workers() {
     for workers in [1, 2] {
         let server = Server::unix(|_, _, _| Act::Answer);
-        let spec = DriveSpec { pace: Pace::Open { rate_per_s: 1_000.0 }, keep_each: true, workers, ..for_ms(500) };
+        let spec = DriveSpec { pace: Pace::even(1_000.0), keep_each: true, workers, ..for_ms(500) };
         let (driven, _) = drive(&spec, server.clients(4), endless());
         let result = &driven.result;
         assert_eq!(result.ops + result.unfinished, 500);
@@ -104,7 +104,7 @@ fn the_oldest_due_operation_goes_to_whichever_session_is_idle() {
         (0, 5) => Act::AnswerAfter(MS * 300),
         _ => Act::Answer,
     });
-    let spec = DriveSpec { pace: Pace::Open { rate_per_s: 500.0 }, keep_each: true, ..for_ms(500) };
+    let spec = DriveSpec { pace: Pace::even(500.0), keep_each: true, ..for_ms(500) };
     let (driven, _) = drive(&spec, server.clients(2), endless());
     let each = &driven.result.each;
     let slow = each.iter().max_by_key(|op| op.end_ns - op.sent_ns).unwrap();
@@ -148,10 +148,10 @@ fn a_stop_flag_ends_the_phase() {
 
 #[test]
 fn an_operation_allocates_nothing() {
-    for pace in [Pace::Closed, Pace::Open { rate_per_s: 5_000.0 }] {
+    for pace in [Pace::Closed, Pace::even(5_000.0)] {
         let server = Server::unix(|_, _, _| Act::Answer);
         let (watch, found) = AllocationWatch::between(200, 2_000);
-        let spec = DriveSpec { pace, ..for_ms(1_500) };
+        let spec = DriveSpec { pace: pace.clone(), ..for_ms(1_500) };
         let driven = drive_with(&spec, server.clients(4), endless(), vec![watch], &Arc::default(), &mut |_| {});
         assert!(driven.unwrap().result.ops > 2_000);
         assert_eq!(found.load(SeqCst), 0, "allocations in 1,800 operations, {pace:?}");

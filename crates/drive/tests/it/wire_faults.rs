@@ -81,7 +81,7 @@ fn an_outage_stays_in_the_distribution() {
     let path = place.path().join("s");
     let mut first = Server::unix_at(&path, |_, _, _| Act::Answer);
     let sessions = first.clients(4);
-    let spec = DriveSpec { pace: Pace::Open { rate_per_s: 1_000.0 }, op_timeout: MS * 2_000, ..for_ms(1_500) };
+    let spec = DriveSpec { pace: Pace::even(1_000.0), op_timeout: MS * 2_000, ..for_ms(1_500) };
     let second = std::thread::spawn(move || {
         std::thread::sleep(MS * 400);
         first.die();
@@ -108,7 +108,7 @@ fn an_outage_stays_in_the_distribution() {
 fn what_was_due_and_not_sent_is_unfinished_when_the_server_does_not_come_back() {
     let mut server = Server::unix(|_, _, _| Act::Answer);
     let sessions = server.clients(2);
-    let spec = DriveSpec { pace: Pace::Open { rate_per_s: 200.0 }, op_timeout: MS * 300, ..for_ms(1_000) };
+    let spec = DriveSpec { pace: Pace::even(200.0), op_timeout: MS * 300, ..for_ms(1_000) };
     let killer = std::thread::spawn(move || {
         std::thread::sleep(MS * 500);
         server.die();
