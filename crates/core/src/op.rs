@@ -42,6 +42,9 @@ pub enum Call {
     },
     /// The `sql` interface: one statement with `$1`, `$2` … as parameters.
     Sql(String),
+    /// The `sql` interface: one statement whose text is the only parameter, sent as it is: what no parameter may stand
+    /// in, with its values written into it.
+    SqlText,
     /// The `kv` interface.
     Kv(KvCall),
     /// The `http` interface: one request.
@@ -118,7 +121,7 @@ impl OpKind {
         match self.call {
             Call::Nothing | Call::Steps => None,
             Call::Records { .. } => Some(Interface::Records),
-            Call::Sql(_) => Some(Interface::Sql),
+            Call::Sql(_) | Call::SqlText => Some(Interface::Sql),
             Call::Kv(KvCall::Scan) => Some(Interface::KvScan),
             Call::Kv(_) => Some(Interface::Kv),
             Call::Http(_) => Some(Interface::Http),
@@ -129,7 +132,7 @@ impl OpKind {
     pub fn writes(&self) -> bool {
         match &self.call {
             Call::Nothing => false,
-            Call::Sql(_) | Call::Steps => true,
+            Call::Sql(_) | Call::SqlText | Call::Steps => true,
             Call::Kv(call) => matches!(call, KvCall::Put | KvCall::Delete),
             Call::Http(call) => !matches!(call.method.as_str(), "GET" | "HEAD" | "OPTIONS"),
             Call::Records { call, .. } => {

@@ -87,6 +87,10 @@ pub trait Steps: Send {
     /// The oldest step that had no answer came to `outcome`. Called before the next [`Steps::next`], except for steps
     /// sent with `more`, whose answers come before the first step after the pipeline's end.
     fn answered(&mut self, outcome: Outcome, answer: &Answer);
+
+    /// Says in `answer`, which is empty, why the operation that has just ended did so as an error, when that was not
+    /// a step's answer: a division by zero in a script.
+    fn failure(&self, _answer: &mut Answer) {}
 }
 
 /// A workload with its parameters set.

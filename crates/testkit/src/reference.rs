@@ -177,7 +177,7 @@ impl Reference {
 
 impl BlockingSession for Reference {
     fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
-        if let Some(kind) = kinds.iter().find(|kind| matches!(kind.call, Call::Sql(_))) {
+        if let Some(kind) = kinds.iter().find(|kind| matches!(kind.call, Call::Sql(_) | Call::SqlText)) {
             let what = format!("the reference store speaks no SQL, as `{}` does", kind.name);
             return Err(StoreError::new(StoreErrorKind::Usage, what));
         }

@@ -128,6 +128,10 @@ pub fn compile(kind: &OpKind, layout: &Layout) -> Result<Compiled, StoreError> {
             return Ok(Compiled { texts: Vec::new(), shape: Shape::Nothing, empty_is_not_found: false });
         }
         Call::Sql(text) => return Ok(one(text.clone(), false)),
+        Call::SqlText => {
+            let what = format!("operation `{}` is a text made while it runs, which is not sent yet", kind.name);
+            return Err(StoreError::new(StoreErrorKind::Usage, what));
+        }
         Call::Kv(_) | Call::Http(_) => {
             let what = format!("operation `{}` asks for an interface that PostgreSQL does not speak", kind.name);
             return Err(StoreError::new(StoreErrorKind::Usage, what));

@@ -45,6 +45,10 @@ enum Prepared {
         sql: String,
         keep: bool,
     },
+    /// A statement that comes as the only parameter.
+    SqlText {
+        keep: bool,
+    },
 }
 
 /// How rows become values.
@@ -125,27 +129,6 @@ impl SqlSession {
         }
         Ok(())
     }
-
-    fn sql(&self, sql: &str, keep: bool, params: Values<'_>, answer: &mut Answer) -> rusqlite::Result<Outcome> {
-        let mut statement = self.connection.prepare_cached(sql)?;
-        bind(&mut statement, params)?;
-        let columns = statement.column_count();
-        if columns == 0 {
-            statement.raw_execute()?;
-            return Ok(Outcome::Ok);
-        }
-        answer.columns = columns;
-        let mut rows = statement.raw_query();
-        while let Some(row) = rows.next()? {
-            answer.rows += 1;
-            if keep {
-                for column in 0..columns {
-                    answer.values.push(untyped(row.get_ref(column)?)?);
-                }
-            }
-        }
-        Ok(Outcome::Ok)
-    }
 }
 
 impl BlockingSession for SqlSession {
@@ -186,7 +169,16 @@ impl BlockingSession for SqlSession {
                 self.select(&sql[which_bounds(params)], shape, params.slice(0..2), answer).map(|()| Outcome::Ok)
             }
             Prepared::Change { sql, .. } => self.change(sql, params),
-            Prepared::Sql { sql, keep } => self.sql(sql, *keep, params, answer),
+            Prepared::Sql { sql, keep } => {
+                self.connection.prepare_cached(sql).and_then(|mut statement| run(&mut statement, *keep, params, answer))
+            }
+            Prepared::SqlText { keep } => match params.get(0) {
+                Value::Text(sql) => self
+                    .connection
+                    .prepare(sql)
+                    .and_then(|mut statement| run(&mut statement, *keep, Values::default(), answer)),
+                _ => return answer.fail(Outcome::Rejected, "REFUSED", "a statement's text is a text"),
+            },
         };
         done.unwrap_or_else(|error| fail(answer, &error))
     }
@@ -206,6 +198,7 @@ fn prepared(layout: &Layout, kind: &OpKind) -> Result<Prepared, StoreError> {
     let (collection, call) = match &kind.call {
         Call::Nothing | Call::Steps => return Ok(Prepared::Nothing),
         Call::Sql(sql) => return Ok(Prepared::Sql { sql: statements::numbered(sql), keep: kind.keep_answer }),
+        Call::SqlText => return Ok(Prepared::SqlText { keep: kind.keep_answer }),
         Call::Kv(_) | Call::Http(_) => return Err(bad("SQLite does not speak its interface".into())),
         Call::Records { collection, call } => (usize::from(*collection), call),
     };
@@ -244,7 +237,7 @@ fn prepared(layout: &Layout, kind: &OpKind) -> Result<Prepared, StoreError> {
 /// The statement of `kind` with these parameters, numbered as SQLite numbers them; `None` when it has none.
 pub(crate) fn statement_text(layout: &Layout, kind: &OpKind, params: Values<'_>) -> Result<Option<String>, StoreError> {
     Ok(match prepared(layout, kind)? {
-        Prepared::Nothing => None,
+        Prepared::Nothing | Prepared::SqlText { .. } => None,
         Prepared::Find { sql, .. } => sql.into_iter().nth(which_bounds(params)),
         Prepared::Insert { sql, .. }
         | Prepared::Select { sql, .. }
@@ -255,7 +248,7 @@ pub(crate) fn statement_text(layout: &Layout, kind: &OpKind, params: Values<'_>)
 
 fn texts(prepared: &Prepared) -> Vec<&str> {
     match prepared {
-        Prepared::Nothing => Vec::new(),
+        Prepared::Nothing | Prepared::SqlText { .. } => Vec::new(),
         Prepared::Find { sql, .. } => sql.iter().map(String::as_str).collect(),
         Prepared::Insert { sql, .. } => vec![sql, "BEGIN IMMEDIATE", "COMMIT"],
         Prepared::Select { sql, .. } | Prepared::Change { sql, .. } | Prepared::Sql { sql, .. } => vec![sql],
@@ -265,6 +258,32 @@ fn texts(prepared: &Prepared) -> Vec<&str> {
 fn which_bounds(params: Values<'_>) -> usize {
     let given = |position| usize::from(params.get(position) != Value::Null);
     given(0) + 2 * given(1)
+}
+
+/// Runs a statement of the `sql` interface.
+fn run(
+    statement: &mut Statement<'_>,
+    keep: bool,
+    params: Values<'_>,
+    answer: &mut Answer,
+) -> rusqlite::Result<Outcome> {
+    bind(statement, params)?;
+    let columns = statement.column_count();
+    if columns == 0 {
+        statement.raw_execute()?;
+        return Ok(Outcome::Ok);
+    }
+    answer.columns = columns;
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next()? {
+        answer.rows += 1;
+        if keep {
+            for column in 0..columns {
+                answer.values.push(untyped(row.get_ref(column)?)?);
+            }
+        }
+    }
+    Ok(Outcome::Ok)
 }
 
 fn found(wanted: bool, rows: u64) -> Outcome {

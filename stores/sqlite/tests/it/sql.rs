@@ -32,7 +32,21 @@ fn statements_are_asked_with_their_parameters() {
     assert_eq!((outcome, answer.code.as_str()), (Outcome::Rejected, "SQLITE_CONSTRAINT_PRIMARYKEY"));
     let (_, answer) = ask(session, 2, &[Value::Int(5), Value::Bytes(b"\xff")]);
     assert_eq!(answer.values.values().iter().collect::<Vec<_>>(), [Value::Float(2.5), Value::Bytes(b"\xff")]);
-    // An answer to nothing is no error; a missing parameter is.
+    let text = OpKind { call: Call::SqlText, ..kind("") };
+    session.prepare(&[text]).unwrap();
+    let (outcome, answer) = ask(session, 0, &[Value::Text("SELECT b FROM t WHERE a = 1")]);
+    assert_eq!((outcome, answer.values.values().get(0)), (Outcome::Ok, Value::Text("x")));
+    let (outcome, answer) = ask(session, 0, &[Value::Text("SELECT c FROM t")]);
+    assert_eq!((outcome, answer.message.contains("no such column: c")), (Outcome::Rejected, true));
+}
+
+#[test]
+fn an_answer_to_nothing_is_no_error_and_a_missing_parameter_is() {
+    let mut fixture = open();
+    let statements = vec!["CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)".into()];
+    fixture.store.create(&Layout { statements, ..Layout::default() }).unwrap();
+    let mut session = fixture.session(&[kind("SELECT b, a FROM t WHERE a >= $2 AND a < $1 ORDER BY a")]);
+    let session = &mut *session;
     assert_eq!(ask(session, 0, &[Value::Int(0), Value::Int(0)]).0, Outcome::Ok);
     assert_eq!(ask(session, 0, &[Value::Int(0)]).0, Outcome::Rejected);
 }
