@@ -1,7 +1,7 @@
 //! Formulas, evaluated per store and per rest of the sweep.
 //!
 //! A term `phase.quantity[label=value]` means that phase of the one trial that has these labels (or, where the
-//! plan does not sweep them, these parameters). What a formula leaves open of the sweep gives one row each.
+//! plan does not sweep them, these parameters), or the median of its repeats. What a formula leaves open of the sweep gives one row each.
 //! The label `op` names a kind of operation and not a trial: `mixed.p99[op=read]`.
 
 use std::cell::RefCell;
@@ -14,6 +14,9 @@ use crate::number;
 use crate::phase::PhaseFacts;
 use crate::trial;
 use crate::view::{FigureCell, FigureRow, FigureView, Headline, Named, PublishedView};
+
+/// The label of trials that are the same point of the sweep run again.
+const REPEAT: &str = "repeat";
 
 /// Every figure the plan wants.
 pub fn figures(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FigureView> {
@@ -75,7 +78,7 @@ fn open_labels(trial: &Trial, named: &BTreeSet<&str>) -> BTreeMap<String, String
         .header
         .labels
         .iter()
-        .filter(|(name, _)| name.as_str() != "store" && !named.contains(name.as_str()))
+        .filter(|(name, _)| !["store", REPEAT].contains(&name.as_str()) && !named.contains(name.as_str()))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
 }
@@ -125,18 +128,27 @@ fn term_value(
                 trial.header.labels.get(name).or_else(|| trial.header.params.get(name)) == Some(value)
             })
     };
-    let matching: Vec<&Vec<PhaseFacts<'_>>> =
-        run.trials.iter().zip(facts).filter(|(trial, _)| fits(trial)).map(|(_, facts)| facts).collect();
+    let matching: Vec<(&Trial, &Vec<PhaseFacts<'_>>)> =
+        run.trials.iter().zip(facts).filter(|(trial, _)| fits(trial)).collect();
+    let value_in = |phases: &[PhaseFacts<'_>]| {
+        let phase = phases
+            .iter()
+            .find(|facts| facts.phase.header.name == term.phase)
+            .ok_or_else(|| format!("the trial has no phase {}", term.phase))?;
+        phase.quantity(&term.quantity, op).map(|quantity| (quantity.value, quantity.n))
+    };
     let labels = || wanted().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
     match matching.as_slice() {
         [] if wanted().count() == 0 => Err("there is no such trial".to_string()),
         [] => Err(format!("there is no trial with {}", number::list(&labels()))),
-        [phases] => {
-            let phase = phases
-                .iter()
-                .find(|facts| facts.phase.header.name == term.phase)
-                .ok_or_else(|| format!("the trial has no phase {}", term.phase))?;
-            phase.quantity(&term.quantity, op).map(|quantity| (quantity.value, quantity.n))
+        [(_, phases)] => value_in(phases),
+        repeats if repeats.iter().all(|(trial, _)| trial.header.labels.contains_key(REPEAT)) => {
+            let all: Vec<(f64, u64)> = repeats.iter().map(|(_, phases)| value_in(phases)).collect::<Result<_, _>>()?;
+            let mut values: Vec<f64> = all.iter().map(|(value, _)| *value).collect();
+            values.sort_by(f64::total_cmp);
+            let upper = values.len() / 2;
+            let lower = (values.len() - 1) / 2;
+            Ok(((values[lower] + values[upper]) / 2.0, all.iter().map(|(_, n)| n).sum()))
         }
         many => Err(format!("{} trials fit {term}: name a label more", many.len())),
     }

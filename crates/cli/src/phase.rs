@@ -49,6 +49,10 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) ledger: Option<Ledger>,
     /// Whether the answers have been held against the truth.
     pub(crate) answers_checked: bool,
+    /// What it found in the store.
+    pub(crate) found: crate::trial::Found,
+    /// The store is to be settled before the first operation that counts.
+    pub(crate) to_settle: bool,
     /// Why the store could not be made cold by the phase before, if it could not.
     pub(crate) not_cold: Option<String>,
 }

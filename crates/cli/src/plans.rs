@@ -16,6 +16,9 @@ use crate::studies;
 /// Largest plan file that is read.
 const PLAN_BYTES_MAX: u64 = 1 << 20;
 
+/// Largest file that a plan may name.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+
 /// Passwords of attached stores, by their URL without it.
 #[derive(Default)]
 pub struct Passwords {
@@ -38,6 +41,19 @@ impl Passwords {
 /// The plan that `args` name, and its text.
 pub fn load(catalogue: &Catalogue, args: &PlanArgs, passwords: &mut Passwords) -> Result<(Plan, String), CliError> {
     let (name, text) = read(&args.plan)?;
+    let beside = Path::new(&args.plan).parent().unwrap_or(Path::new("")).to_owned();
+    from_text(catalogue, &name, text, &beside, args, passwords)
+}
+
+/// The plan in `text`; files that it names stand relative to `beside`.
+pub fn from_text(
+    catalogue: &Catalogue,
+    name: &str,
+    text: String,
+    beside: &Path,
+    args: &PlanArgs,
+    passwords: &mut Passwords,
+) -> Result<(Plan, String), CliError> {
     let mut on = Vec::new();
     for store in whole_urls(&args.on) {
         let (url, password) = plimsoll_plan::split_password(&store);
@@ -47,10 +63,23 @@ pub fn load(catalogue: &Catalogue, args: &PlanArgs, passwords: &mut Passwords) -
         on.push(url);
     }
     let overrides = Overrides { on: (!on.is_empty()).then_some(on), seed: args.seed };
-    match plimsoll_plan::parse(&name, &text, catalogue, &overrides) {
+    let files = |path: &str| read_beside(&beside.join(path));
+    match plimsoll_plan::parse_with_files(name, &text, catalogue, &overrides, &files) {
         Ok(plan) => Ok((plan, text)),
         Err(error) => Err(plan_error(&error)),
     }
+}
+
+/// The text of a file that a plan names.
+fn read_beside(path: &Path) -> std::io::Result<String> {
+    let size = fs::metadata(path)?;
+    if !size.is_file() {
+        return Err(std::io::Error::other("it is not a file"));
+    }
+    if size.len() > FILE_BYTES_MAX {
+        return Err(std::io::Error::other("it is larger than 256 MiB"));
+    }
+    fs::read_to_string(path)
 }
 
 /// The stores of `--on`, which were cut at every comma: a password may hold one. Nothing but a URL has an `@` in it,

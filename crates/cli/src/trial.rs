@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::{Cold, Durability, OpKind, Store, StoreSpec, Stream, StreamSpec, ValueBuf, Workload};
 use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason};
-use plimsoll_plan::model::{self, Step};
+use plimsoll_plan::model::{self, Start, Step};
 use plimsoll_record::data::{Asked, Event, PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
 use plimsoll_verify::Ledger;
 
@@ -17,6 +17,15 @@ use crate::written::Written;
 /// Longest a load or a check may leave one operation unanswered.
 const BULK_OP_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// What a trial finds.
+#[derive(Debug, Clone, Copy)]
+pub struct Found {
+    /// What the plan wants it to start from.
+    pub start: Start,
+    /// The store holds what this trial's load would make, left by the trial before.
+    pub data: bool,
+}
+
 /// Runs the trial on a store of the kind that `spec` describes. Stops early, without error, when the user wants an end.
 ///
 /// # Errors
@@ -27,10 +36,13 @@ pub fn run(
     spec: &StoreSpec,
     trial: &model::Trial,
     workload: Arc<dyn Workload>,
+    found: Found,
 ) -> Result<(), CliError> {
     bench.server.set(store.processes());
     let description = store.describe()?;
-    let params = workload_params(trial);
+    let mut params = workload_params(trial);
+    let start = if found.data { found.start } else { Start::Fresh };
+    params.insert("start".to_owned(), start_words(start, found.start).to_owned());
     bench.recorder.begin_trial(TrialHeader {
         ordinal: trial.ordinal,
         store: trial.store.kind.clone(),
@@ -49,10 +61,21 @@ pub fn run(
     // What keeps nothing has nothing to be held against.
     let ledger = if spec.keeps_data { Ledger::new(Arc::clone(&workload)) } else { None };
     let embedded = spec.schemes.is_empty();
-    if !trial.phases.iter().any(|phase| matches!(phase.step, Step::Load { .. })) {
+    if !trial.loads() && !found.data {
         store.create(workload.layout())?;
     }
-    let mut run = TrialRun { bench, store, embedded, trial, workload, ledger, answers_checked: false, not_cold: None };
+    let mut run = TrialRun {
+        bench,
+        store,
+        embedded,
+        trial,
+        workload,
+        ledger,
+        answers_checked: false,
+        not_cold: None,
+        found,
+        to_settle: found.start == Start::Settled,
+    };
     let phases = run.phases();
     // A phase that failed makes no wrong answer before it right.
     let checked = run.check_answers();
@@ -86,6 +109,12 @@ impl TrialRun<'_, '_> {
     }
 
     fn phase(&mut self, ordinal: u32, phase: &model::Phase) -> Result<(), CliError> {
+        match &phase.step {
+            Step::Load { .. } if self.found.data => return Ok(()),
+            Step::Settle | Step::Cold | Step::Restart => self.to_settle = false,
+            Step::Ask { .. } | Step::Drive(_) if self.to_settle => self.settle_first()?,
+            _ => {}
+        }
         // A question to a store that was to be cold and is not would be a wrong figure.
         if let (Some(why), Step::Ask { .. }) = (self.not_cold.take(), &phase.step) {
             let text = format!("{} was left out: {} could not be made cold: {why}", phase.name, self.trial.store.label);
@@ -152,6 +181,30 @@ impl TrialRun<'_, '_> {
         }
     }
 
+    /// Operations of one phase are others than those of another, also of a trial that goes on with its data.
+    fn first_cycle(&self, ordinal: u32) -> u64 {
+        // As stamps hold them: 40 bits of a cycle, and a plan has at most 200 phases. Without a ledger there are no
+        // stamps, and trials may go on where others ended.
+        let trial = if self.workload.truth().is_none() { u64::from(self.trial.ordinal) } else { 0 };
+        trial << 40 | u64::from(ordinal) << 32
+    }
+
+    /// The store's own tidying before the first operation that counts.
+    fn settle_first(&mut self) -> Result<(), CliError> {
+        self.to_settle = false;
+        let started = Instant::now();
+        self.bench.progress.note(&format!("{} settles", self.trial.store.label));
+        self.store.settle()?;
+        self.bench.recorder.event(Event {
+            at_ns: self.bench.clock.now_ns(),
+            trial: Some(self.trial.ordinal),
+            level: "info".to_owned(),
+            kind: "store".to_owned(),
+            text: format!("settled before the first operation, {:.1} s", started.elapsed().as_secs_f64()),
+        })?;
+        Ok(())
+    }
+
     fn load(
         &mut self,
         ordinal: u32,
@@ -163,8 +216,8 @@ impl TrialRun<'_, '_> {
         let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
         let making = Instant::now();
         self.store.create(self.workload.layout())?;
-        if !self.workload.layout().statements.is_empty() {
-            // The statements have filled the tables: they are the load.
+        if filled_by_statements(&*self.workload) {
+            self.store.after_load(self.workload.layout())?;
             return self.end_load(making.elapsed().as_secs_f64(), durability, &written, end);
         }
         let stream: Arc<dyn Stream> =
@@ -181,7 +234,12 @@ impl TrialRun<'_, '_> {
             keep: Keep::Nothing,
         })?;
         // Opening the sessions is not part of the load: the drive's own clock says when the first insert was due.
-        let seconds = (result.end_ns - result.start_ns) as f64 / 1e9;
+        let mut seconds = (result.end_ns - result.start_ns) as f64 / 1e9;
+        if result.stop != StopReason::Cancelled {
+            let finishing = Instant::now();
+            self.store.after_load(self.workload.layout())?;
+            seconds += finishing.elapsed().as_secs_f64();
+        }
         self.end_load(seconds, durability, &written, end)?;
         self.push_totals(end, &result);
         if result.stop != StopReason::Cancelled {
@@ -285,14 +343,10 @@ impl TrialRun<'_, '_> {
                 model::Limit::OpsPerClient(ops) => Limit::Ops(ops),
             },
             warmup: Duration::from_nanos(drive.warmup_ns),
-            pace: match drive.pace {
-                model::Pace::Closed => plimsoll_drive::Pace::Closed,
-                model::Pace::Open { rate_per_s } => plimsoll_drive::Pace::even(rate_per_s),
-            },
+            pace: pace(drive, self.trial.seed ^ self.first_cycle(ordinal)),
             op_timeout: Duration::from_nanos(drive.op_timeout_ns),
             workers: drive.workers,
-            // As stamps hold them: 40 bits of a cycle, and a plan has at most 200 phases.
-            first_cycle: u64::from(ordinal) << 32,
+            first_cycle: self.first_cycle(ordinal),
             ..self.spec()
         };
         let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
@@ -371,6 +425,41 @@ impl TrialRun<'_, '_> {
     }
 }
 
+/// The drive's own words for when operations start. A ramp takes as long as its phase.
+fn pace(drive: &model::Drive, seed: u64) -> plimsoll_drive::Pace {
+    use plimsoll_drive::{Arrivals, Pace, Shape};
+    let time = Duration::from_nanos;
+    let model::Pace::Open { rate, arrivals } = &drive.pace else { return Pace::Closed };
+    let shape = match rate {
+        model::Rate::Recorded(times) => return Pace::Recorded(times.as_slice().into()),
+        model::Rate::Constant(rate) => Shape::Constant { rate_per_s: *rate },
+        model::Rate::Ramp(from, to) => {
+            let over = match drive.limit {
+                model::Limit::DurationNs(ns) => time(ns),
+                // At the rates in between, this is how long that many operations take.
+                model::Limit::OpsPerClient(ops) => {
+                    Duration::from_secs_f64((ops * u64::from(drive.clients)) as f64 * 2.0 / (from + to))
+                }
+            };
+            Shape::Ramp { from_per_s: *from, to_per_s: *to, over }
+        }
+        model::Rate::Steps { rates, each_ns } => {
+            Shape::Steps(rates.iter().map(|rate| (time(*each_ns), *rate)).collect())
+        }
+        model::Rate::Spike { base, peak, at_ns, for_ns } => {
+            Shape::Spike { base_per_s: *base, peak_per_s: *peak, at: time(*at_ns), length: time(*for_ns) }
+        }
+        model::Rate::Sine { mean, amplitude, period_ns } => {
+            Shape::Sine { mean_per_s: *mean, amplitude_per_s: *amplitude, period: time(*period_ns) }
+        }
+    };
+    let arrivals = match arrivals {
+        model::Arrivals::Even => Arrivals::Even,
+        model::Arrivals::Poisson => Arrivals::Poisson { seed },
+    };
+    Pace::Open { shape, arrivals }
+}
+
 /// Whether a phase of operations came to its end, or what it ended with instead.
 fn ended(result: &DriveResult, end: &mut PhaseEnd) -> Result<(), CliError> {
     let failed = match &result.stop {
@@ -400,7 +489,7 @@ fn still_warm(file_bytes: u64, resident_bytes: u64) -> Option<String> {
 pub fn can_ask(trial: &model::Trial, workload: &dyn Workload) -> Result<(), CliError> {
     for phase in &trial.phases {
         let spec = match &phase.step {
-            Step::Load { batch, clients, .. } if workload.layout().statements.is_empty() => {
+            Step::Load { batch, clients, .. } if !filled_by_statements(workload) => {
                 StreamSpec::Load { batch: *batch, clients: *clients }
             }
             Step::Ask { op, .. } => StreamSpec::One { kind: op.clone(), clients: 1 },
@@ -410,6 +499,19 @@ pub fn can_ask(trial: &model::Trial, workload: &dyn Workload) -> Result<(), CliE
         workload.stream(&spec).map_err(|why| CliError::new(exit::USAGE, format!("phase {}: {why}", phase.name)))?;
     }
     Ok(())
+}
+
+/// Whether the layout's statements are the whole load.
+fn filled_by_statements(workload: &dyn Workload) -> bool {
+    !workload.layout().statements.is_empty() && workload.stream(&StreamSpec::Load { batch: 1, clients: 1 }).is_err()
+}
+
+/// What a trial starts from, in words.
+fn start_words(start: Start, wanted: Start) -> &'static str {
+    match (start, wanted) {
+        (Start::Fresh, Start::Settled) => "fresh, settled",
+        (start, _) => start.name(),
+    }
 }
 
 fn no_stream(why: String) -> CliError {
@@ -434,9 +536,9 @@ fn shape(step: &Step) -> (Option<Durability>, u32, Option<f64>) {
         Step::Load { clients, durability, .. } => (Some(*durability), *clients, None),
         Step::Ask { .. } => (None, 1, None),
         Step::Drive(drive) => {
-            let rate = match drive.pace {
+            let rate = match &drive.pace {
                 model::Pace::Closed => None,
-                model::Pace::Open { rate_per_s } => Some(rate_per_s),
+                model::Pace::Open { rate, .. } => rate.constant(),
             };
             (Some(drive.durability), drive.clients, rate)
         }

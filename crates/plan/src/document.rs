@@ -10,6 +10,7 @@ use std::sync::Arc;
 use plimsoll_core::Catalogue;
 use toml_edit::{Array, ArrayOfTables, Item, TableLike, Value};
 
+use crate::Files;
 use crate::error::{Problem, Source};
 use crate::nearest;
 use crate::quantity::{self, Dimension};
@@ -21,6 +22,8 @@ const PROBLEMS_MAX: usize = 50;
 /// A text on its way to being a plan.
 pub(crate) struct Reading<'c> {
     pub(crate) catalogue: &'c Catalogue,
+    /// Reads the files that the plan names.
+    pub(crate) files: &'c Files<'c>,
     pub(crate) source: Arc<Source>,
     pub(crate) problems: RefCell<Vec<Problem>>,
     /// Swept keys found so far.

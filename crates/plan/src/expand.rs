@@ -8,15 +8,17 @@ use plimsoll_core::{Durability, IndexMode, Interface, ParamType, ParamValue, Par
 use crate::document::Reading;
 use crate::model::{Drive, Limit, Pace, Phase, Step, Trial, WorkloadUse};
 use crate::phases::{Condition, DriveDraft, LimitDraft, PhaseDraft, StepDraft};
+use crate::series::{Series, shuffle};
 use crate::stores::StoreDraft;
 use crate::sweep::{Choices, Point, TRIALS_MAX};
+use crate::workload::WorkloadDraft;
 
 /// Everything that a trial is made of, with choices.
-pub(crate) struct Drafts<'c> {
+pub(crate) struct Drafts<'d, 'c> {
     pub(crate) stores: Vec<StoreDraft<'c>>,
     pub(crate) seed: Choices<u64>,
-    pub(crate) workload: &'c WorkloadSpec,
-    pub(crate) params: Vec<(&'static str, Choices<ParamValue>)>,
+    pub(crate) workload: &'d WorkloadDraft<'c>,
+    pub(crate) params: &'d [(&'static str, Choices<ParamValue>)],
     pub(crate) phases: Vec<PhaseDraft>,
 }
 
@@ -25,23 +27,21 @@ const INDEX: &str = "index";
 
 impl<'c> Reading<'c> {
     /// The trials, and what was left out and why. Reports combinations that cannot be.
-    pub(crate) fn expand(&self, drafts: &Drafts<'c>) -> (Vec<Trial>, Vec<String>) {
+    pub(crate) fn expand(&self, drafts: &Drafts<'_, 'c>, series: &Series) -> (Vec<Trial>, Vec<String>) {
         let Some(order) = self.order(drafts.stores.len()) else {
             return (Vec::new(), Vec::new());
         };
         let (mut trials, mut left_out) = (Vec::new(), Vec::new());
         for store in &drafts.stores {
-            if !self.speaks(store, drafts.workload) {
+            if !self.speaks(store, drafts.workload.spec) {
                 continue;
             }
             let mut seen = BTreeSet::new();
             let mut indices = vec![0; order.len()];
             loop {
                 match self.trial(drafts, store, &indices) {
-                    Ok(mut trial) if seen.insert(trial.labels.clone()) => {
-                        trial.ordinal = trials.len() as u32;
-                        trials.push(trial);
-                    }
+                    _ if !series.has(&indices) => {}
+                    Ok(trial) if seen.insert(trial.labels.clone()) => trials.push(trial),
                     Err(Some(reason)) if !left_out.contains(&reason) => left_out.push(reason),
                     _ => {}
                 }
@@ -55,7 +55,45 @@ impl<'c> Reading<'c> {
                 drafts.params.iter().find(|(name, _)| *name == INDEX).map_or(0..0, |(_, choices)| choices.span());
             self.problem(span, "nothing is left to run", Some(left_out.join("; ")));
         }
-        (trials, left_out)
+        (self.in_order(trials, series), left_out)
+    }
+
+    /// Every point as often as it is to be run. By lot only among trials on one and the same data, once around for
+    /// each repeat: what has to be loaded again stays together.
+    fn in_order(&self, points: Vec<Trial>, series: &Series) -> Vec<Trial> {
+        let count = points.len().saturating_mul(series.repeats as usize);
+        if count > TRIALS_MAX {
+            let what = format!("{} repeats of {} trials are more than {TRIALS_MAX}", series.repeats, points.len());
+            self.problem(0..0, what, None);
+            return Vec::new();
+        }
+        let mut groups: Vec<Vec<Trial>> = Vec::new();
+        for point in points {
+            match groups.last_mut() {
+                Some(group) if group.first().is_some_and(|first| first.has_same_data(&point)) => group.push(point),
+                _ => groups.push(vec![point]),
+            }
+        }
+        let mut trials = Vec::with_capacity(count);
+        for (at, group) in groups.into_iter().enumerate() {
+            for repeat in 0..series.repeats {
+                let mut round: Vec<Trial> = group.iter().map(|trial| Trial { repeat, ..trial.clone() }).collect();
+                if series.repeats > 1 {
+                    for trial in &mut round {
+                        trial.labels.insert("repeat".to_owned(), (repeat + 1).to_string());
+                    }
+                }
+                if series.random {
+                    let seed = round.first().map_or(0, |trial| trial.seed);
+                    shuffle(&mut round, seed ^ ((at as u64) << 32) ^ u64::from(repeat));
+                }
+                trials.extend(round);
+            }
+        }
+        for (ordinal, trial) in trials.iter_mut().enumerate() {
+            trial.ordinal = ordinal as u32;
+        }
+        trials
     }
 
     /// The dimensions in the order of the text, the first one outermost; `None` when the grid is too large.
@@ -100,7 +138,7 @@ impl<'c> Reading<'c> {
             .map(|interface| interface.name())
             .collect();
         if missing.is_empty() {
-            return true;
+            return self.understands(store, workload);
         }
         let able: Vec<&str> = self
             .catalogue
@@ -121,22 +159,44 @@ impl<'c> Reading<'c> {
         false
     }
 
+    /// Whether the workload's statements are written for the store's SQL; reports if not.
+    fn understands(&self, store: &StoreDraft<'_>, workload: &WorkloadSpec) -> bool {
+        let spec = store.kind.spec();
+        if workload.dialects.is_empty() || spec.dialect.is_some_and(|dialect| workload.dialects.contains(&dialect)) {
+            return true;
+        }
+        let dialects: Vec<&str> = workload.dialects.iter().map(|dialect| dialect.name()).collect();
+        let what = format!("the workload `{}` has no statements for the SQL of `{}`", workload.name, spec.name);
+        let help = format!("it is written for: {}", dialects.join(", "));
+        self.problem_in(&store.source, store.span.clone(), what, Some(help));
+        false
+    }
+
     /// One trial; or why it is left out, or `Err(None)` when a coordinate that makes no difference is not at its start.
-    fn trial(&self, drafts: &Drafts<'c>, store: &StoreDraft<'_>, indices: &[usize]) -> Result<Trial, Option<String>> {
+    fn trial(
+        &self,
+        drafts: &Drafts<'_, 'c>,
+        store: &StoreDraft<'_>,
+        indices: &[usize],
+    ) -> Result<Trial, Option<String>> {
         let mut point = Point { indices, used: vec![false; indices.len()] };
         let seed = drafts.seed.at(&mut point).0;
         let mut params = Params::default();
-        for (name, choices) in &drafts.params {
+        for (name, choices) in drafts.params {
             params.0.insert((*name).to_owned(), choices.at(&mut point).0.clone());
         }
-        if let Some(reason) = missing_index(store, drafts.workload, &params) {
+        if let Some(reason) = missing_index(store, drafts.workload.spec, &params) {
             return Err(Some(reason));
         }
-        let workload = WorkloadUse { name: drafts.workload.name.to_owned(), params, scripts: Vec::new() };
+        let workload = WorkloadUse {
+            name: drafts.workload.spec.name.to_owned(),
+            params,
+            scripts: drafts.workload.scripts.clone(),
+        };
         let mut phases = Vec::new();
         for draft in &drafts.phases {
             if draft.only.iter().all(|condition| holds(condition, store, &workload, &mut point)) {
-                self.fits(draft, store, drafts.workload, &phases, &mut point);
+                self.fits(draft, store, drafts.workload.spec, &phases, &mut point);
                 phases.push(Phase { name: draft.name.clone(), step: step(&draft.step, &mut point) });
             }
         }
@@ -150,7 +210,7 @@ impl<'c> Reading<'c> {
             }
         }
         labels.insert("store".to_owned(), store.store.label.clone());
-        Ok(Trial { ordinal: 0, store: store.store.clone(), labels, seed, workload, phases })
+        Ok(Trial { ordinal: 0, repeat: 0, store: store.store.clone(), labels, seed, workload, phases })
     }
 
     /// Reports what this phase asks and this store cannot do, or what has to come before.
@@ -249,12 +309,15 @@ fn step(draft: &StepDraft, point: &mut Point<'_>) -> Step {
 
 fn drive(draft: &DriveDraft, point: &mut Point<'_>) -> Drive {
     let clients = draft.clients.at(point).0;
-    let pace = match &draft.rate_per_s {
-        Some(rate) if draft.open.at(point).0 => Pace::Open { rate_per_s: rate.at(point).0 },
+    let pace = match &draft.rate {
+        Some(rate) if draft.open.at(point).0 => {
+            Pace::Open { rate: rate.at(point).0.clone(), arrivals: draft.arrivals.at(point).0 }
+        }
         _ => Pace::Closed,
     };
     Drive {
         clients,
+        depth: draft.depth.at(point).0,
         workers: draft.workers.at(point).0.min(clients),
         mix: draft.mix.at(point).0.clone(),
         pace,

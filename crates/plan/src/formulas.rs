@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use plimsoll_core::{Formula, WorkloadSpec};
+use plimsoll_core::Formula;
 
 use crate::document::{Node, Reading, short};
 use crate::nearest;
 use crate::phases::PhaseDraft;
 use crate::stores::StoreDraft;
+use crate::workload::WorkloadDraft;
 
 /// The label that names a kind of operation and not a trial: `mixed.p99[op=read]`.
 pub(crate) const OP: &str = "op";
@@ -25,12 +26,12 @@ impl Reading<'_> {
     pub(crate) fn names<'p>(
         &self,
         phases: &'p [PhaseDraft],
-        workload: &WorkloadSpec,
+        workload: &WorkloadDraft<'_>,
         stores: &[&[StoreDraft<'_>]],
     ) -> Names<'p> {
         let mut labels: BTreeMap<String, Option<Vec<String>>> = BTreeMap::new();
         // A parameter that is not swept is the same in all trials: naming it is no use, but not wrong.
-        for param in workload.params {
+        for param in workload.spec.params {
             labels.insert(param.name.to_owned(), None);
         }
         let dimensions = self.dimensions.borrow();
@@ -50,7 +51,7 @@ impl Reading<'_> {
             }
         }
         labels.insert("store".to_owned(), Some(known));
-        labels.insert(OP.to_owned(), Some(workload.kinds.iter().map(|kind| (*kind).to_owned()).collect()));
+        labels.insert(OP.to_owned(), Some(workload.kinds.clone()));
         Names { phases: phases.iter().map(|phase| phase.name.as_str()).collect(), labels }
     }
 

@@ -8,9 +8,10 @@
 //! | [`model`] | what a plan comes to: [`Plan`], [`Trial`], [`Phase`] |
 //! | [`error`] | what is wrong with a plan, and where |
 //! | `document` | the text as nodes that know where they stand |
-//! | `stores`, `phases`, `wishes`, `params` | the parts of a plan, each read from its table |
+//! | `stores`, `workload`, `phases`, `wishes`, `params` | the parts of a plan, each read from its table |
 //! | `formulas` | what formulas may name |
-//! | `sweep`, `expand` | values that may be lists; the grid of trials that they span |
+//! | `rate` | a rate that changes over a phase |
+//! | `sweep`, `series`, `expand` | values that may be lists; how they combine, repeats and their order; the trials |
 //! | `quantity`, `url`, `nearest` | numbers with units; URLs and their passwords; what a mistyped word meant |
 //! | `outline` | a plan in plain lines |
 
@@ -24,29 +25,35 @@ mod outline;
 mod params;
 mod phases;
 mod quantity;
+mod rate;
+mod series;
 mod stores;
 mod sweep;
 mod url;
 mod wishes;
+mod workload;
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use plimsoll_core::{Catalogue, ParamValue, WorkloadSpec};
+use plimsoll_core::Catalogue;
 
-use document::{Kind, Node, Reading, Section};
+use document::{Kind, Reading, Section};
 use error::Source;
 pub use error::{PlanError, Problem};
 use expand::Drafts;
 pub use model::{
-    Drive, Figure, Goal, GoalKind, Limit, Pace, Phase, Plan, Published, Step, StoreUse, Trial, WorkloadUse,
+    Arrivals, Drive, Figure, Goal, GoalKind, Limit, Pace, Phase, Plan, Published, Rate, Start, Step, StoreUse, Trial,
+    WorkloadUse,
 };
 use sweep::{Choices, Dimensions};
 pub use url::{password_ranges, split_password};
 
 /// The keys of a plan.
-const KEYS: &[&str] =
-    &["title", "question", "source", "stores", "seed", "slice", "samplers", "workload", "phase", "goals", "figure"];
+const KEYS: &[&str] = &[
+    "title", "question", "source", "stores", "seed", "slice", "samplers", "repeats", "order", "start", "sweep",
+    "workload", "phase", "goals", "figure",
+];
 
 /// The seed of a plan that names none.
 const SEED: u64 = 1;
@@ -63,16 +70,35 @@ pub struct Overrides {
     pub seed: Option<u64>,
 }
 
-/// Reads a plan.
+/// Reads the text of a file that a plan names.
+pub type Files<'f> = dyn Fn(&str) -> std::io::Result<String> + 'f;
+
+/// Reads a plan that names no files.
 ///
 /// `name` is the study's name, or the file's without its ending; messages show it.
 ///
 /// # Errors
 /// Everything that is wrong with it that can be found in one pass.
 pub fn parse(name: &str, text: &str, catalogue: &Catalogue, overrides: &Overrides) -> Result<Plan, PlanError> {
+    let none = |_: &str| Err(std::io::Error::other("there are no files beside this plan"));
+    parse_with_files(name, text, catalogue, overrides, &none)
+}
+
+/// Reads a plan that may name files (scripts, recorded arrivals). `files` reads one by the path that the plan gives.
+///
+/// # Errors
+/// As [`parse`]; and what is wrong with the files, or that they cannot be read.
+pub fn parse_with_files(
+    name: &str,
+    text: &str,
+    catalogue: &Catalogue,
+    overrides: &Overrides,
+    files: &Files<'_>,
+) -> Result<Plan, PlanError> {
     let (shown, passwords) = url::masked(text);
     let reading = Reading {
         catalogue,
+        files,
         source: Arc::new(Source::new(name, &shown)),
         problems: RefCell::default(),
         dimensions: RefCell::new(Dimensions::default()),
@@ -127,7 +153,7 @@ impl<'c> Reading<'c> {
         let goals = root.get("goals").map(|node| self.goals(&node)).unwrap_or_default();
 
         // Kinds of operation and parameters cannot be judged without the workload.
-        let (workload, params) = self.workload(&root)?;
+        let workload = &self.workload(&root)?;
         let (mut phases, sections): (Vec<_>, Vec<_>) =
             match self.required(&root, "phase", "[[phase]] and what it is to do") {
                 Some(node) => self.phases(&node, workload).into_iter().unzip(),
@@ -144,11 +170,19 @@ impl<'c> Reading<'c> {
             }
             _ => Vec::new(),
         };
+        let series = self.series(&root);
         if !self.problems.borrow().is_empty() {
             return None;
         }
-        let drafts = Drafts { stores: given.unwrap_or(named), seed: seed?, workload, params: params?, phases };
-        let (trials, left_out) = self.expand(&drafts);
+        let drafts = Drafts {
+            stores: given.unwrap_or(named),
+            seed: seed?,
+            workload,
+            params: workload.params.as_deref()?,
+            phases,
+        };
+        let series = series?;
+        let (trials, left_out) = self.expand(&drafts, &series);
         let timed_s = trials.iter().map(timed_s).sum();
         Some(Plan {
             name: name.to_owned(),
@@ -161,6 +195,8 @@ impl<'c> Reading<'c> {
             figures,
             samplers: samplers?,
             slice_ns: slice_ns?,
+            repeats: series.repeats,
+            start: series.start,
             timed_s,
         })
     }
@@ -184,39 +220,6 @@ impl<'c> Reading<'c> {
             }
         }
         Some(samplers)
-    }
-
-    /// The workload and a choice of values for each of its parameters; `None` for these if one is wrong.
-    #[allow(clippy::type_complexity)]
-    fn workload(
-        &self,
-        root: &Section<'_>,
-    ) -> Option<(&'c WorkloadSpec, Option<Vec<(&'static str, Choices<ParamValue>)>>)> {
-        let node = self.required(root, "workload", "[workload] and its `name`")?;
-        let section = self.table(&node, "[workload]")?;
-        let name = self.required(&section, "name", "`name = \"coupons\"`")?;
-        let names: Vec<&str> = self.catalogue.workloads.iter().map(|workload| workload.name).collect();
-        let spec = self.catalogue.workload(self.word(&name, "workload", &names)?)?;
-        let mut known = vec!["name"];
-        known.extend(spec.params.iter().map(|param| param.name));
-        let section = Section { what: format!("the workload `{}`", spec.name), ..section };
-        self.known_keys(&section, &known);
-        let defaults = params::defaults(spec.params);
-        let mut params = Some(Vec::new());
-        for param in spec.params {
-            let choices = match section.get(param.name) {
-                Some(node) => self.choices("workload", &node, |node: &Node<'_>| self.param(param, node)),
-                None => match defaults.0.get(param.name) {
-                    Some(value) => Some(Choices::fixed(value.clone(), section.span.clone())),
-                    None => continue,
-                },
-            };
-            match (choices, &mut params) {
-                (Some(choices), Some(params)) => params.push((param.name, choices)),
-                _ => params = None,
-            }
-        }
-        Some((spec, params))
     }
 }
 

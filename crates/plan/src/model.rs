@@ -28,8 +28,18 @@ pub struct Plan {
     pub samplers: Vec<String>,
     /// Length of a slice in nanoseconds.
     pub slice_ns: u64,
+    /// How often each point of the sweep is run.
+    #[serde(default = "one")]
+    pub repeats: u32,
+    /// What trials start from.
+    #[serde(default)]
+    pub start: Start,
     /// Seconds that the phases with a given duration take. Loads and questions come on top.
     pub timed_s: f64,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// One point of the sweep.
@@ -39,6 +49,9 @@ pub struct Trial {
     pub ordinal: u32,
     /// The store.
     pub store: StoreUse,
+    /// Which time this is that the point is run, from 0.
+    #[serde(default)]
+    pub repeat: u32,
     /// What makes it differ from the plan's other trials: `store`, and every swept key, with values as written.
     pub labels: BTreeMap<String, String>,
     /// Seed of all randomness.
@@ -47,6 +60,18 @@ pub struct Trial {
     pub workload: WorkloadUse,
     /// What is done, in order.
     pub phases: Vec<Phase>,
+}
+
+impl Trial {
+    /// Whether it has a load.
+    pub fn loads(&self) -> bool {
+        self.phases.iter().any(|phase| matches!(phase.step, Step::Load { .. }))
+    }
+
+    /// Whether `other` works on the same data: the same store, workload and seed.
+    pub fn has_same_data(&self, other: &Trial) -> bool {
+        self.store == other.store && self.workload == other.workload && self.seed == other.seed
+    }
 }
 
 /// A store as a plan uses it.
@@ -137,6 +162,8 @@ impl Step {
 pub struct Drive {
     /// Number of clients, one session each.
     pub clients: u32,
+    /// Operations that each client has under way at once, in one session (a pipeline).
+    pub depth: u32,
     /// Worker threads that drive wire sessions.
     pub workers: u32,
     /// Shares of the kinds of operation.
@@ -154,16 +181,102 @@ pub struct Drive {
 }
 
 /// When the next operation starts.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
     /// After the answer to the one before.
     Closed,
-    /// At evenly spaced times, whatever the answers do.
+    /// At scheduled times, whatever the answers do.
     Open {
         /// Operations a second, all clients together.
-        rate_per_s: f64,
+        rate: Rate,
+        /// How they are spaced.
+        arrivals: Arrivals,
     },
+}
+
+/// A rate in operations a second, as it changes over a phase. Times count from the end of the warm-up; recorded ones
+/// from its beginning.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rate {
+    /// The same all the time.
+    Constant(f64),
+    /// In a straight line from the first to the second over the whole phase.
+    Ramp(f64, f64),
+    /// One after the other, each for as long; the last one to the end.
+    Steps {
+        /// The rates.
+        rates: Vec<f64>,
+        /// How long each lasts, in nanoseconds.
+        each_ns: u64,
+    },
+    /// `base`, and `peak` for a while.
+    Spike {
+        /// Before and after.
+        base: f64,
+        /// Meanwhile.
+        peak: f64,
+        /// When it begins, in nanoseconds.
+        at_ns: u64,
+        /// How long it lasts, in nanoseconds.
+        for_ns: u64,
+    },
+    /// A wave around `mean`.
+    Sine {
+        /// Middle.
+        mean: f64,
+        /// How far it goes up and down; at most `mean`.
+        amplitude: f64,
+        /// Length of one wave in nanoseconds.
+        period_ns: u64,
+    },
+    /// At these times, in nanoseconds from the phase's start, in order.
+    Recorded(Vec<u64>),
+}
+
+impl Rate {
+    /// The rate where it is the same all the time.
+    pub fn constant(&self) -> Option<f64> {
+        match self {
+            Rate::Constant(rate) => Some(*rate),
+            _ => None,
+        }
+    }
+}
+
+/// How the operations of an open loop are spaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Evenly.
+    Even,
+    /// As those of many users who know nothing of each other: exponentially distributed gaps.
+    Poisson,
+}
+
+/// What a trial starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// The store loaded again.
+    Fresh,
+    /// What the trial before has left, after the store's own tidying.
+    #[default]
+    Settled,
+    /// What the trial before has left.
+    AsIs,
+}
+
+impl Start {
+    /// The start's word in plans and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Start::Fresh => "fresh",
+            Start::Settled => "settled",
+            Start::AsIs => "as-is",
+        }
+    }
 }
 
 /// When a driven phase ends.

@@ -1,6 +1,6 @@
 //! A plan in plain lines: what would run, and for how long.
 
-use crate::model::{Drive, Goal, GoalKind, Limit, Pace, Phase, Plan, Step, Trial};
+use crate::model::{Arrivals, Drive, Goal, GoalKind, Limit, Pace, Phase, Plan, Rate, Step, Trial};
 use crate::quantity::show_ns;
 
 impl Plan {
@@ -19,6 +19,9 @@ impl Plan {
             workloads.join(", "),
             stores.join(", ")
         ));
+        if self.repeats > 1 {
+            lines.push(format!("each point {} times; trials start {}", self.repeats, self.start.name()));
+        }
         lines.push(format!(
             "{} of driven load; loading, questions and the stores' own work come on top",
             show_ns((self.timed_s * 1e9) as u64)
@@ -83,9 +86,12 @@ fn driven(drive: &Drive) -> String {
         Limit::DurationNs(ns) => format!("for {}", show_ns(ns)),
         Limit::OpsPerClient(ops) => format!("{} of each client", counted(ops as usize, "operation")),
     };
-    let pace = match drive.pace {
+    let pace = match &drive.pace {
         Pace::Closed => "closed loop".to_owned(),
-        Pace::Open { rate_per_s } => format!("open loop at {rate_per_s}/s"),
+        Pace::Open { rate, arrivals } => {
+            let spaced = if *arrivals == Arrivals::Poisson { ", Poisson arrivals" } else { "" };
+            format!("open loop at {}{spaced}", shown(rate))
+        }
     };
     let warmup =
         if drive.warmup_ns == 0 { String::new() } else { format!(" after {} of warm-up", show_ns(drive.warmup_ns)) };
@@ -95,8 +101,29 @@ fn driven(drive: &Drive) -> String {
         .iter()
         .map(|(kind, share)| format!("{kind} {:.0} %", f64::from(*share) * 100.0 / sum.max(1) as f64))
         .collect();
-    let clients = counted(drive.clients as usize, "client");
+    let mut clients = counted(drive.clients as usize, "client");
+    if drive.depth > 1 {
+        clients.push_str(&format!(" with {} operations under way", drive.depth));
+    }
     format!("{clients}, {pace}, {limit}{warmup}, {}; {}", drive.durability.name(), mix.join(", "))
+}
+
+fn shown(rate: &Rate) -> String {
+    match rate {
+        Rate::Constant(rate) => format!("{rate}/s"),
+        Rate::Ramp(from, to) => format!("{from}/s to {to}/s"),
+        Rate::Steps { rates, each_ns } => {
+            let rates: Vec<String> = rates.iter().map(|rate| format!("{rate}/s")).collect();
+            format!("{}, {} each", rates.join(", "), show_ns(*each_ns))
+        }
+        Rate::Spike { base, peak, at_ns, for_ns } => {
+            format!("{base}/s, {peak}/s at {} for {}", show_ns(*at_ns), show_ns(*for_ns))
+        }
+        Rate::Sine { mean, amplitude, period_ns } => {
+            format!("{mean}/s ± {amplitude}/s in waves of {}", show_ns(*period_ns))
+        }
+        Rate::Recorded(times) => format!("{} recorded times", times.len()),
+    }
 }
 
 fn goal(goal: &Goal) -> String {

@@ -2,16 +2,20 @@
 
 use std::ops::Range;
 
-use plimsoll_core::{Durability, Mix, ParamValue, WorkloadSpec};
+use plimsoll_core::{Durability, Mix, ParamValue};
 
 use crate::document::{Kind, Node, Reading, Section, short};
+use crate::model::{Arrivals, Rate};
 use crate::nearest;
 use crate::quantity::Dimension;
 use crate::stores::StoreDraft;
 use crate::sweep::Choices;
+use crate::workload::WorkloadDraft;
 
 /// Most clients, and most workers, of a phase.
 const CLIENTS_MAX: u32 = 100_000;
+/// Most operations that a client has under way at once.
+const DEPTH_MAX: u32 = 1_024;
 /// Most phases of a trial.
 const PHASES_MAX: usize = 200;
 /// Most records to an operation, and most questions of a phase.
@@ -19,7 +23,7 @@ const COUNT_MAX: u32 = 10_000_000;
 /// Shortest time that anything may last, in nanoseconds: a millisecond.
 const TIME_NS_MIN: u64 = 1_000_000;
 /// Longest time that a phase may last, in nanoseconds: 30 days.
-const TIME_NS_MAX: u64 = 30 * 86_400 * 1_000_000_000;
+pub(crate) const TIME_NS_MAX: u64 = 30 * 86_400 * 1_000_000_000;
 /// Records to an operation of a load, unless said otherwise.
 const BATCH: u32 = 1000;
 /// Longest that a question may take, unless said otherwise: long enough to read a large store once.
@@ -67,7 +71,9 @@ pub(crate) struct DriveDraft {
     pub(crate) workers: Choices<u32>,
     pub(crate) mix: Choices<Mix>,
     pub(crate) open: Choices<bool>,
-    pub(crate) rate_per_s: Option<Choices<f64>>,
+    pub(crate) depth: Choices<u32>,
+    pub(crate) rate: Option<Choices<Rate>>,
+    pub(crate) arrivals: Choices<Arrivals>,
     pub(crate) warmup_ns: Choices<u64>,
     pub(crate) limit: LimitDraft,
     pub(crate) durability: Choices<Durability>,
@@ -90,10 +96,12 @@ fn keys(step: &str) -> &'static [&'static str] {
             "name",
             "only",
             "clients",
+            "depth",
             "workers",
             "mix",
             "loop",
             "rate",
+            "arrivals",
             "warmup",
             "for",
             "ops",
@@ -106,7 +114,7 @@ fn keys(step: &str) -> &'static [&'static str] {
 
 impl Reading<'_> {
     /// The phases, without their conditions, which may speak of what comes later.
-    pub(crate) fn phases<'a>(&self, node: &Node<'a>, workload: &WorkloadSpec) -> Vec<(PhaseDraft, Section<'a>)> {
+    pub(crate) fn phases<'a>(&self, node: &Node<'a>, workload: &WorkloadDraft<'_>) -> Vec<(PhaseDraft, Section<'a>)> {
         let Some(tables) = self.tables(node) else {
             return Vec::new();
         };
@@ -178,7 +186,7 @@ impl Reading<'_> {
         None
     }
 
-    fn step(&self, step: &str, phase: &str, section: &Section<'_>, workload: &WorkloadSpec) -> Option<StepDraft> {
+    fn step(&self, step: &str, phase: &str, section: &Section<'_>, workload: &WorkloadDraft<'_>) -> Option<StepDraft> {
         let fixed = |value: u32| Choices::fixed(value, section.span.clone());
         Some(match step {
             "load" => {
@@ -205,19 +213,31 @@ impl Reading<'_> {
         })
     }
 
-    fn drive(&self, phase: &str, section: &Section<'_>, workload: &WorkloadSpec) -> Option<DriveDraft> {
+    fn drive(&self, phase: &str, section: &Section<'_>, workload: &WorkloadDraft<'_>) -> Option<DriveDraft> {
         let fixed = |value: u32| Choices::fixed(value, section.span.clone());
         let clients = self.optional(section, phase, "clients", fixed(1), |node| self.count(node, CLIENTS_MAX));
         let workers = self.optional(section, phase, "workers", fixed(1), |node| self.count(node, CLIENTS_MAX));
-        let mix = self
-            .required(section, "mix", &example_mix(workload))
-            .and_then(|node| self.choices(phase, &node, |node| self.mix(node, workload)));
-        let closed = Choices::fixed(false, section.span.clone());
+        let mix = match (section.get("mix"), default_mix(workload)) {
+            (None, Some(mix)) => Some(Choices::fixed(mix, section.span.clone())),
+            _ => self
+                .required(section, "mix", &example_mix(workload))
+                .and_then(|node| self.choices(phase, &node, |node| self.mix(node, workload))),
+        };
+        // A rate alone says enough.
+        let closed = Choices::fixed(section.get("rate").is_some(), section.span.clone());
         let open = self.optional(section, phase, "loop", closed, |node| {
             self.word(node, "loop", &["closed", "open"]).map(|word| word == "open")
         });
         let rate = section.get("rate");
-        let rate_per_s = rate.as_ref().map(|node| self.choices(phase, node, |node| self.rate(node)));
+        let shapes = rate.as_ref().map(|node| self.choices(phase, node, |node| self.rate_shape(node)));
+        let depth = self.optional(section, phase, "depth", fixed(1), |node| self.count(node, DEPTH_MAX));
+        let even = Choices::fixed(Arrivals::Even, section.span.clone());
+        let arrivals = self.optional(section, phase, "arrivals", even, |node| {
+            Some(match self.word(node, "spacing of arrivals", &["even", "poisson"])? {
+                "poisson" => Arrivals::Poisson,
+                _ => Arrivals::Even,
+            })
+        });
         let warmup_ns = self.time(section, phase, "warmup", 0, 0);
         let limit = self.limit(phase, section);
         let durability = self.durability(section, phase, false);
@@ -231,7 +251,7 @@ impl Reading<'_> {
                 return None;
             }
             Some(node) if !open.values().any(|open| *open) => {
-                let help = Some("add `loop = \"open\"`, or leave the rate out".to_owned());
+                let help = Some("leave out the rate, or `loop`".to_owned());
                 self.problem(
                     section.key_span(node.key),
                     "a closed loop has no rate: it goes as fast as the answers come",
@@ -246,10 +266,12 @@ impl Reading<'_> {
             workers: workers?,
             mix: mix?,
             open,
-            rate_per_s: match rate_per_s {
+            depth: depth?,
+            rate: match shapes {
                 Some(rate) => Some(rate?),
                 None => None,
             },
+            arrivals: arrivals?,
             warmup_ns: warmup_ns?,
             limit: limit?,
             durability: durability?,
@@ -302,7 +324,7 @@ impl Reading<'_> {
     }
 
     /// Shares of kinds of operation, those with a share of zero left out.
-    fn mix(&self, node: &Node<'_>, workload: &WorkloadSpec) -> Option<Mix> {
+    fn mix(&self, node: &Node<'_>, workload: &WorkloadDraft<'_>) -> Option<Mix> {
         let section = match node.kind {
             Kind::Table(_) => self.table(node, "a mix")?,
             _ => {
@@ -313,7 +335,7 @@ impl Reading<'_> {
         let mut mix = Mix::new();
         let mut right = true;
         for share in section.entries() {
-            if !workload.kinds.contains(&share.key) {
+            if !workload.kinds.iter().any(|kind| kind == share.key) {
                 self.unknown_kind(section.key_span(share.key), share.key, workload);
                 right = false;
                 continue;
@@ -332,18 +354,18 @@ impl Reading<'_> {
         right.then_some(mix)
     }
 
-    fn kind(&self, node: &Node<'_>, workload: &WorkloadSpec) -> Option<String> {
+    fn kind(&self, node: &Node<'_>, workload: &WorkloadDraft<'_>) -> Option<String> {
         let name = self.text(node)?;
-        if workload.kinds.contains(&name) {
+        if workload.kinds.iter().any(|kind| kind == name) {
             return Some(name.to_owned());
         }
         self.unknown_kind(node.span.clone(), name, workload);
         None
     }
 
-    fn unknown_kind(&self, span: Range<usize>, name: &str, workload: &WorkloadSpec) {
-        let what = format!("the workload `{}` has no kind of operation `{}`", workload.name, short(name));
-        self.problem(span, what, Some(nearest::help(name, "kinds", workload.kinds)));
+    fn unknown_kind(&self, span: Range<usize>, name: &str, workload: &WorkloadDraft<'_>) {
+        let what = format!("the workload `{}` has no kind of operation `{}`", workload.spec.name, short(name));
+        self.problem(span, what, Some(nearest::help(name, "kinds", &workload.kind_names())));
     }
 
     /// A rate above zero, in operations a second.
@@ -386,7 +408,7 @@ impl Reading<'_> {
     pub(crate) fn only(
         &self,
         section: &Section<'_>,
-        workload: &WorkloadSpec,
+        workload: &WorkloadDraft<'_>,
         stores: &[StoreDraft<'_>],
     ) -> Vec<Condition> {
         let Some(only) = section.get("only").and_then(|node| self.table(&node, "`only`")) else {
@@ -399,7 +421,7 @@ impl Reading<'_> {
             };
             let condition = if node.key == "store" {
                 self.store_condition(&elements, stores)
-            } else if let Some(spec) = workload.params.iter().find(|param| param.name == node.key) {
+            } else if let Some(spec) = workload.spec.params.iter().find(|param| param.name == node.key) {
                 self.all(&elements, |element| self.param(spec, element))
                     .map(|values| Condition::Workload(spec.name, values))
             } else if let Some(found) = self.swept_condition(&node, &elements, &texts) {
@@ -448,10 +470,10 @@ impl Reading<'_> {
         Some(Some(Condition::Swept(position, wanted)))
     }
 
-    fn unknown_condition(&self, span: Range<usize>, key: &str, workload: &WorkloadSpec) {
+    fn unknown_condition(&self, span: Range<usize>, key: &str, workload: &WorkloadDraft<'_>) {
         let dimensions = self.dimensions.borrow();
         let mut known = vec!["store".to_owned()];
-        known.extend(workload.params.iter().map(|param| param.name.to_owned()));
+        known.extend(workload.spec.params.iter().map(|param| param.name.to_owned()));
         known.extend(
             (0..dimensions.0.len())
                 .map(|position| dimensions.label(position))
@@ -485,10 +507,19 @@ fn steps() -> String {
     format!("`do` is one of {}", STEPS.join(", "))
 }
 
-fn example_op(workload: &WorkloadSpec) -> String {
-    format!("`op = \"{}\"`", workload.kinds.first().copied().unwrap_or("read"))
+/// The mix of a drive that names none: the scripts with their weights, or the only kind there is.
+fn default_mix(workload: &WorkloadDraft<'_>) -> Option<Mix> {
+    match (&workload.scripts[..], &workload.kinds[..]) {
+        ([], [only]) => Some(vec![(only.clone(), 1)]),
+        ([], _) => None,
+        (scripts, _) => Some(scripts.iter().map(|script| (script.name.clone(), script.weight)).collect()),
+    }
 }
 
-fn example_mix(workload: &WorkloadSpec) -> String {
-    format!("`mix = {{ {} = 1 }}`", workload.kinds.first().copied().unwrap_or("read"))
+fn example_op(workload: &WorkloadDraft<'_>) -> String {
+    format!("`op = \"{}\"`", workload.example_kind())
+}
+
+fn example_mix(workload: &WorkloadDraft<'_>) -> String {
+    format!("`mix = {{ {} = 1 }}`", workload.example_kind())
 }

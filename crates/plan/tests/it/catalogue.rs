@@ -55,6 +55,54 @@ const COUPONS: &[ParamSpec] = &[
     ParamSpec { name: "strict", param_type: ParamType::Bool, default: "true", summary: "" },
 ];
 
+/// Takes every script without the word `wrong`.
+fn refuse_wrong(
+    _seed: u64,
+    _params: &plimsoll_core::Params,
+    scripts: &[plimsoll_core::Script],
+) -> Result<Box<dyn Workload>, plimsoll_core::WorkloadError> {
+    let place = scripts.iter().enumerate().find_map(|(at, script)| Some((at, script.text.find("wrong")?)));
+    let what = if place.is_some() { "this is wrong" } else { "nothing is" };
+    let place = place.map(|(at, start)| (at, start..start + "wrong".len()));
+    match place {
+        Some(_) => Err(plimsoll_core::WorkloadError { what: what.to_owned(), place, help: None }),
+        None => Ok(Box::new(Nothing)),
+    }
+}
+
+/// A workload that nobody runs.
+struct Nothing;
+
+impl Workload for Nothing {
+    fn interfaces(&self) -> &[Interface] {
+        &[]
+    }
+
+    fn layout(&self) -> &plimsoll_core::Layout {
+        unreachable!("a plan runs nothing")
+    }
+
+    fn kinds(&self) -> &[plimsoll_core::OpKind] {
+        &[]
+    }
+
+    fn stream(&self, _spec: &plimsoll_core::StreamSpec) -> Result<Box<dyn plimsoll_core::Stream>, String> {
+        Err("a plan runs nothing".to_owned())
+    }
+
+    fn truth(&self) -> Option<&dyn plimsoll_core::Truth> {
+        None
+    }
+
+    fn record_count(&self) -> u64 {
+        0
+    }
+
+    fn record_bytes(&self) -> u64 {
+        0
+    }
+}
+
 fn no_workload(
     _seed: u64,
     _params: &plimsoll_core::Params,
@@ -132,9 +180,19 @@ pub fn catalogue() -> Catalogue {
         params: &[],
         make: no_workload,
     };
+    let script = WorkloadSpec {
+        name: "script",
+        summary: "",
+        interfaces: &[Interface::Sql],
+        dialects: &[],
+        takes_scripts: true,
+        kinds: &[],
+        params: &[],
+        make: refuse_wrong,
+    };
     Catalogue {
         stores: stores.into_iter().map(|spec| Box::new(Kind(spec)) as Box<dyn StoreKind>).collect(),
-        workloads: vec![coupons, select, nothing],
+        workloads: vec![coupons, select, nothing, script],
         samplers: vec![SamplerSpec { name: "cpu", summary: "" }, SamplerSpec { name: "disk", summary: "" }],
     }
 }

@@ -1,7 +1,7 @@
 //! What plans come to.
 
 use plimsoll_core::{Durability, ParamValue};
-use plimsoll_plan::{GoalKind, Limit, Overrides, Pace, Plan, Step, Trial, parse};
+use plimsoll_plan::{Arrivals, GoalKind, Limit, Overrides, Pace, Plan, Rate, Step, Trial, parse};
 
 use crate::catalogue::catalogue;
 
@@ -174,11 +174,12 @@ fn a_rate_matters_in_the_open_loop_only() {
         .trials
         .iter()
         .map(|trial| match &trial.phases[1].step {
-            Step::Drive(drive) => drive.pace,
+            Step::Drive(drive) => drive.pace.clone(),
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(paces, [Pace::Closed, Pace::Open { rate_per_s: 10.0 }, Pace::Open { rate_per_s: 1.0 }]);
+    let open = |rate| Pace::Open { rate: Rate::Constant(rate), arrivals: Arrivals::Even };
+    assert_eq!(paces, [Pace::Closed, open(10.0), open(1.0)]);
 }
 
 #[test]

@@ -5,3 +5,4 @@ mod expansion;
 mod fuzz;
 mod mistakes;
 mod outline;
+mod series;

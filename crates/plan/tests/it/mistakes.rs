@@ -60,7 +60,7 @@ fn the_right_plan_is_right() {
 
 #[test]
 fn unknown_keys_are_told_from_near_ones() {
-    let keys = "keys here: do, name, only, clients, workers, mix, loop, rate, warmup, for, ops, durability, op_timeout";
+    let keys = "keys here: do, name, only, clients, depth, workers, mix, loop, rate, arrivals, warmup, for, ops, durability, op_timeout";
     added("«client» = 8", "unknown key `client` in a `drive` phase", &format!("did you mean `clients`? {keys}"));
     added("«banana» = 8", "unknown key `banana` in a `drive` phase", keys);
     replaced(
@@ -73,7 +73,7 @@ fn unknown_keys_are_told_from_near_ones() {
         "stores",
         "«Seed» = 1\nstores",
         "unknown key `Seed` in the plan",
-        "did you mean `seed`? keys here: title, question, source, stores, seed, slice, samplers, workload, phase, goals, figure",
+        "did you mean `seed`? keys here: title, question, source, stores, seed, slice, samplers, repeats, order, start, sweep, workload, phase, goals, figure",
     );
     replaced(
         "name = \"coupons\"",
@@ -178,7 +178,7 @@ fn unknown_names_are_told_from_near_ones() {
         "\"coupons\"",
         "«\"coupon\"»",
         "unknown workload `coupon`",
-        "did you mean `coupons`? there are: coupons, select, nothing",
+        "did you mean `coupons`? there are: coupons, select, nothing, script",
     );
     replaced(
         "{ read = 1 }",
@@ -262,9 +262,9 @@ fn combinations_that_cannot_be_are_refused() {
         "add `rate = \"1000/s\"`, the operations a second of all clients together",
     );
     added(
-        "«rate» = \"10/s\"",
+        "loop = \"closed\"\n«rate» = \"10/s\"",
         "a closed loop has no rate: it goes as fast as the answers come",
-        "add `loop = \"open\"`, or leave the rate out",
+        "leave out the rate, or `loop`",
     );
     added("loop = \"open\"\nrate = «\"0/s\"»", "`rate` must be above 0/s and at most 1000000000/s", "");
     added("«ops» = 5", "`for` and `ops` are two ends of one phase: leave one out", "");
@@ -453,4 +453,28 @@ fn the_command_line_is_shown_as_the_file_is() {
         assert_eq!(error.problems()[0].source_name(), "--on");
         assert!(!format!("{error:?}").contains("hunter2"));
     }
+}
+
+#[test]
+fn shapes_of_rates_are_checked() {
+    added(
+        "rate = «{ slope = 1 }»",
+        "a rate that changes is one of ramp, steps, spike, sine, recorded",
+        "write \"1000/s\", or a table such as { ramp = [\"100/s\", \"5000/s\"] }",
+    );
+    added("rate = { ramp = «[\"1/s\"]» }", "a ramp has two rates: from and to", "");
+    added("rate = { ramp = [\"1/s\", «\"0/s\"»] }", "`ramp` must be above 0/s and at most 1000000000/s", "");
+    added("rate = «{ steps = [\"1/s\"] }»", "a rate needs `each`", "write `each = \"10s\"`");
+    added(
+        "rate = { sine = \"10/s\", amplitude = «\"11/s\"», period = \"1s\" }",
+        "the amplitude is more than the mean: the rate would fall below 0/s",
+        "",
+    );
+    added(
+        "rate = { recorded = «\"arrivals.txt\"» }",
+        "the arrivals `arrivals.txt` cannot be read: there are no files beside this plan",
+        "",
+    );
+    added("rate = \"1/s\"\narrivals = «\"odd\"»", "unknown spacing of arrivals `odd`", "there are: even, poisson");
+    added("depth = «0»", "`depth` must be 1 to 1024, not 0", "");
 }

@@ -1,0 +1,136 @@
+//! Rates: a number, or how it changes over a phase.
+
+use crate::document::{Kind, Node, Reading, Section};
+use crate::model::Rate;
+use crate::phases::TIME_NS_MAX;
+
+/// Most steps of a rate, and most recorded arrivals.
+const STEPS_MAX: usize = 10_000;
+const ARRIVALS_MAX: usize = 10_000_000;
+/// Shortest step, spike or wave in nanoseconds: a millisecond.
+const TIME_NS_MIN: u64 = 1_000_000;
+
+/// What says how a rate changes; each shape has one key of its own.
+const SHAPES: &[&str] = &["ramp", "steps", "spike", "sine", "recorded"];
+
+impl Reading<'_> {
+    /// A rate, and how it changes.
+    pub(crate) fn rate_shape(&self, node: &Node<'_>) -> Option<Rate> {
+        let Kind::Table(_) = node.kind else {
+            return self.rate(node).map(Rate::Constant);
+        };
+        let section = self.table(node, "a rate")?;
+        let Some(shape) = SHAPES.iter().find(|shape| section.get(shape).is_some()) else {
+            let help = "write \"1000/s\", or a table such as { ramp = [\"100/s\", \"5000/s\"] }";
+            let what = format!("a rate that changes is one of {}", SHAPES.join(", "));
+            self.problem(section.span.clone(), what, Some(help.to_owned()));
+            return None;
+        };
+        let node = section.get(shape)?;
+        match *shape {
+            "ramp" => self.ramp(&section, &node),
+            "steps" => self.steps(&section, &node),
+            "spike" => self.spike(&section, &node),
+            "sine" => self.sine(&section, &node),
+            _ => self.recorded(&section, &node),
+        }
+    }
+
+    fn ramp(&self, section: &Section<'_>, node: &Node<'_>) -> Option<Rate> {
+        self.known_keys(section, &["ramp"]);
+        match self.rates(node)?[..] {
+            [from, to] => Some(Rate::Ramp(from, to)),
+            _ => {
+                self.problem(node.span.clone(), "a ramp has two rates: from and to", None);
+                None
+            }
+        }
+    }
+
+    fn steps(&self, section: &Section<'_>, node: &Node<'_>) -> Option<Rate> {
+        self.known_keys(section, &["steps", "each"]);
+        let rates = self.rates(node)?;
+        if rates.is_empty() || rates.len() > STEPS_MAX {
+            self.problem(node.span.clone(), format!("a rate has 1 to {STEPS_MAX} steps"), None);
+            return None;
+        }
+        let each = self.required(section, "each", "`each = \"10s\"`")?;
+        Some(Rate::Steps { rates, each_ns: self.span_of_time(&each)? })
+    }
+
+    fn spike(&self, section: &Section<'_>, node: &Node<'_>) -> Option<Rate> {
+        self.known_keys(section, &["spike", "base", "at", "for"]);
+        let peak = self.rate(node);
+        let base = self.required(section, "base", "`base = \"1000/s\"`").and_then(|node| self.rate(&node));
+        let at = self.required(section, "at", "`at = \"10s\"`").and_then(|node| self.duration(&node, 0..=TIME_NS_MAX));
+        let length = self.required(section, "for", "`for = \"2s\"`").and_then(|node| self.span_of_time(&node));
+        Some(Rate::Spike { base: base?, peak: peak?, at_ns: at?, for_ns: length? })
+    }
+
+    fn sine(&self, section: &Section<'_>, node: &Node<'_>) -> Option<Rate> {
+        self.known_keys(section, &["sine", "amplitude", "period"]);
+        let mean = self.rate(node)?;
+        let amplitude_at = self.required(section, "amplitude", "`amplitude = \"500/s\"`")?;
+        let amplitude = self.rate(&amplitude_at)?;
+        if amplitude > mean {
+            self.problem(amplitude_at.span, "the amplitude is more than the mean: the rate would fall below 0/s", None);
+            return None;
+        }
+        let period = self.required(section, "period", "`period = \"30s\"`")?;
+        Some(Rate::Sine { mean, amplitude, period_ns: self.span_of_time(&period)? })
+    }
+
+    /// Times in seconds, one to a line; lines that begin with `#` are remarks.
+    fn recorded(&self, section: &Section<'_>, node: &Node<'_>) -> Option<Rate> {
+        self.known_keys(section, &["recorded"]);
+        let path = self.text(node)?;
+        let text = match (self.files)(path) {
+            Ok(text) => text,
+            Err(error) => {
+                self.problem(node.span.clone(), format!("the arrivals `{path}` cannot be read: {error}"), None);
+                return None;
+            }
+        };
+        let mut times = Vec::new();
+        for (line, written) in text.lines().enumerate() {
+            let written = written.trim();
+            if written.is_empty() || written.starts_with('#') {
+                continue;
+            }
+            let time_ns = written.parse::<f64>().ok().map(|seconds| (seconds * 1e9).round());
+            let last = times.last().copied().unwrap_or(0);
+            match time_ns.filter(|ns| (0.0..=TIME_NS_MAX as f64).contains(ns)).map(|ns| ns as u64) {
+                Some(ns) if ns >= last && times.len() < ARRIVALS_MAX => times.push(ns),
+                found => {
+                    let why = match found {
+                        None => format!("`{}` is not a time in seconds", crate::document::short(written)),
+                        Some(_) if times.len() >= ARRIVALS_MAX => format!("there are more than {ARRIVALS_MAX}"),
+                        Some(_) => "it lies before the line above".to_owned(),
+                    };
+                    let what = format!("{path}, line {}: {why}", line + 1);
+                    let help = "one time in seconds from the phase's start to a line, in order".to_owned();
+                    self.problem(node.span.clone(), what, Some(help));
+                    return None;
+                }
+            }
+        }
+        if times.is_empty() {
+            self.problem(node.span.clone(), format!("{path} holds no arrival"), None);
+            return None;
+        }
+        Some(Rate::Recorded(times))
+    }
+
+    fn rates(&self, node: &Node<'_>) -> Option<Vec<f64>> {
+        let Some(elements) = node.elements() else {
+            self.wrong_type(node, "a list of rates");
+            return None;
+        };
+        let rates: Vec<f64> = elements.iter().filter_map(|element| self.rate(element)).collect();
+        (rates.len() == elements.len()).then_some(rates)
+    }
+
+    fn span_of_time(&self, node: &Node<'_>) -> Option<u64> {
+        self.duration(node, TIME_NS_MIN..=TIME_NS_MAX)
+    }
+}

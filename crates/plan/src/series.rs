@@ -1,0 +1,100 @@
+//! How trials follow each other: how lists combine, how often each point is run, in which order, and from what.
+
+use crate::document::{Node, Reading, Section};
+use crate::model::Start;
+use crate::nearest;
+
+/// Most repeats of a point.
+const REPEATS_MAX: u32 = 1_000;
+
+/// How the points of a sweep become trials.
+pub(crate) struct Series {
+    pub(crate) repeats: u32,
+    /// In an order drawn by lot; otherwise as they stand in the plan.
+    pub(crate) random: bool,
+    pub(crate) start: Start,
+    /// Dimensions of which only one at a time is away from its first value.
+    pub(crate) one_at_a_time: Vec<Vec<usize>>,
+}
+
+impl Series {
+    /// Whether the sweep has this point.
+    pub(crate) fn has(&self, indices: &[usize]) -> bool {
+        let away = |dimension: &&usize| indices.get(**dimension).is_some_and(|index| *index > 0);
+        self.one_at_a_time.iter().all(|group| group.iter().filter(away).count() <= 1)
+    }
+}
+
+impl Reading<'_> {
+    /// Called when all swept keys are known.
+    pub(crate) fn series(&self, root: &Section<'_>) -> Option<Series> {
+        let repeats = match root.get("repeats") {
+            Some(node) => self.count(&node, REPEATS_MAX)?,
+            None => 1,
+        };
+        let random = match root.get("order") {
+            Some(node) => self.word(&node, "order", &["random", "given"])? == "random",
+            // What drifts while a series runs must not look like what is swept.
+            None => repeats > 1,
+        };
+        let start = match root.get("start") {
+            Some(node) => match self.word(&node, "start", &["fresh", "settled", "as-is"])? {
+                "fresh" => Start::Fresh,
+                "settled" => Start::Settled,
+                _ => Start::AsIs,
+            },
+            None => Start::default(),
+        };
+        let mut one_at_a_time = Vec::new();
+        for table in root.get("sweep").map_or(Some(Vec::new()), |node| self.tables(&node))? {
+            one_at_a_time.extend(self.sweep(&table)?);
+        }
+        Some(Series { repeats, random, start, one_at_a_time })
+    }
+
+    /// The dimensions of a `[[sweep]]`, if they are swept one at a time.
+    fn sweep(&self, table: &Node<'_>) -> Option<Option<Vec<usize>>> {
+        let section = self.table(table, "[[sweep]]")?;
+        self.known_keys(&section, &["keys", "mode"]);
+        let mode = self.required(&section, "mode", "`mode = \"one-at-a-time\"`")?;
+        let mode = self.word(&mode, "mode", &["grid", "one-at-a-time"])?;
+        let dimensions = self.dimensions.borrow();
+        let labels: Vec<String> = (0..dimensions.0.len()).map(|at| dimensions.label(at)).collect();
+        let known: Vec<&str> = labels.iter().map(String::as_str).collect();
+        let all = (0..labels.len()).collect();
+        let keys = match section.get("keys") {
+            None => all,
+            Some(node) => {
+                let mut keys = Vec::new();
+                for element in node.elements().unwrap_or_else(|| vec![node.clone()]) {
+                    let key = self.text(&element)?;
+                    match labels.iter().position(|label| label == key) {
+                        Some(at) => keys.push(at),
+                        None => {
+                            let what = format!("`{}` is not swept: no list stands there", crate::document::short(key));
+                            self.problem(element.span, what, Some(nearest::help(key, "swept keys", &known)));
+                            return None;
+                        }
+                    }
+                }
+                keys
+            }
+        };
+        Some((mode == "one-at-a-time").then_some(keys))
+    }
+}
+
+/// An order drawn by lot from `seed`: Fisher and Yates' shuffle over SplitMix64.
+pub(crate) fn shuffle<T>(items: &mut [T], seed: u64) {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    for last in (1..items.len()).rev() {
+        items.swap(last, (next() % (last as u64 + 1)) as usize);
+    }
+}

@@ -1,0 +1,177 @@
+//! Repeats and their order, lists that do not span a grid, rates that change, and scripts.
+
+use std::io;
+
+use plimsoll_plan::{Arrivals, Overrides, Pace, Plan, PlanError, Rate, Start, Step, parse, parse_with_files};
+
+use crate::catalogue::catalogue;
+
+const HEAD: &str = "stores = [\"sqlite\"]\n[workload]\nname = \"coupons\"\n[[phase]]\ndo = \"load\"\n";
+const DRIVE: &str = "[[phase]]\ndo = \"drive\"\nmix = { read = 1 }\nfor = \"10s\"\n";
+
+fn plan(text: &str) -> Plan {
+    parse("test", text, &catalogue(), &Overrides::default()).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn swept(top: &str, drive: &str) -> Vec<(String, String, u32)> {
+    let plan = plan(&format!("{top}\n{HEAD}{DRIVE}{drive}"));
+    let of =
+        |labels: &std::collections::BTreeMap<String, String>, key: &str| labels.get(key).cloned().unwrap_or_default();
+    plan.trials.iter().map(|t| (of(&t.labels, "clients"), of(&t.labels, "depth"), t.repeat)).collect()
+}
+
+#[test]
+fn a_point_is_run_as_often_as_asked_each_time_in_another_order() {
+    let trials = swept("repeats = 3", "clients = [1, 2, 3, 4, 5, 6, 7, 8]");
+    assert_eq!(trials.len(), 24);
+    let rounds: Vec<Vec<&str>> =
+        trials.chunks(8).map(|round| round.iter().map(|trial| trial.0.as_str()).collect()).collect();
+    for (repeat, round) in rounds.iter().enumerate() {
+        assert!(trials[repeat * 8..][..8].iter().all(|trial| trial.2 == repeat as u32));
+        let mut sorted = round.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, ["1", "2", "3", "4", "5", "6", "7", "8"]);
+    }
+    assert!(rounds[0] != rounds[1] && rounds[1] != rounds[2], "{rounds:?}");
+    // The same plan has the same order.
+    assert_eq!(trials, swept("repeats = 3", "clients = [1, 2, 3, 4, 5, 6, 7, 8]"));
+}
+
+#[test]
+fn trials_stand_as_given_where_that_is_asked_or_nothing_is_repeated() {
+    let given = swept("repeats = 2\norder = \"given\"", "clients = [3, 1, 2]");
+    let order: Vec<&str> = given.iter().map(|trial| trial.0.as_str()).collect();
+    assert_eq!(order, ["3", "1", "2", "3", "1", "2"]);
+    let once: Vec<String> = swept("", "clients = [3, 1, 2]").into_iter().map(|trial| trial.0).collect();
+    assert_eq!(once, ["3", "1", "2"]);
+    let ordinals = plan(&format!("repeats = 2\n{HEAD}{DRIVE}clients = [3, 1, 2]")).trials;
+    assert!(ordinals.iter().enumerate().all(|(at, trial)| trial.ordinal == at as u32));
+}
+
+#[test]
+fn what_has_to_be_loaded_again_stays_together() {
+    let text =
+        format!("repeats = 2\n{HEAD}{DRIVE}clients = [1, 2]").replace("\"coupons\"", "\"coupons\"\nrecords = [10, 20]");
+    let records: Vec<String> = plan(&text).trials.iter().map(|trial| trial.labels["records"].clone()).collect();
+    assert_eq!(records, ["10", "10", "10", "10", "20", "20", "20", "20"]);
+}
+
+#[test]
+fn keys_can_be_swept_one_at_a_time() {
+    let sweep = "\n[[sweep]]\nmode = \"one-at-a-time\"\n";
+    let points = |drive: &str| -> Vec<(String, String)> {
+        swept("", drive).into_iter().map(|(clients, depth, _)| (clients, depth)).collect()
+    };
+    let lists = "clients = [1, 2, 4]\ndepth = [1, 16]";
+    assert_eq!(points(lists).len(), 6);
+    let pairs = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+        all.iter().map(|(clients, depth)| ((*clients).to_owned(), (*depth).to_owned())).collect()
+    };
+    let one = pairs(&[("1", "1"), ("1", "16"), ("2", "1"), ("4", "1")]);
+    assert_eq!(points(&format!("{lists}{sweep}")), one);
+    assert_eq!(points(&format!("{lists}{sweep}keys = [\"clients\", \"depth\"]")), one);
+    assert_eq!(points(&format!("{lists}{sweep}keys = [\"depth\"]")).len(), 6);
+    assert_eq!(points(&format!("{lists}{}", sweep.replace("one-at-a-time", "grid"))).len(), 6);
+    let wrong = format!("{HEAD}{DRIVE}{lists}{sweep}keys = [\"client\"]");
+    let error = parse("test", &wrong, &catalogue(), &Overrides::default()).unwrap_err();
+    assert_eq!(error.to_string(), "`client` is not swept: no list stands there");
+    assert!(error.problems()[0].help().is_some_and(|help| help.starts_with("did you mean `clients`?")));
+}
+
+#[test]
+fn trials_start_settled_unless_said_otherwise() {
+    for (text, start) in [
+        ("", Start::Settled),
+        ("start = \"fresh\"", Start::Fresh),
+        ("start = \"as-is\"", Start::AsIs),
+        ("start = \"settled\"", Start::Settled),
+    ] {
+        assert_eq!(plan(&format!("{text}\n{HEAD}{DRIVE}")).start, start);
+    }
+}
+
+#[test]
+fn a_rate_may_change_over_a_phase() {
+    let second = 1_000_000_000;
+    for (text, shape) in [
+        ("\"60/min\"", Rate::Constant(1.0)),
+        ("{ ramp = [\"100/s\", \"5000/s\"] }", Rate::Ramp(100.0, 5000.0)),
+        ("{ steps = [\"1/s\", \"2/s\"], each = \"5s\" }", Rate::Steps { rates: vec![1.0, 2.0], each_ns: 5 * second }),
+        (
+            "{ spike = \"9/s\", base = \"1/s\", at = \"3s\", for = \"2s\" }",
+            Rate::Spike { base: 1.0, peak: 9.0, at_ns: 3 * second, for_ns: 2 * second },
+        ),
+        (
+            "{ sine = \"10/s\", amplitude = \"10/s\", period = \"2s\" }",
+            Rate::Sine { mean: 10.0, amplitude: 10.0, period_ns: 2 * second },
+        ),
+    ] {
+        let plan = plan(&format!("{HEAD}{DRIVE}rate = {text}\narrivals = \"poisson\""));
+        let Step::Drive(drive) = &plan.trials[0].phases[1].step else { panic!("a drive") };
+        assert_eq!(drive.pace, Pace::Open { rate: shape, arrivals: Arrivals::Poisson });
+        assert!(plan.outline().iter().any(|line| line.contains("Poisson arrivals")));
+    }
+}
+
+fn with_file(text: &str, file: &str) -> Result<Plan, PlanError> {
+    let files = |path: &str| match path {
+        "dir/a.sql" | "arrivals.txt" => Ok(file.to_owned()),
+        _ => Err(io::Error::from(io::ErrorKind::NotFound)),
+    };
+    parse_with_files("test", text, &catalogue(), &Overrides::default(), &files)
+}
+
+#[test]
+fn arrivals_may_be_recorded_ones() {
+    let text = format!("{HEAD}{DRIVE}rate = {{ recorded = \"arrivals.txt\" }}");
+    let plan = with_file(&text, "# seconds\n0\n0.5\n\n0.5\n1.25\n").unwrap();
+    let Step::Drive(drive) = &plan.trials[0].phases[1].step else { panic!("a drive") };
+    let recorded = Rate::Recorded(vec![0, 500_000_000, 500_000_000, 1_250_000_000]);
+    assert_eq!(drive.pace, Pace::Open { rate: recorded, arrivals: Arrivals::Even });
+    for (file, what) in [
+        ("1\n0.5", "arrivals.txt, line 2: it lies before the line above"),
+        ("1\ntwo", "arrivals.txt, line 2: `two` is not a time in seconds"),
+        ("-1", "arrivals.txt, line 1: `-1` is not a time in seconds"),
+        ("# none", "arrivals.txt holds no arrival"),
+    ] {
+        assert_eq!(with_file(&text, file).unwrap_err().to_string(), what);
+    }
+}
+
+const SCRIPTS: &str = "stores = [\"postgres\"]\n[workload]\nname = \"script\"\n[[workload.script]]\nfile = \"dir/a.sql\"\nweight = 3\n[[workload.script]]\nname = \"b\"\ntext = \"SELECT 2;\"\n[[phase]]\ndo = \"drive\"\nfor = \"1s\"\n";
+
+#[test]
+fn scripts_are_kinds_with_their_weights() {
+    let plan = with_file(SCRIPTS, "SELECT 1;").unwrap();
+    let scripts = &plan.trials[0].workload.scripts;
+    let short: Vec<_> = scripts.iter().map(|s| (s.name.as_str(), s.weight, s.text.as_str())).collect();
+    assert_eq!(short, [("a", 3, "SELECT 1;"), ("b", 1, "SELECT 2;")]);
+    let Step::Drive(drive) = &plan.trials[0].phases[0].step else { panic!("a drive") };
+    assert_eq!(drive.mix, [("a".to_owned(), 3), ("b".to_owned(), 1)]);
+    let chosen = with_file(&format!("{SCRIPTS}mix = {{ b = 1 }}"), "SELECT 1;").unwrap();
+    let Step::Drive(drive) = &chosen.trials[0].phases[0].step else { panic!("a drive") };
+    assert_eq!(drive.mix, [("b".to_owned(), 1)]);
+}
+
+#[test]
+fn what_is_wrong_in_a_script_is_shown_in_the_script() {
+    let error = with_file(SCRIPTS, "SELECT 1;\nthis is wrong;").unwrap_err();
+    assert_eq!(error.to_string(), "this is wrong");
+    assert_eq!(error.problems()[0].source_name(), "dir/a.sql");
+    assert_eq!(error.position(), (2, 9));
+    let inline = with_file(&SCRIPTS.replace("SELECT 2", "wrong"), "").unwrap_err();
+    assert_eq!(inline.problems()[0].source_name(), "b");
+}
+
+#[test]
+fn scripts_that_are_not_there_or_twice_are_refused() {
+    for (text, what) in [
+        (SCRIPTS.replace("dir/a.sql", "none.sql"), "the script `none.sql` cannot be read: entity not found"),
+        (SCRIPTS.replace("name = \"b\"", "name = \"a\""), "another script is named `a` already"),
+        (SCRIPTS.replace("weight = 3", "text = \"x\""), "it must be said where the script is, once"),
+        (SCRIPTS.replace("weight = 3", "wait = 3"), "unknown key `wait` in a script"),
+        (SCRIPTS.replace("weight = 3", "weight = 0"), "`weight` must be 1 to 1000000, not 0"),
+    ] {
+        assert_eq!(with_file(&text, "").unwrap_err().to_string(), what, "{text}");
+    }
+}
