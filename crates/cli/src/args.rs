@@ -40,6 +40,16 @@ pub enum Verb {
 
 A password is taken from PGPASSWORD, PGPASSFILE or ~/.pgpass, a service file, or --password-file.")]
     Run(RunArgs),
+    /// Drive one workload, or scripts, on a store: a plan put together from options.
+    #[command(after_help = "Examples:
+  plimsoll drive tpcb --on postgres --set scale=10 --clients 8 --for 60s
+  plimsoll drive select --on postgres://me@db/shop --rate 5000/s --arrivals poisson --goal p99=5ms
+  plimsoll drive oltp --on mariadb --mix read_write --clients 8,16,32 --repeats 3
+  plimsoll drive -f transfer.sql@9 -f report.sql@1 --on postgres --clients 16
+  plimsoll drive kv --on redis --mix read=95,update=5 --clients 32 --depth 16
+
+Values between commas are swept: each combination is a trial. `--print-plan` shows the plan that it comes to.")]
+    Drive(Box<DriveArgs>),
     /// Read a plan and say what would run and for how long; run nothing.
     #[command(after_help = "Examples:
   plimsoll check my-plan.toml
@@ -93,6 +103,113 @@ pub struct RunArgs {
     /// No progress on stderr.
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// Options of `drive`.
+#[derive(Debug, Args)]
+pub struct DriveArgs {
+    /// The workload (see `plimsoll list workloads`).
+    #[arg(value_name = "WORKLOAD")]
+    pub workload: Option<String>,
+    /// A script in pgbench's language; with several, @WEIGHT is its share.
+    #[arg(long, short = 'f', value_name = "FILE[@WEIGHT]")]
+    pub file: Vec<String>,
+    /// Stores to run on: names or URLs, separated by commas.
+    #[arg(long, value_name = "STORE,…", value_delimiter = ',', required = true)]
+    pub on: Vec<String>,
+    /// A parameter of the workload, or of a store (`postgres.shared_buffers=1GiB`).
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// Shares of the kinds of operation: read=70,update=30.
+    #[arg(long, value_name = "KIND=SHARE,…")]
+    pub mix: Option<String>,
+    /// Clients, one session each.
+    #[arg(long, short = 'c', value_name = "N,…")]
+    pub clients: Option<String>,
+    /// Operations that each client has under way at once (a pipeline).
+    #[arg(long, value_name = "N,…")]
+    pub depth: Option<String>,
+    /// Threads of the generator.
+    #[arg(long, short = 'j', value_name = "N,…")]
+    pub workers: Option<String>,
+    /// Operations a second of all clients together (open loop); without it, as fast as the answers come.
+    #[arg(long, value_name = "RATE,…")]
+    pub rate: Option<String>,
+    /// How the operations of an open loop are spaced: even or poisson.
+    #[arg(long, value_name = "SPACING,…")]
+    pub arrivals: Option<String>,
+    /// How long: 60s, 10min [default: 30s].
+    #[arg(long = "for", value_name = "TIME,…", conflicts_with = "ops")]
+    pub duration: Option<String>,
+    /// Operations of each client, instead of a time.
+    #[arg(long, value_name = "N,…")]
+    pub ops: Option<String>,
+    /// Time at the start that counts for nothing.
+    #[arg(long, value_name = "TIME,…")]
+    pub warmup: Option<String>,
+    /// What an acknowledged write survives: durable (power loss) or buffered (the process).
+    #[arg(long, value_name = "DURABILITY,…")]
+    pub durability: Option<String>,
+    /// Longest that an operation may take [default: 10s].
+    #[arg(long, value_name = "TIME,…")]
+    pub op_timeout: Option<String>,
+    /// Something that has to hold: p99=20ms, errors=0.1%, rate=1000/s, lost=0.
+    #[arg(long, value_name = "NAME=LIMIT")]
+    pub goal: Vec<String>,
+    /// How often each trial is run, in an order drawn by lot.
+    #[arg(long, value_name = "N")]
+    pub repeats: Option<u32>,
+    /// What trials after the first start from.
+    #[arg(long, value_enum)]
+    pub start: Option<StartFrom>,
+    /// Make and fill nothing: the tables are there already.
+    #[arg(long)]
+    pub no_load: bool,
+    /// Length of a slice, the unit of everything over time [default: 1s].
+    #[arg(long, value_name = "TIME")]
+    pub slice: Option<String>,
+    /// Seed of all randomness.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// File whose first line is the password for attached stores.
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Print the plan that the options come to, and run nothing.
+    #[arg(long)]
+    pub print_plan: bool,
+    /// No progress on stderr.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+impl DriveArgs {
+    /// The durability of the load: that of the drive, where it names one.
+    pub fn load_durability(&self) -> Option<String> {
+        let first = self.durability.as_deref()?.split(',').next()?;
+        Some(format!("\"{}\"", first.trim()))
+    }
+}
+
+/// What trials start from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StartFrom {
+    /// The store loaded again.
+    Fresh,
+    /// What is there, after the store's own tidying.
+    Settled,
+    /// What is there.
+    AsIs,
+}
+
+impl StartFrom {
+    /// Its word in plans.
+    pub fn name(self) -> &'static str {
+        match self {
+            StartFrom::Fresh => "fresh",
+            StartFrom::Settled => "settled",
+            StartFrom::AsIs => "as-is",
+        }
+    }
 }
 
 /// Options of `report`.

@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `args` | the command line |
+//! | `args`, `habits` | the command line; what other tools' options are called here |
 //! | `verbs/` | one file per verb |
 //! | `trial`, `phase`, `check` | a trial: its phases in order, one driven phase, the truth afterwards |
 //! | `error` | expected errors and their exit codes |
@@ -14,6 +14,7 @@ mod args;
 mod catalogue;
 mod check;
 mod error;
+mod habits;
 mod interrupt;
 mod phase;
 mod plans;
@@ -41,14 +42,21 @@ fn main() -> ExitCode {
     if secrets::scrub_command_line() {
         say("warning: a password in a URL can be seen by other users; use PGPASSWORD, ~/.pgpass or --password-file");
     }
-    let cli = match Cli::try_parse_from(arguments) {
+    let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         // It repeats the argument that it does not take.
         Err(error) if secrets::shows_password(&error.to_string()) => {
             say(secrets::masked(&error.to_string()).trim_end());
             return ExitCode::from(exit::USAGE);
         }
-        Err(error) => error.exit(),
+        Err(error) => {
+            let habit = habit(&error, &arguments);
+            let _ = error.print();
+            if let Some(habit) = habit {
+                say(&habit);
+            }
+            return ExitCode::from(error.exit_code() as u8);
+        }
     };
     match run(cli.verb) {
         Ok(code) => ExitCode::from(code),
@@ -60,10 +68,24 @@ fn main() -> ExitCode {
     }
 }
 
+/// What an unknown option of another tool is called here.
+fn habit(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return None };
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let at = arguments.iter().position(|given| given.to_string_lossy().starts_with(option.as_str()));
+    let given = at.map(|at| arguments[at].to_string_lossy().into_owned());
+    let value = at.and_then(|at| arguments.get(at + 1)).map(|value| value.to_string_lossy().into_owned());
+    habits::hint(given.as_deref().filter(|given| given.contains('=')).unwrap_or(option), value.as_deref())
+}
+
 fn run(verb: Verb) -> Result<u8, CliError> {
     let catalogue = catalogue::assemble();
     match verb {
         Verb::Run(args) => verbs::run::run(&catalogue, &args),
+        Verb::Drive(args) => verbs::drive::run(&catalogue, &args),
         Verb::Check(args) => verbs::check::run(&catalogue, &args),
         Verb::Report(args) => verbs::report::run(&args),
         Verb::Runs(args) => verbs::runs::run(&args),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plimsoll_core::Catalogue;
 use plimsoll_plan::Overrides;
@@ -42,29 +42,39 @@ impl Passwords {
 pub fn load(catalogue: &Catalogue, args: &PlanArgs, passwords: &mut Passwords) -> Result<(Plan, String), CliError> {
     let (name, text) = read(&args.plan)?;
     let beside = Path::new(&args.plan).parent().unwrap_or(Path::new("")).to_owned();
-    from_text(catalogue, &name, text, &beside, args, passwords)
+    read_plan(catalogue, PlanText { name, text, beside }, &args.on, args.seed, passwords)
 }
 
-/// The plan in `text`; files that it names stand relative to `beside`.
-pub fn from_text(
+/// The text of a plan.
+pub struct PlanText {
+    /// The study's or file's name.
+    pub name: String,
+    /// TOML.
+    pub text: String,
+    /// Where the files that it names stand, if their paths are relative.
+    pub beside: PathBuf,
+}
+
+/// The plan that `from` comes to on the stores `on`, or on its own, and its text.
+pub fn read_plan(
     catalogue: &Catalogue,
-    name: &str,
-    text: String,
-    beside: &Path,
-    args: &PlanArgs,
+    from: PlanText,
+    stores: &[String],
+    seed: Option<u64>,
     passwords: &mut Passwords,
 ) -> Result<(Plan, String), CliError> {
+    let PlanText { name, text, beside } = from;
     let mut on = Vec::new();
-    for store in whole_urls(&args.on) {
+    for store in whole_urls(stores) {
         let (url, password) = plimsoll_plan::split_password(&store);
         if let Some(password) = password {
             passwords.by_url.insert(url.clone(), Password(password));
         }
         on.push(url);
     }
-    let overrides = Overrides { on: (!on.is_empty()).then_some(on), seed: args.seed };
+    let overrides = Overrides { on: (!on.is_empty()).then_some(on), seed };
     let files = |path: &str| read_beside(&beside.join(path));
-    match plimsoll_plan::parse_with_files(name, &text, catalogue, &overrides, &files) {
+    match plimsoll_plan::parse_with_files(&name, &text, catalogue, &overrides, &files) {
         Ok(plan) => Ok((plan, text)),
         Err(error) => Err(plan_error(&error)),
     }
@@ -84,7 +94,7 @@ fn read_beside(path: &Path) -> std::io::Result<String> {
 
 /// The stores of `--on`, which were cut at every comma: a password may hold one. Nothing but a URL has an `@` in it,
 /// so a piece with one and without a scheme belongs to the last URL that has none yet.
-fn whole_urls(pieces: &[String]) -> Vec<String> {
+pub fn whole_urls(pieces: &[String]) -> Vec<String> {
     let mut whole: Vec<String> = Vec::new();
     for piece in pieces {
         let cut = |store: &String| store.contains("://") && !store.contains('@');

@@ -507,11 +507,15 @@ fn steps() -> String {
     format!("`do` is one of {}", STEPS.join(", "))
 }
 
-/// The mix of a drive that names none: the scripts with their weights, or the only kind there is.
+/// The mix of a drive that names none: the scripts with their weights, the only kind there is, or the one that is
+/// named as the workload.
 fn default_mix(workload: &WorkloadDraft<'_>) -> Option<Mix> {
     match (&workload.scripts[..], &workload.kinds[..]) {
         ([], [only]) => Some(vec![(only.clone(), 1)]),
-        ([], _) => None,
+        ([], kinds) => {
+            let name = workload.spec.name;
+            kinds.iter().any(|kind| kind == name).then(|| vec![(name.to_owned(), 1)])
+        }
         (scripts, _) => Some(scripts.iter().map(|script| (script.name.clone(), script.weight)).collect()),
     }
 }

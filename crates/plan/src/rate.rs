@@ -23,7 +23,7 @@ impl Reading<'_> {
         let Some(shape) = SHAPES.iter().find(|shape| section.get(shape).is_some()) else {
             let help = "write \"1000/s\", or a table such as { ramp = [\"100/s\", \"5000/s\"] }";
             let what = format!("a rate that changes is one of {}", SHAPES.join(", "));
-            self.problem(section.span.clone(), what, Some(help.to_owned()));
+            self.problem(section.span, what, Some(help.to_owned()));
             return None;
         };
         let node = section.get(shape)?;

@@ -69,7 +69,7 @@ impl<'c> Reading<'c> {
         let mut kinds: Vec<String> = spec.kinds.iter().map(|kind| (*kind).to_owned()).collect();
         let scripts = if spec.takes_scripts { self.scripts(&section)? } else { Vec::new() };
         kinds.extend(scripts.iter().map(|(script, _)| script.name.clone()));
-        self.try_making(spec, params.as_deref(), &scripts, section.span.clone());
+        self.try_making(spec, params.as_deref(), &scripts, section.span);
         Some(WorkloadDraft { spec, kinds, params, scripts: scripts.into_iter().map(|(script, _)| script).collect() })
     }
 
@@ -132,10 +132,10 @@ impl<'c> Reading<'c> {
             None => file_stem(&from).to_owned(),
         };
         if name.is_empty() || name.len() > 60 || name.chars().any(|c| c.is_control() || c == '`') {
-            self.problem(section.span.clone(), "a script's name has 1 to 60 characters", None);
+            self.problem(section.span, "a script's name has 1 to 60 characters", None);
             return None;
         }
-        let source = Arc::new(Source::new(&if from == "text" { name.clone() } else { from }, &text));
+        let source = Arc::new(Source::new(if from == "text" { &name } else { &from }, &text));
         Some((Script { name, weight, text }, source))
     }
 

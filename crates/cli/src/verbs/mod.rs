@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod doctor;
+pub mod drive;
 pub mod list;
 pub mod report;
 pub mod run;

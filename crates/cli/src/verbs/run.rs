@@ -30,18 +30,29 @@ pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, CliError> {
         passwords.set_default(secrets::read_password_file(path)?);
     }
     let (plan, text) = plans::load(catalogue, &args.plan, &mut passwords)?;
+    run_plan(catalogue, &plan, &text, &passwords, args.quiet)
+}
+
+/// Runs a plan that came of `text`; the exit code says whether every goal held.
+pub fn run_plan(
+    catalogue: &Catalogue,
+    plan: &Plan,
+    text: &str,
+    passwords: &Passwords,
+    quiet: bool,
+) -> Result<u8, CliError> {
     let runs_dir = plimsoll_record::default_runs_dir()?;
     sweep(&runs_dir);
     let interrupt = Interrupt::install();
-    let mut progress = Progress::new(args.quiet);
+    let mut progress = Progress::new(quiet);
     let id = plimsoll_record::run_id(wall_ns(), random());
-    announce(catalogue, &plan, &runs_dir.join(&id), &id, &passwords, &mut progress)?;
+    announce(catalogue, plan, &runs_dir.join(&id), &id, passwords, &mut progress)?;
 
     let clock = Clock::start();
     let started_wall_ns = wall_ns();
     let server = plimsoll_sample::ServerProcesses::default();
     let (samplers, unavailable) = plimsoll_sample::open(&plan.samplers, &server);
-    let header = header(&plan, &text, &id, started_wall_ns, &samplers, &runs_dir);
+    let header = header(plan, text, &id, started_wall_ns, &samplers, &runs_dir);
     let recorder = Arc::new(Recorder::create(&runs_dir, &header)?);
     if plimsoll_sample::environment::file_system(&runs_dir).is_some_and(|place| place.volatile) {
         let text = format!("{} keeps nothing through a power cut: durable means nothing there", runs_dir.display());
@@ -75,7 +86,7 @@ pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, CliError> {
         server: &server,
         slice,
     };
-    let result = trials(catalogue, &plan, &mut bench, &directory, &passwords);
+    let result = trials(catalogue, plan, &mut bench, &directory, passwords);
     drop(ticker);
     progress.clear();
     let state = match &result {

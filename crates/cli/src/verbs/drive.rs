@@ -1,0 +1,273 @@
+//! `plimsoll drive`: one workload on one store, put together from options instead of a plan file.
+//!
+//! The options are written down as a plan, which is run like any other and kept in the recording.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use plimsoll_core::Catalogue;
+
+use crate::args::DriveArgs;
+use crate::error::{CliError, exit};
+use crate::plans::{self, Passwords};
+use crate::secrets;
+use crate::verbs::run;
+
+/// Drives what `args` ask for; the exit code says whether every goal held.
+pub fn run(catalogue: &Catalogue, args: &DriveArgs) -> Result<u8, CliError> {
+    let (name, text) = plan_text(args)?;
+    if args.print_plan {
+        return crate::print(&text);
+    }
+    let mut passwords = Passwords::default();
+    if let Some(path) = &args.password_file {
+        passwords.set_default(secrets::read_password_file(path)?);
+    }
+    let from = plans::PlanText { name, text, beside: Path::new("").to_owned() };
+    let (plan, text) = plans::read_plan(catalogue, from, &args.on, args.seed, &mut passwords)?;
+    run::run_plan(catalogue, &plan, &text, &passwords, args.quiet)
+}
+
+/// The plan's name and text.
+fn plan_text(args: &DriveArgs) -> Result<(String, String), CliError> {
+    let name = match (&args.workload, &args.file[..]) {
+        (Some(workload), []) => workload.clone(),
+        (None, [_, ..]) => "script".to_owned(),
+        (None, []) => {
+            return Err(CliError::new(exit::USAGE, "there is nothing to drive")
+                .next("name a workload (see `plimsoll list workloads`), or scripts with -f FILE"));
+        }
+        (Some(workload), [..]) => {
+            return Err(CliError::new(exit::USAGE, format!("both the workload {workload} and scripts were named"))
+                .next("leave one of them out"));
+        }
+    };
+    let mut text = String::from("# Written by `plimsoll drive` from its options.\n");
+    let (stores, workload): (Vec<_>, Vec<_>) = settings(&args.set)?.into_iter().partition(|(key, _)| key.contains('.'));
+    // `--on` says where; tables stand here only for stores that take settings.
+    push(&mut text, "stores", &store_list(&args.on, &stores)?);
+    for (key, value) in [("repeats", args.repeats.map(|n| n.to_string())), ("slice", args.slice.as_deref().map(value))]
+    {
+        push_some(&mut text, key, value);
+    }
+    push_some(&mut text, "start", args.start.map(|start| value(start.name())));
+    let _ = write!(text, "\n[workload]\nname = {}\n", value(&name));
+    for (key, given) in &workload {
+        push(&mut text, key, &list(given));
+    }
+    for file in &args.file {
+        let (path, weight) = weighted(file)?;
+        let _ = write!(text, "\n[[workload.script]]\nfile = {}\nweight = {weight}\n", value(path));
+    }
+    if !args.no_load {
+        let _ = write!(text, "\n[[phase]]\ndo = \"load\"\n");
+        push_some(&mut text, "durability", args.load_durability());
+    }
+    let _ = write!(text, "\n[[phase]]\ndo = \"drive\"\n");
+    for (key, given) in [
+        ("clients", &args.clients),
+        ("depth", &args.depth),
+        ("workers", &args.workers),
+        ("rate", &args.rate),
+        ("arrivals", &args.arrivals),
+        ("warmup", &args.warmup),
+        ("for", &args.duration),
+        ("ops", &args.ops),
+        ("durability", &args.durability),
+        ("op_timeout", &args.op_timeout),
+    ] {
+        push_some(&mut text, key, given.as_deref().map(list));
+    }
+    push_some(&mut text, "mix", args.mix.as_deref().map(mix).transpose()?);
+    if args.duration.is_none() && args.ops.is_none() {
+        push(&mut text, "for", "\"30s\"");
+    }
+    if !args.goal.is_empty() {
+        text.push_str("\n[goals]\n");
+        for (key, given) in settings(&args.goal)? {
+            push(&mut text, &key, &value(&given));
+        }
+    }
+    Ok((name, text))
+}
+
+fn push(text: &mut String, key: &str, value: &str) {
+    let _ = writeln!(text, "{key} = {value}");
+}
+
+fn push_some(text: &mut String, key: &str, value: Option<String>) {
+    if let Some(value) = value {
+        push(text, key, &value);
+    }
+}
+
+/// `name=value`, each.
+fn settings(given: &[String]) -> Result<Vec<(String, String)>, CliError> {
+    given
+        .iter()
+        .map(|given| match given.split_once('=') {
+            Some((key, value)) if is_key(key) => Ok((key.to_owned(), value.to_owned())),
+            _ => Err(CliError::new(exit::USAGE, format!("`{given}` is not a name and a value"))
+                .next("write NAME=VALUE, for example scale=10")),
+        })
+        .collect()
+}
+
+fn is_key(key: &str) -> bool {
+    !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+}
+
+/// The plan's list of stores: names, and tables for those that settings of the form `store.name` are for.
+fn store_list(on: &[String], settings: &[(String, String)]) -> Result<String, CliError> {
+    let mut stores = Vec::new();
+    let mut used = vec![false; settings.len()];
+    for store in plans::whole_urls(on) {
+        let store = plimsoll_plan::split_password(&store).0;
+        let scheme = store.split_once("://").map_or(store.as_str(), |(scheme, _)| scheme).to_owned();
+        let mut table = String::new();
+        for ((key, given), used) in settings.iter().zip(&mut used) {
+            if let Some((kind, name)) = key.split_once('.').filter(|(kind, _)| *kind == scheme) {
+                let _ = write!(table, ", {name} = {}", list(given));
+                *used = !kind.is_empty();
+            }
+        }
+        stores.push(match table.is_empty() {
+            true => value(&store),
+            false => format!("{{ store = {}{table} }}", value(&store)),
+        });
+    }
+    match settings.iter().zip(used).find(|(_, used)| !used) {
+        Some(((key, _), _)) => {
+            Err(CliError::new(exit::USAGE, format!("`--set {key}=…` is for a store that is not there"))
+                .next("before the dot stands a store of `--on`"))
+        }
+        None => Ok(format!("[{}]", stores.join(", "))),
+    }
+}
+
+/// A script and its weight: `path@3`, as pgbench writes it.
+fn weighted(file: &str) -> Result<(&str, u32), CliError> {
+    match file.rsplit_once('@') {
+        None => Ok((file, 1)),
+        Some((path, weight)) => match weight.parse() {
+            Ok(weight) if !path.is_empty() => Ok((path, weight)),
+            _ => Err(CliError::new(exit::USAGE, format!("`{weight}` is not the weight of a script"))
+                .next("write FILE@WEIGHT with a whole number, or FILE alone")),
+        },
+    }
+}
+
+/// Shares: `read=70,update=30`; one kind alone needs no share.
+fn mix(given: &str) -> Result<String, CliError> {
+    let mut shares = Vec::new();
+    for part in given.split(',').map(str::trim) {
+        let (kind, share) = part.split_once('=').unwrap_or((part, "1"));
+        let share: u32 = share.parse().map_err(|_| {
+            CliError::new(exit::USAGE, format!("`{share}` is not the share of {kind}"))
+                .next("write KIND=SHARE with a whole number, for example read=70,update=30")
+        })?;
+        shares.push(format!("{} = {share}", value(kind)));
+    }
+    Ok(format!("{{ {} }}", shares.join(", ")))
+}
+
+/// One value, or several between commas as a list that is swept.
+fn list(given: &str) -> String {
+    let values: Vec<String> = given.split(',').map(|part| value(part.trim())).collect();
+    match &values[..] {
+        [one] => one.clone(),
+        _ => format!("[{}]", values.join(", ")),
+    }
+}
+
+/// A value as TOML: whole numbers and truth values as they are, everything else in quotes.
+fn value(given: &str) -> String {
+    let is_number = given.parse::<i64>().is_ok() && !given.starts_with('+');
+    if is_number || matches!(given, "true" | "false") {
+        return given.to_owned();
+    }
+    let mut quoted = String::from("\"");
+    for c in given.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => {
+                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::plan_text;
+    use crate::args::{Cli, Verb};
+
+    fn text(options: &str) -> Result<String, String> {
+        let words = ["plimsoll", "drive"].into_iter().chain(options.split_whitespace());
+        match Cli::try_parse_from(words).map_err(|error| error.to_string())?.verb {
+            Verb::Drive(args) => plan_text(&args).map(|(_, text)| text).map_err(|error| error.to_string()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_are_written_down_as_a_plan() {
+        let text = text(
+            "tpcb --on postgres,postgres://me:secret@h/db --set scale=10 --set postgres.shared_buffers=128MiB \
+             --clients 8,16 --rate 1000/s --arrivals poisson --for 60s --goal p99=20ms --mix tpcb=9,select=1 --repeats 3",
+        )
+        .unwrap();
+        let wanted = r#"# Written by `plimsoll drive` from its options.
+stores = [{ store = "postgres", shared_buffers = "128MiB" }, { store = "postgres://me@h/db", shared_buffers = "128MiB" }]
+repeats = 3
+
+[workload]
+name = "tpcb"
+scale = 10
+
+[[phase]]
+do = "load"
+
+[[phase]]
+do = "drive"
+clients = [8, 16]
+rate = "1000/s"
+arrivals = "poisson"
+for = "60s"
+mix = { "tpcb" = 9, "select" = 1 }
+
+[goals]
+p99 = "20ms"
+"#;
+        assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn scripts_have_weights_and_paths_may_have_quotes() {
+        let text = text("-f a.sql@3 -f b\"c.sql --on postgres").unwrap();
+        assert!(text.contains("file = \"a.sql\"\nweight = 3\n"), "{text}");
+        assert!(text.contains("file = \"b\\\"c.sql\"\nweight = 1\n"), "{text}");
+        assert!(text.contains("for = \"30s\""), "{text}");
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_said() {
+        for (options, what) in [
+            ("--on postgres", "there is nothing to drive"),
+            ("tpcb -f a.sql --on postgres", "both the workload tpcb and scripts were named"),
+            ("-f a.sql@x --on postgres", "`x` is not the weight of a script"),
+            ("tpcb --on postgres --set scale", "`scale` is not a name and a value"),
+            ("tpcb --on postgres --set sqlite.cache=1", "is for a store that is not there"),
+            ("tpcb --on postgres --mix a=b", "`b` is not the share of a"),
+            ("tpcb", "--on <STORE,…>"),
+        ] {
+            let error = text(options).unwrap_err();
+            assert!(error.contains(what), "{options}: {error}");
+        }
+    }
+}
