@@ -51,18 +51,20 @@ pub trait Stream: Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Send an operation of this kind with the parameters that were written. With `more` the next step is asked for
-    /// at once, without waiting for this one's answer (a pipeline).
+    /// at once, without waiting for this one's answer (a pipeline). The session is told [`crate::Op::more`] only when
+    /// what follows is sent at once too, so a pipeline may also end with [`Step::Gather`], a sleep or the end. Where a
+    /// session takes fewer operations than a pipeline has, the pipeline goes in parts.
     Send {
-        /// The step's kind.
+        /// The step's kind: one whose [`OpKind::step_of`] is the operation's.
         kind: KindId,
         /// Whether the next step follows before the answer.
         more: bool,
     },
     /// Wait for all answers of a pipeline that are still to come; nothing is sent.
     Gather,
-    /// Wait this many nanoseconds. It is part of the operation's time.
+    /// Wait this many nanoseconds, whatever is still to be answered. It is part of the operation's time.
     Sleep(u64),
-    /// The operation is over.
+    /// The operation is over, as soon as everything that was sent has its answer.
     End {
         /// The kind it is counted as: its own, or another that says how it went (tried again).
         kind: KindId,
@@ -76,7 +78,8 @@ pub enum Step {
 /// follows on an error: a rollback, another try, the end.
 ///
 /// After a lost connection or a timeout no step is asked for any more: the operation is unknown, and
-/// [`Steps::begin`] is called for the next one.
+/// [`Steps::begin`] is called for the next one. The same goes for an operation that is still not over when the phase
+/// ended as long ago as an answer may take.
 pub trait Steps: Send {
     /// Operation `cycle`, of `kind` and with `params`, both as [`Stream::op`] gave them, begins.
     fn begin(&mut self, cycle: u64, kind: KindId, params: Values<'_>);
@@ -85,7 +88,7 @@ pub trait Steps: Send {
     fn next(&mut self, params: &mut ValueBuf) -> Step;
 
     /// The oldest step that had no answer came to `outcome`. Called before the next [`Steps::next`], except for steps
-    /// sent with `more`, whose answers come before the first step after the pipeline's end.
+    /// sent with `more`, whose answers come before the first step after the pipeline's end at the latest.
     fn answered(&mut self, outcome: Outcome, answer: &Answer);
 
     /// Says in `answer`, which is empty, why the operation that has just ended did so as an error, when that was not

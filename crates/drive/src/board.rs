@@ -67,6 +67,12 @@ impl Tally {
         }
     }
 
+    /// Counts one step of an operation. It has a service time only: steps are not scheduled.
+    #[inline]
+    pub fn record_step(&self, kind: KindId, outcome: Outcome, service_ns: u64) {
+        self.histograms[self.index(kind, outcome)].record(service_ns);
+    }
+
     /// All histograms with what they are of, in the order that [`Measure`]s of the same operation share a position.
     pub fn each(&self) -> impl Iterator<Item = (KindId, Outcome, Measure, &WorkerHistogram)> {
         self.histograms.iter().enumerate().map(|(index, histogram)| {
@@ -89,6 +95,8 @@ pub(crate) struct Board {
     doing: AtomicU64,
     /// The operation a blocking session is doing; valid while `doing` says it is inside the store.
     pub sent_ns: AtomicU64,
+    /// When the store was called: for a step later than its operation was sent.
+    pub called_ns: AtomicU64,
     pub cycle: AtomicU64,
     pub kind: AtomicU32,
     /// Operations begun and ended.
@@ -117,6 +125,7 @@ impl Board {
             slice: AtomicU32::new(0),
             doing: AtomicU64::new(WORKING),
             sent_ns: AtomicU64::new(0),
+            called_ns: AtomicU64::new(0),
             cycle: AtomicU64::new(0),
             kind: AtomicU32::new(0),
             started: AtomicU64::new(0),
@@ -143,10 +152,11 @@ impl Board {
         self.slice.load(Acquire)
     }
 
-    /// The worker goes into the store with an operation.
+    /// The worker goes into the store with an operation, or with a step of one.
     #[inline]
-    pub fn enter_store(&self, kind: KindId, cycle: u64, scheduled_ns: u64, sent_ns: u64) {
+    pub fn enter_store(&self, kind: KindId, cycle: u64, scheduled_ns: u64, sent_ns: u64, called_ns: u64) {
         self.sent_ns.store(sent_ns, Relaxed);
+        self.called_ns.store(called_ns, Relaxed);
         self.cycle.store(cycle, Relaxed);
         self.kind.store(u32::from(kind), Relaxed);
         self.doing.store(scheduled_ns.saturating_add(1).min(ASLEEP - 1), Release);

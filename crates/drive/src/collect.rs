@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use hdrhistogram::Histogram;
-use plimsoll_core::{Measure, Outcome, Slice, SliceHistogram};
+use plimsoll_core::{Measure, OpKind, Outcome, Slice, SliceHistogram};
 
 use crate::board::{Board, Doing, GRACE_NS, Shared};
 use crate::clock::wall_ns;
@@ -25,6 +25,8 @@ pub(crate) struct Collector {
     lag: Option<Histogram<u64>>,
     /// Operations due and never sent that no worker knows of, for the last slice.
     unfinished: Option<Histogram<u64>>,
+    /// Kinds that are steps of others, by position.
+    is_step: Box<[bool]>,
     totals: Totals,
 }
 
@@ -32,6 +34,8 @@ pub(crate) struct Collector {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Totals {
     pub kinds: Vec<[u64; 4]>,
+    /// The same of steps, which are not operations.
+    pub steps: Vec<[u64; 4]>,
     pub warmup_ops: u64,
     pub unfinished: u64,
     pub lag: Lag,
@@ -40,7 +44,8 @@ pub(crate) struct Totals {
 }
 
 impl Collector {
-    pub fn new(grid: Grid, arrivals: Option<Schedule>, boards: Vec<Arc<Board>>, kinds: usize) -> Self {
+    pub fn new(grid: Grid, arrivals: Option<Schedule>, boards: Vec<Arc<Board>>, kinds: &[OpKind]) -> Self {
+        let none = vec![[0; 4]; kinds.len()];
         Self {
             grid,
             arrivals,
@@ -50,7 +55,8 @@ impl Collector {
             cpu_ns: 0,
             lag: None,
             unfinished: None,
-            totals: Totals { kinds: vec![[0; 4]; kinds], ..Totals::default() },
+            is_step: kinds.iter().map(|kind| kind.step_of.is_some()).collect(),
+            totals: Totals { kinds: none.clone(), steps: none, ..Totals::default() },
         }
     }
 
@@ -204,10 +210,12 @@ impl Collector {
     fn count(&mut self, slice: &Slice) {
         for histogram in slice.histograms.iter().filter(|histogram| histogram.measure == Measure::Service) {
             let n = histogram.histogram.len();
-            if slice.warmup {
-                self.totals.warmup_ops += n;
-            } else {
-                self.totals.kinds[usize::from(histogram.kind)][histogram.outcome as usize] += n;
+            let kind = usize::from(histogram.kind);
+            match (self.is_step[kind], slice.warmup) {
+                (true, true) => {}
+                (true, false) => self.totals.steps[kind][histogram.outcome as usize] += n,
+                (false, true) => self.totals.warmup_ops += n,
+                (false, false) => self.totals.kinds[kind][histogram.outcome as usize] += n,
             }
         }
         self.totals.unfinished += slice.unfinished.as_ref().map_or(0, Histogram::len);

@@ -86,7 +86,7 @@ impl Drive<'_> {
 struct Phase<'a> {
     clock: &'a Clock,
     spec: &'a DriveSpec,
-    kinds: usize,
+    kinds: Arc<[OpKind]>,
     blocking: bool,
     sessions: usize,
     boards: Vec<Arc<Board>>,
@@ -112,7 +112,7 @@ impl<'a> Phase<'a> {
         let mut phase = Phase {
             clock,
             spec,
-            kinds: kinds.len(),
+            kinds: kinds.into(),
             blocking: matches!(sessions, Sessions::Blocking(_)),
             sessions: sessions.len(),
             boards: (0..workers).map(|_| Board::new(kinds.len(), spec.pace.is_open())).collect(),
@@ -131,7 +131,7 @@ impl<'a> Phase<'a> {
             arrivals: None,
             halted: None,
         };
-        let kinds: Arc<[OpKind]> = kinds.into();
+        let kinds = phase.kinds.clone();
         let mut observers: Vec<_> = observers.into_iter().map(Some).collect();
         observers.resize_with(workers, || None);
         let mut cores = Vec::with_capacity(workers);
@@ -139,6 +139,8 @@ impl<'a> Phase<'a> {
             let clients: Vec<u32> = (worker..phase.sessions).step_by(workers).map(|client| client as u32).collect();
             cores.push(WorkerCore::new(Setup {
                 stream: stream.clone(),
+                steps: clients.iter().map(|&client| stream.steps(client)).collect(),
+                kinds: kinds.clone(),
                 observer,
                 board: phase.boards[worker].clone(),
                 shared: phase.shared.clone(),
@@ -146,11 +148,12 @@ impl<'a> Phase<'a> {
                 first_cycle: spec.first_cycle,
                 ops_per_client: if let Limit::Ops(ops) = spec.limit { ops } else { u64::MAX },
                 backlog_ns: nanos(spec.backlog),
+                op_timeout_ns: nanos(spec.op_timeout),
                 clients,
                 cpu_ns: if phase.blocking { || 0 } else { thread_cpu_ns },
             }));
         }
-        for (worker, work) in works(clock, spec, sessions, &kinds, cores)?.into_iter().enumerate() {
+        for (worker, work) in works(clock, sessions, &kinds, cores)?.into_iter().enumerate() {
             phase.spawn(worker, work, to_control.clone())?;
         }
         Ok(phase)
@@ -214,7 +217,7 @@ impl<'a> Phase<'a> {
 
     /// Hands out slices until all workers are done.
     fn follow(&mut self, on_slice: &mut dyn FnMut(Slice)) -> Result<DriveResult, DriveError> {
-        let mut collector = Collector::new(self.grid, self.arrivals.clone(), self.boards.clone(), self.kinds);
+        let mut collector = Collector::new(self.grid, self.arrivals.clone(), self.boards.clone(), &self.kinds);
         while !self.all_done() {
             self.wait_until(collector.due_ns())?;
             if self.all_done() {
@@ -275,7 +278,8 @@ impl<'a> Phase<'a> {
         for (worker, board) in self.boards.iter().enumerate() {
             let crate::board::Doing::InStore { scheduled_ns } = board.doing() else { continue };
             let sent_ns = board.sent_ns.load(Ordering::Relaxed);
-            let over = now_ns.saturating_sub(sent_ns) > timeout_ns && self.reports[worker].is_none();
+            let called_ns = board.called_ns.load(Ordering::Relaxed);
+            let over = now_ns.saturating_sub(called_ns) > timeout_ns && self.reports[worker].is_none();
             if !over || self.hung.iter().any(|hung| hung.client as usize == worker) {
                 continue;
             }
@@ -334,6 +338,7 @@ impl<'a> Phase<'a> {
             ops: totals.kinds.iter().flatten().sum(),
             warmup_ops: totals.warmup_ops,
             kinds: totals.kinds,
+            steps: totals.steps,
             unfinished: totals.unfinished,
             stop,
             each,
@@ -368,7 +373,6 @@ impl Drop for Phase<'_> {
 /// The work of each worker's thread.
 fn works(
     clock: &Clock,
-    spec: &DriveSpec,
     sessions: Sessions,
     kinds: &Arc<[OpKind]>,
     cores: Vec<WorkerCore>,
@@ -404,10 +408,10 @@ fn works(
             }
             let mut works: Vec<Work> = Vec::with_capacity(workers);
             for (worker, (core, links)) in cores.into_iter().zip(links).enumerate() {
-                let (kinds, ticker, op_timeout_ns) = (kinds.clone(), clock.ticker(), nanos(spec.op_timeout));
+                let (kinds, ticker) = (kinds.clone(), clock.ticker());
                 works.push(Box::new(move |go, to_control| match Epoll::new(links.len()) {
                     Ok(reactor) => {
-                        WireWorker::new(core, links, kinds, ticker, op_timeout_ns, reactor).run(worker, go, to_control);
+                        WireWorker::new(core, links, kinds, ticker, reactor).run(worker, go, to_control);
                     }
                     Err(error) => {
                         let error = StoreError::io("making an epoll instance and a timer", &error);

@@ -15,8 +15,10 @@ pub struct DriveSpec {
     pub warmup: Duration,
     /// When operations are started.
     pub pace: Pace,
-    /// How long an operation may take before it is given up and its outcome is unknown. A blocking session
-    /// cannot be interrupted: there it is how long the end of the phase waits for it.
+    /// How long an answer may take before its operation is given up and its outcome is unknown. Of an operation of
+    /// several steps each answer has this long, and the operation is given up this long after the end of the phase
+    /// whatever it waits for. A blocking session cannot be interrupted: there it is how long the end of the phase
+    /// waits for it.
     pub op_timeout: Duration,
     /// Length of a slice, 10 ms to 60 s.
     pub slice: Duration,
@@ -116,8 +118,11 @@ pub struct DriveResult {
     pub ops: u64,
     /// Operations that ended in the warm-up.
     pub warmup_ops: u64,
-    /// Per kind, by position, the number of operations of each outcome in the order of [`Outcome::ALL`].
+    /// Per kind, by position, the number of operations of each outcome in the order of [`Outcome::ALL`]. Steps are
+    /// none of them.
     pub kinds: Vec<[u64; 4]>,
+    /// The same for steps of operations: kinds that are a step of another.
+    pub steps: Vec<[u64; 4]>,
     /// Operations that were due and never sent. See [`plimsoll_core::Slice::unfinished`].
     pub unfinished: u64,
     /// Why it ended.
@@ -126,7 +131,9 @@ pub struct DriveResult {
     pub each: Vec<OpTime>,
     /// Operations for which there was no room in `each`.
     pub each_left_out: u64,
-    /// The errors there were, by outcome and code, most frequent first. Warm-up included.
+    /// The errors there were, by outcome and code, most frequent first. Warm-up included. Of an operation of several
+    /// steps each step's error counts, also where the operation got over it; the operation's own end only where no
+    /// step said why (`steps`).
     pub errors: Vec<ErrorCount>,
     /// Connections that were lost or given up after a timeout.
     pub lost_connections: u64,
@@ -201,7 +208,7 @@ pub struct OpTime {
 pub struct ErrorCount {
     /// What the operations came to.
     pub outcome: Outcome,
-    /// The store's code, at most 32 bytes of it; `timeout` and `connection` are the drive's own.
+    /// The store's code, at most 32 bytes of it; `timeout`, `connection` and `steps` are the drive's own.
     pub code: String,
     /// The first one's words, at most 256 bytes of them.
     pub message: String,

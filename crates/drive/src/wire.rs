@@ -16,12 +16,14 @@ use crate::control::{Message, WorkerReport};
 use crate::link::{HungUp, Link, Stage};
 use crate::reactor::{Event, Reactor};
 use crate::spec::StopReason;
-use crate::worker::{CHECK_NS, Next, Start, WorkerCore};
+use crate::worker::{Busy, CHECK_NS, Next, NextStep, Start, WorkerCore};
 
 /// Longest time that connecting, greeting and preparing may take.
 pub(crate) const OPEN_NS: u64 = 30_000_000_000;
 /// Most pieces of what a server said before sending to it failed.
 const LAST_WORDS_PIECES_MAX: u32 = 16;
+/// Operations of several steps that end without waiting for anything, after which sockets are looked at again.
+const UNSENT_MAX: u32 = 64;
 
 /// One worker's sessions, its socket loop and its core.
 pub(crate) struct WireWorker<R> {
@@ -30,7 +32,6 @@ pub(crate) struct WireWorker<R> {
     kinds: Arc<[OpKind]>,
     links: Vec<Link>,
     reactor: R,
-    op_timeout_ns: u64,
     /// No operation in flight is overdue before this.
     deadline_ns: u64,
     /// Sessions that are not ready.
@@ -57,29 +58,35 @@ struct Completions<'a> {
     core: &'a mut WorkerCore,
     slot: usize,
     now_ns: u64,
+    /// An operation has ended.
     finished: bool,
+    /// An operation of several steps may get further.
+    stepped: bool,
 }
 
 impl Done for Completions<'_> {
     #[inline]
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
         // A session that answers what was not asked, or twice, is broken; its word counts for nothing here.
-        if ticket.0 as usize == self.slot && self.core.is_busy(self.slot) {
-            self.core.finish(self.slot, self.now_ns, outcome, answer);
-            self.finished = true;
+        if ticket.0 as usize != self.slot {
+            return;
+        }
+        match self.core.busy(self.slot) {
+            Busy::Op => {
+                self.core.finish(self.slot, self.now_ns, outcome, answer);
+                self.finished = true;
+            }
+            Busy::Steps => {
+                self.core.answered(self.slot, self.now_ns, outcome, answer);
+                self.stepped = true;
+            }
+            Busy::No => {}
         }
     }
 }
 
 impl<R: Reactor> WireWorker<R> {
-    pub fn new(
-        core: WorkerCore,
-        links: Vec<Link>,
-        kinds: Arc<[OpKind]>,
-        ticker: Ticker,
-        op_timeout_ns: u64,
-        reactor: R,
-    ) -> Self {
+    pub fn new(core: WorkerCore, links: Vec<Link>, kinds: Arc<[OpKind]>, ticker: Ticker, reactor: R) -> Self {
         Self {
             core,
             ticker,
@@ -87,7 +94,6 @@ impl<R: Reactor> WireWorker<R> {
             not_ready: links.len(),
             links,
             reactor,
-            op_timeout_ns,
             deadline_ns: u64::MAX,
             starting: true,
             first_error: None,
@@ -157,22 +163,64 @@ impl<R: Reactor> WireWorker<R> {
         }
     }
 
-    /// Starts whatever can be started. Returns when the next operation is due, where that is worth waking for.
+    /// Starts whatever can be started. Returns when the next operation or step is due, where that is worth waking
+    /// for.
     fn dispatch(&mut self, mut now_ns: u64) -> Option<u64> {
-        loop {
-            let slot = match self.core.next(now_ns) {
+        while let Some(slot) = self.core.awake(now_ns) {
+            self.advance(slot, now_ns);
+        }
+        let mut unsent = 0;
+        let due_ns = loop {
+            match self.core.next(now_ns) {
                 Next::Send { slot, op, .. } => {
                     let link = &mut self.links[slot];
                     link.session.start(Ticket(slot as u32), &op, &mut link.out);
-                    slot
+                    self.deadline_ns = self.deadline_ns.min(now_ns + self.core.op_timeout_ns);
+                    self.send(slot, now_ns);
                 }
-                Next::SleepUntil(at_ns) => return Some(at_ns),
-                Next::Wait | Next::Stop => return None,
-            };
-            self.deadline_ns = self.deadline_ns.min(now_ns + self.op_timeout_ns);
-            self.send(slot, now_ns);
+                Next::Steps { slot, .. } => {
+                    if self.advance(slot, now_ns) {
+                        unsent += 1;
+                    }
+                }
+                Next::SleepUntil(at_ns) => break Some(at_ns),
+                Next::Wait | Next::Stop => break None,
+            }
+            if unsent == UNSENT_MAX {
+                break Some(now_ns);
+            }
             now_ns = self.ticker.now_ns();
+        };
+        match self.core.awake_at_ns() {
+            None => due_ns,
+            Some(awake_ns) => Some(due_ns.map_or(awake_ns, |due_ns| due_ns.min(awake_ns))),
         }
+    }
+
+    /// Sends the steps of the operation of `slot` that can go now. True when it has ended.
+    fn advance(&mut self, slot: usize, now_ns: u64) -> bool {
+        let link = &mut self.links[slot];
+        if link.hung_up.is_some() {
+            return false;
+        }
+        let depth_max = link.session.depth_max() as usize;
+        let over = loop {
+            match self.core.step(slot, depth_max, now_ns) {
+                NextStep::Send(op) => {
+                    link.session.start(Ticket(slot as u32), &op, &mut link.out);
+                    self.deadline_ns = self.deadline_ns.min(now_ns + self.core.op_timeout_ns);
+                }
+                NextStep::Wait | NextStep::SleepUntil(_) => break false,
+                NextStep::Over => break true,
+            }
+        };
+        if over {
+            self.core.release(slot, now_ns);
+        }
+        if !link.out.is_empty() {
+            self.send(slot, now_ns);
+        }
+        over
     }
 
     /// Waits for sockets or for `wake_at_ns`, and does what came.
@@ -204,9 +252,9 @@ impl<R: Reactor> WireWorker<R> {
     #[inline]
     fn receive(&mut self, slot: usize, now_ns: u64) {
         let link = &mut self.links[slot];
-        let mut done = Completions { core: &mut self.core, slot, now_ns, finished: false };
+        let mut done = Completions { core: &mut self.core, slot, now_ns, finished: false, stepped: false };
         link.feed(self.reactor.arrived(), &mut done);
-        let finished = done.finished;
+        let (finished, stepped) = (done.finished, done.stepped);
         match link.session.state() {
             WireState::Ready if link.stage == Stage::Ready => {}
             WireState::Ready => {
@@ -231,6 +279,8 @@ impl<R: Reactor> WireWorker<R> {
         if finished {
             self.core.release(slot, now_ns);
             self.start_next(now_ns);
+        } else if stepped && self.advance(slot, now_ns) {
+            self.start_next(now_ns);
         }
         if !self.links[slot].out.is_empty() {
             self.send(slot, now_ns);
@@ -240,11 +290,17 @@ impl<R: Reactor> WireWorker<R> {
     /// A session that became idle goes on at once where something is due, before other sockets are looked at.
     #[inline]
     fn start_next(&mut self, now_ns: u64) {
-        if let Next::Send { slot, op, .. } = self.core.next(now_ns) {
-            let link = &mut self.links[slot];
-            link.session.start(Ticket(slot as u32), &op, &mut link.out);
-            self.deadline_ns = self.deadline_ns.min(now_ns + self.op_timeout_ns);
-            self.send(slot, now_ns);
+        match self.core.next(now_ns) {
+            Next::Send { slot, op, .. } => {
+                let link = &mut self.links[slot];
+                link.session.start(Ticket(slot as u32), &op, &mut link.out);
+                self.deadline_ns = self.deadline_ns.min(now_ns + self.core.op_timeout_ns);
+                self.send(slot, now_ns);
+            }
+            Next::Steps { slot, .. } => {
+                self.advance(slot, now_ns);
+            }
+            Next::SleepUntil(_) | Next::Wait | Next::Stop => {}
         }
     }
 
@@ -266,7 +322,7 @@ impl<R: Reactor> WireWorker<R> {
         }
         link.hung_up = Some(HungUp { errno, pieces_left: LAST_WORDS_PIECES_MAX });
         self.reactor.hang_up(slot);
-        if !self.starting && !self.core.is_busy(slot) {
+        if !self.starting && self.core.busy(slot) == Busy::No {
             self.core.withdraw(slot);
         }
         // Nothing was heard before the connection stood, and nothing will be.
@@ -312,7 +368,7 @@ impl<R: Reactor> WireWorker<R> {
             Loss::Silent(waited_ns) => ("connection", link.place.silent(waited_ns)),
             Loss::Session(error) => ("connection", error),
             Loss::OpTimeout => {
-                let seconds = self.op_timeout_ns as f64 / 1e9;
+                let seconds = self.core.op_timeout_ns as f64 / 1e9;
                 let what = format!("no answer within {seconds} s");
                 ("timeout", StoreError::new(StoreErrorKind::Unreachable, what))
             }
@@ -331,9 +387,9 @@ impl<R: Reactor> WireWorker<R> {
             self.first_error.get_or_insert(error);
             return;
         }
-        if self.core.is_busy(slot) {
+        if self.core.busy(slot) != Busy::No {
             self.lost_answer.fail(Outcome::Unknown, code, &error.to_string());
-            self.core.finish(slot, now_ns, Outcome::Unknown, &self.lost_answer);
+            self.core.give_up(slot, now_ns, &self.lost_answer);
         } else {
             self.core.withdraw(slot);
         }
@@ -362,7 +418,8 @@ impl<R: Reactor> WireWorker<R> {
                 self.slice = self.core.slice();
                 self.ticker.anchor_again();
             }
-            if now_ns >= self.deadline_ns {
+            let drains = self.core.has_ended() && self.core.has_steps();
+            if now_ns >= self.deadline_ns || drains {
                 self.give_up_overdue(now_ns);
             }
         }
@@ -386,8 +443,7 @@ impl<R: Reactor> WireWorker<R> {
     fn give_up_overdue(&mut self, now_ns: u64) {
         self.deadline_ns = u64::MAX;
         for slot in 0..self.links.len() {
-            if self.core.is_busy(slot) {
-                let deadline_ns = self.core.sent_ns(slot) + self.op_timeout_ns;
+            if let Some(deadline_ns) = self.core.deadline_ns(slot) {
                 if now_ns >= deadline_ns {
                     self.lose(slot, now_ns, Loss::OpTimeout);
                 } else {

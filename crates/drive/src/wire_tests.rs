@@ -55,9 +55,12 @@ fn worker(addresses: &[SocketAddr]) -> WireWorker<Epoll> {
         board: Board::new(0, false),
         shared: Arc::new(shared),
         clients: vec![0],
+        steps: vec![None],
+        kinds: Arc::new([]),
         first_cycle: 0,
         ops_per_client: 1,
         backlog_ns: u64::MAX,
+        op_timeout_ns: 1_000_000_000,
         each_max: 0,
         cpu_ns: || 0,
     });
@@ -65,7 +68,7 @@ fn worker(addresses: &[SocketAddr]) -> WireWorker<Epoll> {
         WireClient { address: Address::Tcp("several".to_owned(), 1), session: Box::new(Eager(WireState::Opening)) };
     let link = Link::new(client, Place::of_addresses(addresses));
     let reactor = Epoll::new(1).unwrap();
-    WireWorker::new(core, vec![link], Vec::new().into(), Clock::start().ticker(), 1_000_000_000, reactor)
+    WireWorker::new(core, vec![link], Vec::new().into(), Clock::start().ticker(), reactor)
 }
 
 /// An address where nobody listens.

@@ -1,17 +1,21 @@
 //! The worker's core: which operation is next, when, and what it came to. No I/O, no thread, no clock:
 //! an executor tells it the time, which is how its tests run on a made-up one.
 
+mod steps;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use plimsoll_core::{Answer, KindId, Observer, Op, Outcome, Stream, Ticket, ValueBuf};
+use plimsoll_core::{Answer, KindId, Observer, Op, OpKind, Outcome, Steps, Stream, Ticket, ValueBuf};
 
 use crate::board::{Board, RING, Shared};
 use crate::errors::ErrorTable;
 use crate::grid::Grid;
 use crate::schedule::{Cursor, NEVER_NS};
 use crate::spec::{OpTime, StopReason};
+pub(crate) use steps::NextStep;
+use steps::Tracks;
 
 /// Longest a worker goes without looking whether it should stop.
 pub(crate) const CHECK_NS: u64 = 10_000_000;
@@ -24,11 +28,16 @@ pub(crate) struct Setup {
     pub shared: Arc<Shared>,
     /// The clients it drives, by slot.
     pub clients: Vec<u32>,
+    /// Their ways through operations of several steps, by slot; [`Tracks`] says what becomes of them.
+    pub steps: Vec<Option<Box<dyn Steps>>>,
+    /// All kinds of operation, by position.
+    pub kinds: Arc<[OpKind]>,
     /// Number of each client's first operation.
     pub first_cycle: u64,
     pub ops_per_client: u64,
     /// Age of the oldest due operation at which an open loop gives up.
     pub backlog_ns: u64,
+    pub op_timeout_ns: u64,
     /// Room for the times of single operations; 0 when they are not wanted.
     pub each_max: usize,
     /// CPU time of the worker so far, where it is the generator's alone.
@@ -58,6 +67,8 @@ pub(crate) enum Turns {
 pub(crate) enum Next<'a> {
     /// Send this on the session of `slot`; the ticket is the slot's number.
     Send { slot: usize, cycle: u64, scheduled_ns: u64, op: Op<'a> },
+    /// An operation of several steps has begun on `slot`: ask [`WorkerCore::step`] what is to be sent.
+    Steps { slot: usize, cycle: u64, scheduled_ns: u64, kind: KindId },
     /// Nothing is due before this time.
     SleepUntil(u64),
     /// No session is idle.
@@ -66,12 +77,23 @@ pub(crate) enum Next<'a> {
     Stop,
 }
 
+/// What a slot is busy with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Busy {
+    No,
+    /// One operation that was sent as it is.
+    Op,
+    /// An operation of several steps.
+    Steps,
+}
+
 // `kind` and `busy` are whole words because they are written and read within nanoseconds: a processor that
 // reads a word right after a part of it was written waits for the write to reach its cache.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     client: u32,
     kind: u32,
+    /// A [`Busy`].
     busy: u64,
     /// Number of the next operation.
     cycle: u64,
@@ -121,6 +143,8 @@ pub(crate) struct WorkerCore {
     /// When [`WorkerCore::check`] is due.
     check_at_ns: u64,
     params: ValueBuf,
+    /// Apart, because most streams have none.
+    tracks: Option<Box<Tracks>>,
     slots: Vec<Slot>,
     idle: Idle,
     in_flight: u64,
@@ -128,6 +152,7 @@ pub(crate) struct WorkerCore {
     finished: u64,
     /// Clients that may have more operations.
     live_clients: usize,
+    pub op_timeout_ns: u64,
     /// Number after that of each client's last operation.
     end_cycle: u64,
     backlog_ns: u64,
@@ -166,12 +191,14 @@ impl WorkerCore {
             slice: 0,
             check_at_ns: 0,
             params: ValueBuf::with_capacity(64, 4096),
+            tracks: Tracks::new(&setup.kinds, setup.steps),
             idle: Idle { first: None, others: VecDeque::with_capacity(slots.len()) },
             in_flight: 0,
             started: 0,
             finished: 0,
             live_clients: slots.len(),
             slots,
+            op_timeout_ns: setup.op_timeout_ns,
             end_cycle: setup.first_cycle.saturating_add(setup.ops_per_client),
             backlog_ns: setup.backlog_ns,
             held_ns: None,
@@ -213,14 +240,14 @@ impl WorkerCore {
         self.idle.remove(slot as u32);
     }
 
-    /// True while the session of `slot` has an operation to answer.
-    pub fn is_busy(&self, slot: usize) -> bool {
-        self.slots[slot].busy == 1
-    }
-
-    /// When the operation of `slot` was sent.
-    pub fn sent_ns(&self, slot: usize) -> u64 {
-        self.slots[slot].sent_ns
+    /// What `slot` is busy with.
+    #[inline]
+    pub fn busy(&self, slot: usize) -> Busy {
+        match self.slots[slot].busy {
+            0 => Busy::No,
+            1 => Busy::Op,
+            _ => Busy::Steps,
+        }
     }
 
     /// Operations in flight.
@@ -271,7 +298,7 @@ impl WorkerCore {
                 self.client_is_done(now_ns, reason);
                 continue;
             };
-            slot.busy = 1;
+            slot.busy = Busy::Op as u64;
             slot.kind = u32::from(kind);
             slot.cycle = cycle + 1;
             slot.scheduled_ns = scheduled_ns;
@@ -287,6 +314,13 @@ impl WorkerCore {
             if let Some(observer) = &mut self.observer {
                 observer.sent(Ticket(index as u32), now_ns, slot.client, cycle, &op);
             }
+            if let Some(tracks) = &mut self.tracks
+                && tracks.is_steps(kind)
+            {
+                slot.busy = Busy::Steps as u64;
+                tracks.begin(index, cycle, kind, op.params);
+                return Next::Steps { slot: index, cycle, scheduled_ns, kind };
+            }
             return Next::Send { slot: index, cycle, scheduled_ns, op };
         }
     }
@@ -295,10 +329,18 @@ impl WorkerCore {
     #[inline(always)]
     pub fn finish(&mut self, slot: usize, now_ns: u64, outcome: Outcome, answer: &Answer) {
         self.check_if_due(now_ns);
+        self.count_finished(slot, now_ns, outcome, answer);
+        if outcome.is_error() {
+            self.errors.note(outcome, answer);
+        }
+    }
+
+    #[inline(always)]
+    fn count_finished(&mut self, slot: usize, now_ns: u64, outcome: Outcome, answer: &Answer) {
         let index = slot;
         let slot = &mut self.slots[index];
-        debug_assert!(slot.busy == 1, "an operation ends once");
-        slot.busy = 0;
+        debug_assert!(slot.busy != Busy::No as u64, "an operation ends once");
+        slot.busy = Busy::No as u64;
         self.in_flight -= 1;
         self.finished += 1;
         self.last_end_ns = now_ns;
@@ -308,9 +350,6 @@ impl WorkerCore {
         self.board.tally(self.slice).record(slot.kind as KindId, outcome, service_ns, response_ns);
         if let Some(observer) = &mut self.observer {
             observer.finished(Ticket(index as u32), now_ns, outcome, answer);
-        }
-        if outcome.is_error() {
-            self.errors.note(outcome, answer);
         }
         if self.each.capacity() > 0 && now_ns >= self.grid.warmup_end_ns {
             self.keep(index, now_ns, outcome);
@@ -374,7 +413,8 @@ impl WorkerCore {
         let current = if is_over { taken } else { self.grid.at(now_ns, self.slice) };
         let moves_to = current.min(taken.saturating_add(RING - 1));
         if moves_to > self.slice {
-            let oldest_ns = self.slots.iter().filter(|slot| slot.busy == 1).map(|slot| slot.scheduled_ns).min();
+            let oldest_ns =
+                self.slots.iter().filter(|slot| slot.busy != Busy::No as u64).map(|slot| slot.scheduled_ns).min();
             self.board.oldest_ns.store(oldest_ns.unwrap_or(u64::MAX), Relaxed);
             self.publish_cpu();
             self.slice = moves_to;

@@ -39,15 +39,25 @@ fn bench(sessions: u32, ops: u64, rate_per_s: Option<f64>, warmup_ns: u64, lengt
         next_arrival: AtomicU64::new(0),
     });
     let board = Board::new(1, rate_per_s.is_some());
+    let kinds: Arc<[OpKind]> = Arc::new([OpKind {
+        name: "ask".to_owned(),
+        call: plimsoll_core::Call::Nothing,
+        params: Vec::new(),
+        keep_answer: false,
+        step_of: None,
+    }]);
     let mut core = WorkerCore::new(Setup {
         stream: Arc::new(Endless { ops }),
         observer: None,
         board: board.clone(),
         shared: shared.clone(),
         clients: (0..sessions).collect(),
+        steps: (0..sessions).map(|_| None).collect(),
+        kinds: kinds.clone(),
         first_cycle: 0,
         ops_per_client: u64::MAX,
         backlog_ns: 10 * SECOND,
+        op_timeout_ns: SECOND,
         each_max: 0,
         cpu_ns: || 0,
     });
@@ -70,7 +80,7 @@ fn bench(sessions: u32, ops: u64, rate_per_s: Option<f64>, warmup_ns: u64, lengt
     Bench {
         core,
         shared,
-        collector: Collector::new(grid, arrivals, vec![board], 1),
+        collector: Collector::new(grid, arrivals, vec![board], &kinds),
         busy_until: vec![None; sessions as usize],
         slices: Vec::new(),
     }
@@ -85,6 +95,7 @@ impl Bench {
             let sleep_until_ns = loop {
                 match self.core.next(now_ns) {
                     Next::Send { slot, .. } => self.busy_until[slot] = Some(answered(now_ns)),
+                    Next::Steps { .. } => panic!("operations of one step"),
                     Next::SleepUntil(at_ns) => break at_ns,
                     Next::Wait => break u64::MAX,
                     Next::Stop if in_flight == 0 => {

@@ -6,6 +6,7 @@
 mod allocations;
 mod blocking;
 mod seen;
+mod steps;
 mod toy;
 mod wire;
 mod wire_faults;

@@ -93,22 +93,34 @@ pub fn drive_with(
     stop: &Arc<AtomicBool>,
     on_slice: &mut dyn FnMut(&Slice),
 ) -> Result<Driven, DriveError> {
+    drive_kinds(&kinds(), spec, sessions, stream, observers, stop, on_slice)
+}
+
+/// As [`drive_with`], with kinds other than the one of [`kinds`].
+pub fn drive_kinds(
+    kinds: &[OpKind],
+    spec: &DriveSpec,
+    sessions: Sessions,
+    stream: Arc<dyn Stream>,
+    observers: Vec<Box<dyn Observer>>,
+    stop: &Arc<AtomicBool>,
+    on_slice: &mut dyn FnMut(&Slice),
+) -> Result<Driven, DriveError> {
     let clock = Clock::start();
-    let kinds = kinds();
     let mut slices = Vec::new();
-    let drive = Drive { clock: &clock, spec, sessions, kinds: &kinds, stream, observers, stop: stop.clone() };
+    let drive = Drive { clock: &clock, spec, sessions, kinds, stream, observers, stop: stop.clone() };
     let result = drive.run(&mut |slice| {
         on_slice(&slice);
         slices.push(slice);
     })?;
     let driven = Driven { result, slices };
-    driven.check();
+    driven.check(kinds);
     Ok(driven)
 }
 
 impl Driven {
     /// What holds for every phase: slices follow each other and hold what the result counts.
-    fn check(&self) {
+    fn check(&self, kinds: &[OpKind]) {
         let mut at_ns = self.result.start_ns;
         for (position, slice) in self.slices.iter().enumerate() {
             assert_eq!(slice.ordinal as usize, position);
@@ -117,20 +129,28 @@ impl Driven {
             at_ns = slice.end_ns;
         }
         assert_eq!(at_ns, self.result.end_ns, "the last slice ends with the phase");
-        assert_eq!(self.count(Measure::Service, |_| true), self.result.ops);
-        for (index, outcome) in Outcome::ALL.into_iter().enumerate() {
-            let in_slices = self.count(Measure::Service, |o| o == outcome);
-            assert_eq!(in_slices, self.result.kinds[0][index], "{outcome:?}");
+        let mut ops = 0;
+        for (kind, of) in kinds.iter().enumerate() {
+            for (index, outcome) in Outcome::ALL.into_iter().enumerate() {
+                let in_slices = self.count(Measure::Service, |k, o| (usize::from(k), o) == (kind, outcome));
+                let (same, other) = match of.step_of {
+                    None => (&self.result.kinds, &self.result.steps),
+                    Some(_) => (&self.result.steps, &self.result.kinds),
+                };
+                assert_eq!((in_slices, 0), (same[kind][index], other[kind][index]), "{} {outcome:?}", of.name);
+                ops += self.result.kinds[kind][index];
+            }
         }
+        assert_eq!(ops, self.result.ops);
     }
 
     pub fn outcome(&self, outcome: Outcome) -> u64 {
         self.result.kinds.iter().map(|kind| kind[outcome as usize]).sum()
     }
 
-    fn count(&self, measure: Measure, of: impl Fn(Outcome) -> bool) -> u64 {
+    pub fn count(&self, measure: Measure, of: impl Fn(KindId, Outcome) -> bool) -> u64 {
         let measured = self.slices.iter().filter(|slice| !slice.warmup).flat_map(|slice| &slice.histograms);
-        measured.filter(|h| h.measure == measure && of(h.outcome)).map(|h| h.histogram.len()).sum()
+        measured.filter(|h| h.measure == measure && of(h.kind, h.outcome)).map(|h| h.histogram.len()).sum()
     }
 
     pub fn max_ns(&self, measure: Measure) -> u64 {

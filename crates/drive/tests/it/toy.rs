@@ -1,8 +1,10 @@
 //! A protocol of length and bytes, its session without I/O, and a server that follows a script.
 //!
-//! Greeting: `HELLO`, answered by `READY` or `NEVER`. Request: length (4 bytes, little-endian), then a number
-//! (8 bytes) and as many more bytes as the length says. Answer: the number, and the sum of the request's bytes.
+//! Greeting: `HELLO`, answered by `READY` or `NEVER`. Request: length (4 bytes, little-endian; its highest bit says
+//! that answers may wait for the next request's), then a number (8 bytes) and as many more bytes as the length says.
+//! Answer: the number, and the sum of the request's bytes, or [`REFUSED`].
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -19,12 +21,16 @@ use plimsoll_core::{
 
 /// In place of a number: the server ends the connection and says so.
 const LAST_WORDS: i64 = i64::MIN;
+/// In place of a sum: the server would not.
+const REFUSED: u64 = u64::MAX;
+/// In a request's length: the answer may wait.
+const MORE: u32 = 1 << 31;
 
 pub struct ToySession {
     state: WireState,
-    ticket: Option<Ticket>,
-    number: i64,
-    sum: u64,
+    /// What has no answer yet, oldest first: ticket, number and sum.
+    unanswered: VecDeque<(Ticket, i64, u64)>,
+    depth: usize,
     /// Bytes that each request carries beside its number.
     ballast: usize,
     answer: Answer,
@@ -33,7 +39,7 @@ pub struct ToySession {
 impl WireSession for ToySession {
     fn open(&mut self, _: &[OpKind], out: &mut Vec<u8>) {
         self.state = WireState::Opening;
-        self.ticket = None;
+        self.unanswered.clear();
         out.extend_from_slice(b"HELLO");
     }
 
@@ -42,19 +48,18 @@ impl WireSession for ToySession {
     }
 
     fn depth_max(&self) -> u32 {
-        1
+        self.depth as u32
     }
 
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>) {
-        assert!(self.ticket.is_none(), "one operation at a time");
+        assert!(self.unanswered.len() < self.depth, "more operations than it takes");
         let Value::Int(number) = op.params.get(0) else { panic!("an operation without its number") };
-        self.ticket = Some(ticket);
-        self.number = number;
         let begin = out.len() + 4;
-        out.extend_from_slice(&(8 + self.ballast as u32).to_le_bytes());
+        let more = if op.more { MORE } else { 0 };
+        out.extend_from_slice(&((8 + self.ballast as u32) | more).to_le_bytes());
         out.extend_from_slice(&number.to_le_bytes());
         out.extend((0..self.ballast).map(|i| (i as i64 + number) as u8));
-        self.sum = sum(&out[begin..]);
+        self.unanswered.push_back((ticket, number, sum(&out[begin..])));
     }
 
     fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, done: &mut dyn Done) -> usize {
@@ -69,13 +74,22 @@ impl WireSession for ToySession {
         while bytes.len() - used >= 16 {
             let number = i64::from_le_bytes(bytes[used..used + 8].try_into().unwrap());
             let sum = u64::from_le_bytes(bytes[used + 8..used + 16].try_into().unwrap());
-            let ticket = self.ticket.take().expect("an answer to a request");
+            let (ticket, wanted_number, wanted_sum) = self.unanswered.pop_front().expect("an answer to a request");
             if number == LAST_WORDS {
                 self.state = WireState::Failed(StoreError::new(StoreErrorKind::Store, "the server said good-bye"));
                 return bytes.len();
             }
-            assert_eq!((number, sum), (self.number, self.sum), "the answer is to this request");
-            done.push(ticket, Outcome::Ok, &self.answer);
+            self.answer.clear();
+            let outcome = if sum == REFUSED {
+                assert_eq!(number, wanted_number, "the refusal is of this request");
+                self.answer.fail(Outcome::Rejected, "40001", "would not")
+            } else {
+                assert_eq!((number, sum), (wanted_number, wanted_sum), "the answer is to this request");
+                Outcome::Ok
+            };
+            self.answer.values.push(Value::Int(number));
+            (self.answer.columns, self.answer.rows) = (1, 1);
+            done.push(ticket, outcome, &self.answer);
             used += 16;
         }
         used
@@ -105,6 +119,8 @@ pub enum Act {
     CloseHalfWay,
     /// Say nothing to this request.
     Ignore,
+    /// Would not.
+    Refuse,
 }
 
 /// What the server does, by the connection's number, the request's number within it, and the number asked.
@@ -256,6 +272,11 @@ impl Server {
         Sessions::Wire((0..count).map(|_| client(self.address.clone(), ballast)).collect())
     }
 
+    /// Sessions with a pipeline.
+    pub fn clients_of_depth(&self, count: usize, depth: usize) -> Sessions {
+        Sessions::Wire((0..count).map(|_| client_of_depth(self.address.clone(), 0, depth)).collect())
+    }
+
     /// Ends all connections and listens no more.
     pub fn die(&mut self) {
         self.stop.store(true, SeqCst);
@@ -279,8 +300,18 @@ impl Drop for Server {
 }
 
 pub fn client(address: Address, ballast: usize) -> WireClient {
-    let session =
-        ToySession { state: WireState::Opening, ticket: None, number: 0, sum: 0, ballast, answer: Answer::default() };
+    client_of_depth(address, ballast, 1)
+}
+
+/// A session that takes `depth` requests before one must have been answered.
+pub fn client_of_depth(address: Address, ballast: usize, depth: usize) -> WireClient {
+    let session = ToySession {
+        state: WireState::Opening,
+        unanswered: VecDeque::with_capacity(depth),
+        depth,
+        ballast,
+        answer: Answer::default(),
+    };
     WireClient { address, session: Box::new(session) }
 }
 
@@ -289,10 +320,14 @@ fn converse(mut socket: Socket, connection: u64, script: &Script, manner: &Manne
     socket.read_exact(&mut greeting)?;
     assert_eq!(&greeting, b"HELLO");
     socket.write_all(if manner.never.load(SeqCst) { b"NEVER" } else { b"READY" })?;
+    // Answers that wait for the end of a pipeline.
+    let mut waiting = Vec::new();
     for request in 0.. {
         let mut length = [0; 4];
         socket.read_exact(&mut length)?;
-        let length = u32::from_le_bytes(length) as usize;
+        let length = u32::from_le_bytes(length);
+        let more = length & MORE > 0;
+        let length = (length & !MORE) as usize;
         if length == 0 {
             manner.goodbyes.fetch_add(1, SeqCst);
             return Ok(());
@@ -316,11 +351,20 @@ fn converse(mut socket: Socket, connection: u64, script: &Script, manner: &Manne
         let mut answer = [0; 16];
         answer[..8].copy_from_slice(&number.to_le_bytes());
         answer[8..].copy_from_slice(&sum(&bytes).to_le_bytes());
-        match script(connection, request, number) {
-            Act::Answer => socket.write_all(&answer)?,
-            Act::AnswerAfter(delay) => {
-                std::thread::sleep(delay);
-                socket.write_all(&answer)?;
+        let act = script(connection, request, number);
+        if act == Act::Refuse {
+            answer[8..].copy_from_slice(&REFUSED.to_le_bytes());
+        }
+        match act {
+            Act::Answer | Act::Refuse | Act::AnswerAfter(_) => {
+                if let Act::AnswerAfter(delay) = act {
+                    std::thread::sleep(delay);
+                }
+                waiting.extend_from_slice(&answer);
+                if !more {
+                    socket.write_all(&waiting)?;
+                    waiting.clear();
+                }
             }
             Act::Dribble => {
                 for byte in answer {
