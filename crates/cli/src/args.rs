@@ -73,6 +73,27 @@ Values between commas are swept: each combination is a trial. `--print-plan` sho
         #[arg(value_enum)]
         what: Option<Listed>,
     },
+    /// Print completions for a shell.
+    #[command(after_help = "Examples:
+  plimsoll completions bash > /etc/bash_completion.d/plimsoll
+  plimsoll completions zsh > \"${fpath[1]}/_plimsoll\"
+  plimsoll completions fish > ~/.config/fish/completions/plimsoll.fish")]
+    Completions {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Write the manual pages into a directory.
+    #[command(after_help = "Examples:
+  plimsoll man ~/.local/share/man/man1")]
+    Man {
+        /// Where they go; made if it is not there.
+        directory: PathBuf,
+    },
+    /// Print the JSON Schema of plans, for editors.
+    #[command(after_help = "Examples:
+  plimsoll schema > plan.schema.json     and as the plan's first line: #:schema ./plan.schema.json")]
+    Schema,
     /// Say what on this machine would spoil a measurement or is missing.
     Doctor,
 }
@@ -261,6 +282,17 @@ pub enum RunsAction {
         #[arg(required = true)]
         runs: Vec<String>,
     },
+}
+
+/// A shell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// bash.
+    Bash,
+    /// zsh.
+    Zsh,
+    /// fish.
+    Fish,
 }
 
 /// What `list` can be asked for.

@@ -90,6 +90,9 @@ fn run(verb: Verb) -> Result<u8, CliError> {
         Verb::Report(args) => verbs::report::run(&args),
         Verb::Runs(args) => verbs::runs::run(&args),
         Verb::List { what } => print(&verbs::list::text(&catalogue, what)),
+        Verb::Completions { shell } => verbs::shell::completions(shell),
+        Verb::Man { directory } => verbs::shell::man(&directory),
+        Verb::Schema => verbs::shell::schema(&catalogue),
         Verb::Doctor => {
             let diagnosis = verbs::doctor::diagnose(&catalogue, &plimsoll_record::default_runs_dir()?);
             print(&diagnosis.text)?;

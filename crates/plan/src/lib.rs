@@ -13,7 +13,7 @@
 //! | `rate` | a rate that changes over a phase |
 //! | `sweep`, `series`, `expand` | values that may be lists; how they combine, repeats and their order; the trials |
 //! | `quantity`, `url`, `nearest` | numbers with units; URLs and their passwords; what a mistyped word meant |
-//! | `outline` | a plan in plain lines |
+//! | `outline`, `schema` | a plan in plain lines; a JSON Schema of plans, for editors |
 
 mod document;
 pub mod error;
@@ -26,6 +26,7 @@ mod params;
 mod phases;
 mod quantity;
 mod rate;
+mod schema;
 mod series;
 mod stores;
 mod sweep;
@@ -46,6 +47,7 @@ pub use model::{
     Arrivals, Drive, Figure, Goal, GoalKind, Limit, Pace, Phase, Plan, Published, Rate, Start, Step, StoreUse, Trial,
     WorkloadUse,
 };
+pub use schema::schema;
 use sweep::{Choices, Dimensions};
 pub use url::{password_ranges, split_password};
 

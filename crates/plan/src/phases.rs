@@ -87,7 +87,7 @@ pub(crate) enum LimitDraft {
 }
 
 /// The keys of a phase that does `step`.
-fn keys(step: &str) -> &'static [&'static str] {
+pub(crate) fn keys(step: &str) -> &'static [&'static str] {
     match step {
         "load" => &["do", "name", "only", "batch", "clients", "durability"],
         "ask" => &["do", "name", "only", "op", "count", "op_timeout"],

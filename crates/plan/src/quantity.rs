@@ -141,6 +141,12 @@ fn is_of(unit: &str, dimension: Dimension) -> bool {
     UNITS.iter().any(|(name, of, _)| *name == unit && *of == dimension)
 }
 
+/// What a number of `dimension` looks like, as a regular expression.
+pub(crate) fn pattern(dimension: Dimension) -> String {
+    let all: Vec<&str> = UNITS.iter().filter(|(_, of, _)| *of == dimension).map(|(name, ..)| *name).collect();
+    format!("^ *[0-9][0-9_]*([.][0-9_]*)? *({}) *$", all.join("|"))
+}
+
 fn units(dimension: Dimension) -> String {
     let all: Vec<&str> = UNITS.iter().filter(|(_, of, _)| *of == dimension).map(|(name, ..)| *name).collect();
     format!("units of {}: {}", dimension.name(), all.join(", "))

@@ -7,7 +7,7 @@ use crate::formulas::Names;
 use crate::model::{Figure, Goal, GoalKind, Published};
 use crate::quantity::Dimension;
 
-const GOALS: &[(&str, GoalKind)] = &[
+pub(crate) const GOALS: &[(&str, GoalKind)] = &[
     ("lost", GoalKind::Lost),
     ("wrong", GoalKind::Wrong),
     ("errors", GoalKind::Errors),

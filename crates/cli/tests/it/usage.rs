@@ -66,3 +66,34 @@ fn the_lists_name_what_there_is() {
         assert!(ran.out.contains(word), "no {word} in {}", ran.out);
     }
 }
+
+#[test]
+fn completions_manual_pages_and_the_schema_are_complete() {
+    let place = Place::new();
+    place.run(&["completions", "bash"]).expect(0).says("--arrivals");
+    let pages = place.path().join("man1");
+    place.run(&["man", pages.to_str().unwrap()]).expect(0);
+    let drive = std::fs::read_to_string(pages.join("plimsoll-drive.1")).unwrap();
+    assert!(drive.contains("poisson"), "{drive}");
+    let schema = place.run(&["schema"]).expect(0);
+    let schema: serde_json::Value = serde_json::from_str(&schema.out).unwrap();
+    assert_eq!(schema["title"], "A plan of Plimsoll");
+}
+
+#[test]
+fn what_another_tool_calls_it_is_answered_with_ours() {
+    let place = Place::new();
+    let ran = place.run(&["drive", "select", "--on", "postgres", "-T", "60"]).expect(2);
+    ran.says("unexpected argument '-T'").says("pgbench's -T is here: --for 60s");
+}
+
+#[test]
+fn drive_writes_its_options_down_as_a_plan() {
+    let place = Place::new();
+    let shown = place.run(&["drive", "nothing", "--on", "null", "--for", "1s", "--print-plan"]).expect(0);
+    let plan = place.plan(&shown.out);
+    place.run(&["check", &plan]).expect(0).says("1 client, closed loop, for 1s");
+    place.run(&["drive", "nothing", "--on", "null", "--for", "200ms", "--no-load", "-q"]).expect(0);
+    place.only_run();
+    place.run(&["drive", "select", "--on", "sqlite", "--rate", "0/s"]).expect(2).says("`rate` must be above 0/s");
+}

@@ -5,4 +5,5 @@ mod expansion;
 mod fuzz;
 mod mistakes;
 mod outline;
+mod schema;
 mod series;

@@ -1,0 +1,40 @@
+//! `plimsoll completions`, `man` and `schema`: what shells, manuals and editors want to know.
+
+use std::path::Path;
+
+use clap::CommandFactory;
+use plimsoll_core::Catalogue;
+
+use crate::args::{Cli, Shell};
+use crate::error::{CliError, exit};
+
+/// Prints the completions for `shell`.
+pub fn completions(shell: Shell) -> Result<u8, CliError> {
+    let shell = match shell {
+        Shell::Bash => clap_complete::Shell::Bash,
+        Shell::Zsh => clap_complete::Shell::Zsh,
+        Shell::Fish => clap_complete::Shell::Fish,
+    };
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "plimsoll", &mut text);
+    crate::print(&String::from_utf8_lossy(&text))
+}
+
+/// Writes the manual pages, one to a verb, into `directory`, which is made if it is not there.
+pub fn man(directory: &Path) -> Result<u8, CliError> {
+    let failed = |error: std::io::Error| CliError::io(directory.display(), &error);
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    clap_mangen::generate_to(Cli::command(), directory).map_err(failed)?;
+    crate::say(&format!(
+        "wrote the pages into {}; read one with `man -l {}/plimsoll.1`",
+        directory.display(),
+        directory.display()
+    ));
+    Ok(exit::OK)
+}
+
+/// Prints the JSON Schema of plans.
+pub fn schema(catalogue: &Catalogue) -> Result<u8, CliError> {
+    let text = serde_json::to_string_pretty(&plimsoll_plan::schema(catalogue)).unwrap_or_default();
+    crate::print(&format!("{text}\n"))
+}

@@ -1,0 +1,115 @@
+//! The schema says yes to right plans and no to wrong ones.
+
+use boon::{Compiler, SchemaIndex, Schemas};
+use plimsoll_plan::schema;
+use serde_json::Value;
+
+use crate::catalogue::catalogue;
+
+fn compiled() -> (Schemas, SchemaIndex) {
+    let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
+    compiler.add_resource("plan.json", schema(&catalogue())).unwrap();
+    let index = compiler.compile("plan.json", &mut schemas).unwrap();
+    (schemas, index)
+}
+
+fn as_json(text: &str) -> Value {
+    serde_json::to_value(toml::from_str::<toml::Value>(text).unwrap()).unwrap()
+}
+
+const RIGHT: &str = r#"
+title = "A title"
+stores = ["sqlite", { store = "postgres", shared_buffers = ["1MiB", "2MiB"] }, "postgres://a:1/"]
+seed = [1, 2]
+slice = "500ms"
+repeats = 3
+order = "random"
+start = "as-is"
+samplers = ["cpu"]
+
+[[sweep]]
+mode = "one-at-a-time"
+keys = ["clients"]
+
+[workload]
+name = "coupons"
+records = 1_000
+index = ["own", "none"]
+
+[[phase]]
+do = "load"
+batch = [10, 20]
+
+[[phase]]
+name = "mixed"
+do = "drive"
+clients = [1, 8]
+depth = 2
+for = "1.5 min"
+mix = [{ read = 1 }, { read = 1, update = 2 }]
+rate = ["1000/s", { ramp = ["1/s", "2/s"] }, { steps = ["1/s"], each = "1s" }]
+arrivals = "poisson"
+only = { index = "own" }
+
+[[phase]]
+do = "check"
+
+[goals]
+p99 = "20ms"
+errors = "0.1%"
+lost = 0
+
+[[figure]]
+name = "x"
+formula = "mixed.rate"
+published = [{ value = 1, of = "a" }]
+"#;
+
+#[test]
+fn right_plans_are_right() {
+    let (schemas, index) = compiled();
+    schemas.validate(&as_json(RIGHT), index).unwrap_or_else(|error| panic!("{error:#}"));
+}
+
+#[test]
+fn every_mistake_is_found() {
+    let (schemas, index) = compiled();
+    for (right, wrong) in [
+        ("title = \"A title\"", "titel = \"A title\""),
+        ("\"sqlite\"", "\"sqlit\""),
+        ("shared_buffers", "shared_bufers"),
+        ("\"500ms\"", "\"500\""),
+        ("repeats = 3", "repeats = 0"),
+        ("\"as-is\"", "\"asis\""),
+        ("name = \"coupons\"", "name = \"coupon\""),
+        ("records = 1_000", "records = 0"),
+        ("\"one-at-a-time\"", "\"one\""),
+        ("do = \"load\"", "do = \"lod\""),
+        ("batch = [10, 20]", "batch = []"),
+        ("for = \"1.5 min\"", "for = 90"),
+        ("each = \"1s\"", "eech = \"1s\""),
+        ("\"poisson\"", "\"poison\""),
+        ("p99 = \"20ms\"", "p99 = 20"),
+        ("errors = \"0.1%\"", "errors = 0.1"),
+        ("formula =", "formulas ="),
+    ] {
+        let text = RIGHT.replacen(right, wrong, 1);
+        assert!(text != RIGHT, "{right}");
+        assert!(schemas.validate(&as_json(&text), index).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn every_key_says_what_stands_under_it() {
+    fn walk(value: &Value, path: &str) {
+        if let Some(object) = value.as_object() {
+            for (key, value) in object {
+                assert!(value != &serde_json::json!({}), "{path}/{key} takes anything");
+                walk(value, &format!("{path}/{key}"));
+            }
+        } else if let Some(list) = value.as_array() {
+            list.iter().for_each(|value| walk(value, path));
+        }
+    }
+    walk(&schema(&catalogue()), "");
+}
