@@ -14,11 +14,16 @@ struct Need {
     why: &'static str,
 }
 
-const NEEDS: [Need; 2] = [
+const NEEDS: [Need; 3] = [
     Need {
         any_of: &["/usr/lib/postgresql/*/bin/postgres", "/usr/pgsql-*/bin/postgres", "/usr/local/pgsql/bin/postgres"],
         package: "postgresql",
         why: "the PostgreSQL store runs against private servers",
+    },
+    Need {
+        any_of: &["/usr/bin/redis-server", "/usr/local/bin/redis-server"],
+        package: "redis-server",
+        why: "the Redis store runs against private servers",
     },
     Need {
         any_of: &["/usr/bin/chromium", "/usr/bin/chromium-browser"],

@@ -6,6 +6,8 @@ use crate::store::Dialect;
 use crate::value::ValueType;
 
 /// What a workload wants to exist, empty, in a store.
+///
+/// With neither collections nor statements a store that speaks `kv` has one empty key space.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Layout {
     /// For the `records` interface.

@@ -19,7 +19,7 @@ static SPEC: StoreSpec = StoreSpec {
     summary: "fjall, an embedded log-structured key-value store; indexes by keyindex",
     schemes: &[],
     private: true,
-    interfaces: &[Interface::Kv, Interface::Records],
+    interfaces: &[Interface::Kv, Interface::KvScan, Interface::Records],
     durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
     dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Keyindex],

@@ -13,7 +13,7 @@ const SPEC: StoreSpec = StoreSpec {
     summary: "takes everything and keeps nothing: measures the generator itself",
     schemes: &[],
     private: true,
-    interfaces: &[Interface::Kv, Interface::Records, Interface::Sql],
+    interfaces: &[Interface::Kv, Interface::KvScan, Interface::Records, Interface::Sql],
     durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
     dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],

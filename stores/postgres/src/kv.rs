@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, Answer, Call, Kv, KvCapabilities, KvError, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
-    ValueBuf, ValueType, Values, WriteBatch,
+    Address, Answer, Call, Kv, KvCall, KvCapabilities, KvError, Op, OpKind, Outcome, StoreError, StoreErrorKind,
+    Ticket, Value, ValueBuf, ValueType, Values, WriteBatch,
 };
 
 use crate::connection::{Connection, rejected};
@@ -30,6 +30,20 @@ const PAGE_ROWS: u64 = 1_000;
 /// Keys of one pipelined get, so that what is in flight stays bounded.
 const KEYS_AT_ONCE: usize = 1_000;
 
+/// The statement of a call of the `kv` interface, and whether no row means that nothing was there.
+pub(crate) fn statement(call: KvCall) -> (&'static str, bool) {
+    match call {
+        KvCall::Get => (GET_TEXT, true),
+        KvCall::Put => (PUT_TEXT, false),
+        KvCall::Delete => (DELETE_TEXT, true),
+        KvCall::Scan => ("SELECT k, v FROM kv WHERE k >= $1 ORDER BY k LIMIT $2", false),
+    }
+}
+
+const GET_TEXT: &str = "SELECT v FROM kv WHERE k = $1";
+const PUT_TEXT: &str = "INSERT INTO kv (k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = excluded.v";
+const DELETE_TEXT: &str = "DELETE FROM kv WHERE k = $1";
+
 fn kinds() -> Vec<OpKind> {
     let kind = |name: &str, text: String, params: &[ValueType]| OpKind {
         name: name.to_owned(),
@@ -40,14 +54,10 @@ fn kinds() -> Vec<OpKind> {
     };
     let bytes = ValueType::Bytes;
     vec![
-        kind("kv get", "SELECT v FROM kv WHERE k = $1".into(), &[bytes]),
+        kind("kv get", GET_TEXT.into(), &[bytes]),
         kind("kv get_many", "SELECT $2::bigint, v FROM kv WHERE k = $1".into(), &[bytes, ValueType::Int]),
-        kind(
-            "kv put",
-            "INSERT INTO kv (k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = excluded.v".into(),
-            &[bytes, bytes],
-        ),
-        kind("kv delete", "DELETE FROM kv WHERE k = $1".into(), &[bytes]),
+        kind("kv put", PUT_TEXT.into(), &[bytes, bytes]),
+        kind("kv delete", DELETE_TEXT.into(), &[bytes]),
         kind(
             "kv scan",
             format!("SELECT k, v FROM kv WHERE k >= $1 AND k < $2 ORDER BY k LIMIT {PAGE_ROWS}"),

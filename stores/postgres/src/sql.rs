@@ -8,6 +8,8 @@ use plimsoll_core::{
     Values,
 };
 
+use crate::kv;
+
 /// PostgreSQL cuts longer names without an error (`NAMEDATALEN` − 1).
 const NAME_BYTES_MAX: usize = 63;
 
@@ -132,7 +134,11 @@ pub fn compile(kind: &OpKind, layout: &Layout) -> Result<Compiled, StoreError> {
             let what = format!("operation `{}` is a text made while it runs, which is not sent yet", kind.name);
             return Err(StoreError::new(StoreErrorKind::Usage, what));
         }
-        Call::Kv(_) | Call::Http(_) => {
+        Call::Kv(call) => {
+            let (text, empty_is_not_found) = kv::statement(*call);
+            return Ok(one(text.to_owned(), empty_is_not_found));
+        }
+        Call::Http(_) => {
             let what = format!("operation `{}` asks for an interface that PostgreSQL does not speak", kind.name);
             return Err(StoreError::new(StoreErrorKind::Usage, what));
         }

@@ -46,7 +46,7 @@ static SPEC: StoreSpec = StoreSpec {
     summary: "PostgreSQL, a private server or one that runs already",
     schemes: &["postgres", "postgresql"],
     private: true,
-    interfaces: &[Interface::Kv, Interface::Records, Interface::Sql],
+    interfaces: &[Interface::Kv, Interface::KvScan, Interface::Records, Interface::Sql],
     durabilities: &[Durability::Durable, Durability::AtEnd],
     dialect: Some(Dialect::Postgres),
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
@@ -315,6 +315,8 @@ impl Store for PostgresStore {
         let mut records = None;
         if layout.index == IndexMode::Keyindex {
             records = Some(Records::new(layout)?);
+            statements.push(kv::CREATE.to_owned());
+        } else if layout.collections.is_empty() && layout.statements.is_empty() {
             statements.push(kv::CREATE.to_owned());
         } else {
             statements = sql::create(layout)?;

@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use plimsoll_core::{Kv, KvCapabilities, KvError, WriteBatch};
+use plimsoll_core::{Kv, KvCall, KvCapabilities, KvError, WriteBatch};
 use plimsoll_keyindex::keyspace::INDEX_ROLE;
 use rusqlite::{Connection, OptionalExtension};
 
@@ -45,6 +45,16 @@ const INDEX: Table = Table {
     scan: "SELECT k, v FROM kv_index WHERE k >= ?1 AND k < ?2 ORDER BY k",
     scan_to_end: "SELECT k, v FROM kv_index WHERE k >= ?1 ORDER BY k",
 };
+
+/// The statement of a call of the `kv` interface, which has the first table to itself.
+pub(crate) fn statement(call: KvCall) -> &'static str {
+    match call {
+        KvCall::Get => RECORDS.get,
+        KvCall::Put => RECORDS.put,
+        KvCall::Delete => RECORDS.delete,
+        KvCall::Scan => "SELECT k, v FROM kv WHERE k >= ?1 ORDER BY k LIMIT ?2",
+    }
+}
 
 /// The first key of the index table's, and the first after them.
 const INDEX_LOW: &[u8] = &[INDEX_ROLE];

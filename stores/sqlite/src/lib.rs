@@ -28,7 +28,7 @@ const SPEC: StoreSpec = StoreSpec {
     summary: "SQLite inside Plimsoll: one file, write-ahead log, one writer at a time",
     schemes: &[],
     private: true,
-    interfaces: &[Interface::Kv, Interface::Records, Interface::Sql],
+    interfaces: &[Interface::Kv, Interface::KvScan, Interface::Records, Interface::Sql],
     durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
     dialect: Some(Dialect::Sqlite),
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],

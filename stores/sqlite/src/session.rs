@@ -1,14 +1,14 @@
 //! Records and statements over one connection.
 
 use plimsoll_core::{
-    Answer, BlockingSession, Call, Layout, Op, OpKind, Outcome, RecordsCall, StoreError, StoreErrorKind, Value,
+    Answer, BlockingSession, Call, KvCall, Layout, Op, OpKind, Outcome, RecordsCall, StoreError, StoreErrorKind, Value,
     ValueType, Values,
 };
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Statement, ToSql};
 
 use crate::failure::{fail, store_error};
-use crate::statements;
+use crate::{kv, statements};
 
 /// One client's connection.
 ///
@@ -199,7 +199,8 @@ fn prepared(layout: &Layout, kind: &OpKind) -> Result<Prepared, StoreError> {
         Call::Nothing | Call::Steps => return Ok(Prepared::Nothing),
         Call::Sql(sql) => return Ok(Prepared::Sql { sql: statements::numbered(sql), keep: kind.keep_answer }),
         Call::SqlText => return Ok(Prepared::SqlText { keep: kind.keep_answer }),
-        Call::Kv(_) | Call::Http(_) => return Err(bad("SQLite does not speak its interface".into())),
+        Call::Kv(call) => return Ok(prepared_pairs(*call, kind.keep_answer)),
+        Call::Http(_) => return Err(bad("SQLite does not speak its interface".into())),
         Call::Records { collection, call } => (usize::from(*collection), call),
     };
     let collection =
@@ -232,6 +233,18 @@ fn prepared(layout: &Layout, kind: &OpKind) -> Result<Prepared, StoreError> {
             Prepared::Find { sql: sql.map(|(low, high)| statements::of_call(collection, call, low, high)), shape }
         }
     })
+}
+
+/// What is to be done for a call of the `kv` interface.
+fn prepared_pairs(call: KvCall, keep: bool) -> Prepared {
+    let sql = kv::statement(call).to_owned();
+    let shape = |columns| Shape { types: vec![ValueType::Bytes; columns], keep };
+    match call {
+        KvCall::Get => Prepared::Select { sql, shape: shape(1), one: true },
+        KvCall::Scan => Prepared::Select { sql, shape: shape(2), one: false },
+        KvCall::Put => Prepared::Change { sql, params: 2 },
+        KvCall::Delete => Prepared::Change { sql, params: 1 },
+    }
 }
 
 /// The statement of `kind` with these parameters, numbered as SQLite numbers them; `None` when it has none.

@@ -176,6 +176,7 @@ impl Store for SqliteStore {
         self.layout = layout.clone();
         let mut all: Vec<String> = match records {
             Some(_) => kv::CREATE.map(str::to_owned).into(),
+            None if layout.collections.is_empty() && layout.statements.is_empty() => vec![kv::CREATE[0].to_owned()],
             None => statements::create(layout),
         };
         self.records = records;

@@ -5,7 +5,6 @@
 
 mod allocations;
 mod blocking;
-mod pipeline;
 mod seen;
 mod steps;
 mod toy;

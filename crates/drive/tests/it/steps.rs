@@ -47,7 +47,7 @@ fn kinds() -> Vec<OpKind> {
 }
 
 /// What a client's operations do, one line after the other.
-pub type Script = &'static [Step];
+type Script = &'static [Step];
 
 const fn send(kind: KindId) -> Step {
     Step::Send { kind, more: false }
@@ -62,7 +62,7 @@ const fn end(outcome: Outcome) -> Step {
 }
 
 /// Seven steps, one after the other.
-pub const SEVEN: Script =
+const SEVEN: Script =
     &[send(BEGIN), send(WORK), send(WORK), send(WORK), send(WORK), send(WORK), send(COMMIT), end(Outcome::Ok)];
 
 /// What a client was told: cycle, the step's number within its operation, outcome and the number that came back.
@@ -74,7 +74,7 @@ struct Notes {
     told: Mutex<Vec<Told>>,
 }
 
-pub struct Transactions {
+struct Transactions {
     script: Script,
     /// Tries again, at most this often.
     tries: u32,
@@ -82,7 +82,7 @@ pub struct Transactions {
 }
 
 impl Transactions {
-    pub fn new(script: Script) -> Arc<Self> {
+    fn new(script: Script) -> Arc<Self> {
         Arc::new(Self { script, tries: 1, notes: None })
     }
 

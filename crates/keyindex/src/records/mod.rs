@@ -10,6 +10,7 @@
 //! **Writers of one record** wait for each other when their sessions are of one `Records`. Over a store that
 //! several processes write to, a record wants one owner.
 
+mod pairs;
 mod session;
 mod shape;
 

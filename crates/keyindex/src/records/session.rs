@@ -3,11 +3,11 @@
 use std::ops::{Bound, ControlFlow};
 
 use plimsoll_core::{
-    Answer, BlockingSession, Call, Kv, KvError, Op, OpKind, Outcome, RecordsCall, StoreError, StoreErrorKind, Value,
-    Values,
+    Answer, BlockingSession, Call, Kv, KvCall, KvError, Op, OpKind, Outcome, RecordsCall, StoreError, StoreErrorKind,
+    Value, Values,
 };
 
-use super::{Fields, Records, usage};
+use super::{Fields, Records, pairs, usage};
 use crate::encode::{compare, raise_past};
 use crate::keyspace::{RECORD_PREFIX_LEN, record_prefix};
 use crate::{IndexError, Indexes, Inserted, Query, Rows};
@@ -40,6 +40,11 @@ enum Prepared {
         collection: usize,
         keep: bool,
     },
+    /// On keys and values, not on records.
+    Pairs {
+        call: KvCall,
+        keep: bool,
+    },
 }
 
 /// Records over one connection to a key-value store. Made by [`Records::session`].
@@ -56,7 +61,7 @@ pub struct RecordsSession<K> {
 }
 
 /// Why an operation did not come to `Ok` or `NotFound`.
-enum Failure {
+pub(super) enum Failure {
     Index(IndexError),
     /// The operation itself is wrong; the words say how.
     Refused(&'static str),
@@ -100,7 +105,8 @@ impl<K: Kv> RecordsSession<K> {
         let (collection, call) = match &kind.call {
             Call::Nothing | Call::Steps => return Ok(Prepared::Nothing),
             Call::Sql(_) | Call::SqlText => return bad("this store speaks no SQL".into()),
-            Call::Kv(_) | Call::Http(_) => return bad("it is no operation on records".into()),
+            Call::Kv(call) => return Ok(Prepared::Pairs { call: *call, keep: kind.keep_answer }),
+            Call::Http(_) => return bad("it is no operation on records".into()),
             Call::Records { collection, call } => (usize::from(*collection), call),
         };
         let Some(kept) = self.records.collections.get(collection) else {
@@ -290,6 +296,9 @@ impl<K: Kv + Send> BlockingSession for RecordsSession<K> {
                 self.find((collection, field, index, keep), op.params, answer)
             }
             Some(&Prepared::All { collection, keep }) => self.scan(collection, keep, None, answer),
+            Some(&Prepared::Pairs { call, keep }) => {
+                pairs::execute(&mut self.kv, call, keep, op.params, &mut self.record, answer)
+            }
         };
         match done {
             Ok(outcome) => outcome,
@@ -301,7 +310,7 @@ impl<K: Kv + Send> BlockingSession for RecordsSession<K> {
     }
 }
 
-const WRONG_TYPE: Failure = Failure::Refused("a value is not of its field's type");
+pub(super) const WRONG_TYPE: Failure = Failure::Refused("a value is not of its field's type");
 const NOT_PREPARED: Failure = Failure::Refused("this kind of operation has not been prepared");
 
 fn fail(answer: &mut Answer, failure: &Failure) -> Outcome {

@@ -11,8 +11,10 @@
 //! |---|---|
 //! | `things` | the collections that are asked, and a model of them |
 //! | `records` | single operations on records, against the model |
+//! | `kv` | keys and values |
 //! | `life` | what a store does as a whole: durability, restarts, sizes, concurrency, going away |
 
+mod kv;
 mod life;
 mod records;
 mod things;
@@ -142,6 +144,7 @@ fn check(kind: &dyn StoreKind, target: Target) -> Report {
     } else {
         report.skip("records", "it does not speak them");
     }
+    kv_checks(&mut subject, &mut report);
     if spec.keeps_data && spec.interfaces.contains(&Interface::Sql) {
         report.add("pgbench's tables and select", life::selects(&mut subject));
     } else {
@@ -149,6 +152,28 @@ fn check(kind: &dyn StoreKind, target: Target) -> Report {
     }
     report.add("it closes", subject.store.close().map_err(|error| error.to_string()));
     report
+}
+
+/// Keys and values live in one key space, which a layout without collections and statements has.
+fn kv_checks(subject: &mut Subject<'_>, report: &mut Report) {
+    if !subject.spec.keeps_data || !subject.spec.interfaces.contains(&Interface::Kv) {
+        return report.skip("keys and values", "it does not speak kv, or keeps no data");
+    }
+    let checks: [(&str, fn(&mut Subject<'_>) -> Result<(), String>); 6] = [
+        ("values of any bytes come back under keys of any bytes", kv::values_come_back),
+        ("puts, puts over others and deletes are seen", kv::writes_are_seen),
+        ("its keys are gone when it is made again", kv::made_again_is_empty),
+        ("keys outlive sync, settling, cold and restart", kv::data_outlives),
+        ("its size grows with its keys", kv::footprint_grows),
+        ("many sessions write keys of their own at the same time", kv::many_sessions),
+    ];
+    for (name, check) in checks {
+        report.add(name, check(subject));
+    }
+    match subject.spec.interfaces.contains(&Interface::KvScan) {
+        true => report.add("the next keys are read in their order", kv::scans_are_right(subject)),
+        false => report.skip("the next keys are read in their order", "it does not speak kv-scan"),
+    }
 }
 
 /// A check of records under one way of keeping indexes.

@@ -1,0 +1,134 @@
+//! How durable a server's writes are, and making them so.
+//!
+//! Durability is a setting of the server, not of a connection: our own is set when sessions are opened; an attached one
+//! is looked at and never changed.
+//!
+//! | durability | append-only file | an acknowledged write is |
+//! |---|---|---|
+//! | `durable` | `appendfsync always` | synced |
+//! | `buffered` | `appendfsync no` | with the kernel: it was written before the answer was sent |
+//! | `at-end` | off | in the server's memory |
+//!
+//! `appendfsync everysec` is no `buffered`: while a sync runs the server answers for up to two seconds without having
+//! written (`flushAppendOnlyFile` in aof.c), and such writes die with it.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{Durability, StoreError, StoreErrorKind};
+
+use crate::control::Control;
+use crate::facts::{Info, config};
+
+/// How long a rewrite may take.
+const REWRITE_BOUND: Duration = Duration::from_secs(900);
+/// Between two looks whether it is done.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Sets our own server so that writes are as durable as asked; returns when they are.
+pub(crate) fn set(control: &mut Control, durability: Durability) -> Result<(), StoreError> {
+    let fsync: &[u8] = if durability == Durability::Durable { b"always" } else { b"no" };
+    control.command(&[b"CONFIG", b"SET", b"appendfsync", fsync])?;
+    if durability == Durability::AtEnd {
+        control.command(&[b"CONFIG", b"SET", b"appendonly", b"no"])?;
+        return Ok(());
+    }
+    switch_on(control)
+}
+
+/// Switches the append-only file on, which writes all data to it; returns when it is complete.
+pub(crate) fn switch_on(control: &mut Control) -> Result<(), StoreError> {
+    control.command(&[b"CONFIG", b"SET", b"appendonly", b"yes"])?;
+    let info = until_quiet(control)?;
+    match info.text("aof_last_bgrewrite_status") {
+        "ok" => Ok(()),
+        status => {
+            let what = "the private server could not write its append-only file";
+            Err(StoreError::new(StoreErrorKind::Broken, what).detail(format!("aof_last_bgrewrite_status:{status}")))
+        }
+    }
+}
+
+/// Says no where an attached server's writes are less durable than asked.
+pub(crate) fn demand(control: &mut Control, durability: Durability, place: &str) -> Result<(), StoreError> {
+    if durability == Durability::AtEnd {
+        return Ok(());
+    }
+    let mut value = |name: &str| {
+        config(control, name).map(Option::unwrap_or_default).map_err(|error| {
+            error.next("Allow CONFIG GET to the user, so that durability can be told, or ask for `at-end`.")
+        })
+    };
+    let (on, fsync, on_rewrite) = (value("appendonly")?, value("appendfsync")?, value("no-appendfsync-on-rewrite")?);
+    let short = match (durability, on.as_str(), fsync.as_str(), on_rewrite.as_str()) {
+        (Durability::Durable, "yes", "always", "no") | (Durability::Buffered, "yes", "always" | "no", _) => {
+            return Ok(());
+        }
+        (_, "no" | "", _, _) => "appendonly no: acknowledged writes are in its memory only".to_owned(),
+        (_, _, "always", _) => {
+            "no-appendfsync-on-rewrite yes: nothing is synced while the file is rewritten".to_owned()
+        }
+        (_, _, "everysec", _) => {
+            "appendfsync everysec: acknowledged writes of up to two seconds may be in its memory only".to_owned()
+        }
+        (_, _, other, _) => format!("appendfsync {other}: acknowledged writes may not be on the disk"),
+    };
+    let wanted = if durability == Durability::Durable { "always" } else { "no or always" };
+    let what = format!("{place} does not keep what `{}` promises", durability.name());
+    Err(StoreError::new(StoreErrorKind::Usage, what)
+        .detail(short)
+        .next(format!("Ask for durability `at-end`, or set appendonly yes and appendfsync {wanted} there.")))
+}
+
+/// Makes an attached server write everything out and sync it: it has no cheaper way for what is there already.
+pub(crate) fn ask_to_write_all(control: &mut Control) -> Result<(), StoreError> {
+    until_quiet(control)?;
+    let is_on = Info::read(control)?.number("aof_enabled") > 0;
+    let (command, status) = match is_on {
+        true => ("BGREWRITEAOF", "aof_last_bgrewrite_status"),
+        false => ("BGSAVE", "rdb_last_bgsave_status"),
+    };
+    control.command(&[command.as_bytes()])?;
+    match until_quiet(control)?.text(status) {
+        "ok" => Ok(()),
+        other => Err(StoreError::new(StoreErrorKind::Store, format!("{command} did not end well"))
+            .detail(format!("{status}:{other}"))
+            .next("Read the server's log.")),
+    }
+}
+
+/// Waits until no child of the server writes; what INFO says then.
+pub(crate) fn until_quiet(control: &mut Control) -> Result<Info, StoreError> {
+    let until = Instant::now() + REWRITE_BOUND;
+    loop {
+        let info = Info::read(control)?;
+        if !info.is_rewriting() {
+            return Ok(info);
+        }
+        if Instant::now() > until {
+            let what = format!("the server is still writing its data out after {} s", REWRITE_BOUND.as_secs());
+            return Err(StoreError::new(StoreErrorKind::Broken, what).next("Look for errors of its disk."));
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+}
+
+/// Syncs all files and directories under `path`: what the server has written survives power loss then.
+pub(crate) fn sync_files(path: &Path) -> io::Result<()> {
+    let at = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    for entry in fs::read_dir(path).map_err(at)? {
+        let entry = entry.map_err(at)?;
+        if entry.file_type().map_err(at)?.is_dir() {
+            sync_files(&entry.path())?;
+            continue;
+        }
+        match File::open(entry.path()).and_then(|file| file.sync_data()) {
+            // A rewrite has replaced it by another.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            done => done.map_err(at)?,
+        }
+    }
+    File::open(path).and_then(|directory| directory.sync_all()).map_err(at)
+}

@@ -1,0 +1,144 @@
+//! What a server says of itself: INFO, CONFIG GET.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::{Counter, CounterSort, Setting, StoreError};
+
+use crate::control::Control;
+
+/// The settings that can make a figure another one, with the defaults of Redis 7 (redis.conf of 7.0). No others are
+/// read: some hold passwords.
+const DEFAULTS: [(&str, &str); 32] = [
+    ("activedefrag", "no"),
+    ("activerehashing", "yes"),
+    ("active-expire-effort", "1"),
+    ("aof-rewrite-incremental-fsync", "yes"),
+    ("aof-use-rdb-preamble", "yes"),
+    ("appendfsync", "everysec"),
+    ("appendonly", "no"),
+    ("auto-aof-rewrite-min-size", "67108864"),
+    ("auto-aof-rewrite-percentage", "100"),
+    ("cluster-enabled", "no"),
+    ("databases", "16"),
+    ("dynamic-hz", "yes"),
+    ("hz", "10"),
+    ("io-threads", "1"),
+    ("io-threads-do-reads", "no"),
+    ("jemalloc-bg-thread", "yes"),
+    ("latency-monitor-threshold", "0"),
+    ("lazyfree-lazy-eviction", "no"),
+    ("lazyfree-lazy-server-del", "no"),
+    ("lazyfree-lazy-user-del", "no"),
+    ("maxclients", "10000"),
+    ("maxmemory", "0"),
+    ("maxmemory-policy", "noeviction"),
+    ("min-replicas-to-write", "0"),
+    ("no-appendfsync-on-rewrite", "no"),
+    ("port", "6379"),
+    ("rdbcompression", "yes"),
+    ("save", "3600 1 300 100 60 10000"),
+    ("slowlog-log-slower-than", "10000"),
+    ("timeout", "0"),
+    ("tls-port", "0"),
+    ("unixsocket", ""),
+];
+
+/// What INFO says, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Info(BTreeMap<String, String>);
+
+impl Info {
+    /// All of INFO's usual sections.
+    pub fn read(control: &mut Control) -> Result<Self, StoreError> {
+        Ok(Self::parse(&control.command(&[b"INFO"])?.text()))
+    }
+
+    /// Lines of name and value.
+    pub fn parse(text: &str) -> Self {
+        let pairs = text.lines().filter_map(|line| line.trim_end().split_once(':'));
+        Self(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    }
+
+    /// The value of `name`; empty when there is none.
+    pub fn text(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+
+    /// The whole number `name`; 0 when there is none.
+    pub fn number(&self, name: &str) -> u64 {
+        self.text(name).parse().unwrap_or(0)
+    }
+
+    /// The server's name and version: `Redis 7.0.15`, `Valkey 8.1.1`.
+    pub fn version(&self) -> String {
+        match (self.text("valkey_version"), self.text("redis_version")) {
+            ("", redis) => format!("Redis {redis}"),
+            (valkey, _) => format!("Valkey {valkey}"),
+        }
+    }
+
+    /// True while a child of the server writes a snapshot or rewrites the append-only file, or one is to follow.
+    pub fn is_rewriting(&self) -> bool {
+        ["rdb_bgsave_in_progress", "aof_rewrite_in_progress", "aof_rewrite_scheduled", "async_loading", "loading"]
+            .iter()
+            .any(|name| self.number(name) > 0)
+    }
+
+    /// Bytes that keys and values take, hash tables included; connections' buffers are not.
+    pub fn data_bytes(&self) -> u64 {
+        let other = self.number("used_memory_startup") + self.number("mem_clients_normal");
+        self.number("used_memory").saturating_sub(other)
+    }
+
+    /// What is worth plotting beside a load.
+    pub fn counters(&self) -> Vec<Counter> {
+        use CounterSort::{Cycle, Level, Total};
+        let counter = |name, unit, sort, of: &str| Counter { name, unit, value: self.number(of) as f64, sort };
+        vec![
+            counter("used_memory", "B", Level, "used_memory"),
+            counter("evicted_keys", "", Total, "evicted_keys"),
+            counter("aof_delayed_fsync", "", Total, "aof_delayed_fsync"),
+            counter("aof_rewrites", "", Cycle, "aof_rewrites"),
+            counter("rdb_saves", "", Cycle, "rdb_saves"),
+        ]
+    }
+}
+
+/// The value of a setting; `None` where there is no such setting, or it may not be asked.
+pub(crate) fn config(control: &mut Control, name: &str) -> Result<Option<String>, StoreError> {
+    let answer = control.command(&[b"CONFIG", b"GET", name.as_bytes()])?;
+    Ok(answer.list().get(1).map(crate::Node::text))
+}
+
+/// All settings of [`DEFAULTS`] that are otherwise; those of `ours` were set by Plimsoll.
+pub(crate) fn settings(control: &mut Control, ours: &[&str]) -> Result<Vec<Setting>, StoreError> {
+    let mut found = Vec::new();
+    for (name, default) in DEFAULTS {
+        let Some(value) = config(control, name)? else { continue };
+        let (name, default) = (name.to_owned(), default.to_owned());
+        if value != default {
+            let source = if ours.contains(&name.as_str()) { "plimsoll" } else { "server" };
+            found.push(Setting { name, value, default: Some(default), source: source.to_owned() });
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn info_is_read_by_name() {
+        let info = Info::parse(
+            "# Server\r\nredis_version:7.2.4\r\nvalkey_version:8.1.1\r\n\r\n# Memory\r\nused_memory:1000\r\n\
+             used_memory_startup:300\r\nmem_clients_normal:100\r\naof_rewrite_in_progress:1\r\n",
+        );
+        assert_eq!(info.version(), "Valkey 8.1.1");
+        assert_eq!(Info::parse("redis_version:7.0.15\r\n").version(), "Redis 7.0.15");
+        assert_eq!(info.data_bytes(), 600);
+        assert!(info.is_rewriting());
+        assert!(!Info::default().is_rewriting());
+        assert_eq!(info.number("nothing"), 0);
+    }
+}

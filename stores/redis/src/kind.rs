@@ -1,0 +1,117 @@
+//! The store as `stores/all` lists it.
+
+use plimsoll_core::{
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Params, Store, StoreError, StoreKind,
+    StoreSpec, Target,
+};
+
+use crate::endpoint;
+use crate::server::{Make, find_server};
+use crate::store::{RedisStore, prefix_of};
+use crate::wire::Protocol;
+
+const PARAMS: &[ParamSpec] = &[
+    ParamSpec {
+        name: "server",
+        param_type: ParamType::OneOf(&["any", "redis", "valkey"]),
+        default: "any",
+        summary: "whose private server: Redis, Valkey, or the first of them that is installed",
+    },
+    ParamSpec {
+        name: "maxmemory",
+        param_type: ParamType::Bytes,
+        default: "0B",
+        summary: "most memory for a private server's data, writes beyond it are refused; 0 is no limit",
+    },
+    ParamSpec {
+        name: "io_threads",
+        param_type: ParamType::Int { min: 1, max: 128 },
+        default: "1",
+        summary: "threads of a private server that send its answers",
+    },
+    ParamSpec {
+        name: "protocol",
+        param_type: ParamType::OneOf(&["2", "3"]),
+        default: "2",
+        summary: "version of the protocol: RESP2 or RESP3",
+    },
+];
+
+static SPEC: StoreSpec = StoreSpec {
+    name: "redis",
+    summary: "Redis or Valkey, a private server or one that runs already",
+    schemes: &["redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix"],
+    private: true,
+    interfaces: &[Interface::Kv],
+    durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
+    dialect: None,
+    index_modes: &[IndexMode::None],
+    concurrent: true,
+    keeps_data: true,
+    params: PARAMS,
+    packages: &["redis-server"],
+};
+
+/// Redis and Valkey.
+pub fn kind() -> Box<dyn StoreKind> {
+    Box::new(Redis)
+}
+
+struct Redis;
+
+impl StoreKind for Redis {
+    fn spec(&self) -> &StoreSpec {
+        &SPEC
+    }
+
+    fn installed(&self) -> Result<String, StoreError> {
+        find_server(None).map(|(_, program)| program.display().to_string())
+    }
+
+    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        let Target::Attach { url, password } = &options.target else {
+            return Ok(vec!["starts a private Redis, and removes it with its data afterwards".to_owned()]);
+        };
+        let endpoint = endpoint::resolve(url, password.as_deref(), &environment)?;
+        let prefix = prefix_of(&options.run_id);
+        Ok(vec![
+            format!("attaches to {}", endpoint.login.place),
+            format!("writes keys that begin with {prefix} there, finds them by SCAN and unlinks them afterwards"),
+            "notes the run in the set plimsoll:runs meanwhile; writes to nothing else and changes no setting"
+                .to_owned(),
+            "asks for a BGREWRITEAOF, or a BGSAVE where appendonly is off, when a load without syncs ends".to_owned(),
+        ])
+    }
+
+    fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        let protocol = if options.params.text("protocol") == "3" { Protocol::Resp3 } else { Protocol::Resp2 };
+        let store = match &options.target {
+            Target::Attach { url, password } => {
+                let endpoint = endpoint::resolve(url, password.as_deref(), &environment)?;
+                RedisStore::attach(endpoint, protocol, &options.run_id, progress)?
+            }
+            Target::Private { data_dir, log_dir } => {
+                let make = match options.params.text("server") {
+                    "redis" => Some(Make::Redis),
+                    "valkey" => Some(Make::Valkey),
+                    _ => None,
+                };
+                RedisStore::start(make, protocol, data_dir, log_dir, &settings(&options.params), progress)?
+            }
+        };
+        Ok(Box::new(store))
+    }
+}
+
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// What is set on a private server's command line. What is not given is at the server's own default.
+fn settings(params: &Params) -> Vec<(String, String)> {
+    let given = |name: &str, setting: &str, default: i64| match params.int(name) {
+        value if value > default => Some((setting.to_owned(), value.to_string())),
+        _ => None,
+    };
+    [given("maxmemory", "maxmemory", 0), given("io_threads", "io-threads", 1)].into_iter().flatten().collect()
+}

@@ -1,0 +1,31 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Where things are
+//!
+//! | module | what |
+//! |---|---|
+//! | [`kind`] | the store as `stores/all` lists it |
+//! | `store` | attached or private: what it makes, and what it can be asked |
+//! | `append_only` | how durable a private server's writes are, and making them so |
+//! | `facts` | what a server says of itself: INFO, CONFIG GET |
+//! | [`wire`] | one connection as a protocol without I/O |
+//! | [`resp`] | the protocol's frames |
+//! | [`Control`] | one connection that waits, for everything that is not measured |
+//! | [`endpoint`] | where a URL and the environment lead |
+//! | [`server`] | a private server |
+//!
+//! It is no driver for applications: it knows three commands, and no cluster.
+
+mod append_only;
+mod control;
+pub mod endpoint;
+mod facts;
+mod kind;
+pub mod resp;
+pub mod server;
+mod store;
+pub mod wire;
+
+pub use control::{Control, Node};
+pub use kind::kind;
+pub use server::PrivateRedis;

@@ -1,0 +1,205 @@
+//! A private Redis: how it is made, started, found ready, and stopped.
+//!
+//! It listens on a Unix socket only, in a directory that only its user and root can enter; so nobody is asked for a
+//! password. It takes no snapshots: the append-only file is what keeps its data, and how that is synced is what the
+//! durabilities are. Everything else is as the server's own defaults are, but for what the caller sets.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use plimsoll_lab::{PrivateServer, Program, ServerUser, StopSignal};
+
+use crate::control::Control;
+use crate::endpoint::{Endpoint, Login};
+
+/// Whose server it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Make {
+    /// Redis.
+    Redis,
+    /// Valkey.
+    Valkey,
+}
+
+impl Make {
+    fn program(self) -> Program {
+        match self {
+            Make::Redis => Program { name: "redis-server", directories: &[], package: "redis-server" },
+            Make::Valkey => Program { name: "valkey-server", directories: &[], package: "valkey-server" },
+        }
+    }
+
+    /// The user that the package makes.
+    fn user(self) -> &'static str {
+        match self {
+            Make::Redis => "redis",
+            Make::Valkey => "valkey",
+        }
+    }
+}
+
+/// How long a start may take, loading the data included.
+const READY_BOUND: Duration = Duration::from_secs(600);
+/// How long a stop may take: it syncs what it has written.
+const STOP_BOUND: Duration = Duration::from_secs(180);
+/// Between two looks whether it is ready.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+/// How long one look may take.
+const LOOK_BOUND: Duration = Duration::from_secs(10);
+
+/// Where the server's program is: that of `make`, or of whichever is there.
+///
+/// # Errors
+/// `Missing`, with the line that installs it.
+pub fn find_server(make: Option<Make>) -> Result<(Make, PathBuf), StoreError> {
+    let find = |make: Make| make.program().find().map(|path| (make, path));
+    match make {
+        Some(make) => find(make),
+        None => find(Make::Redis).or_else(|missing| find(Make::Valkey).map_err(|_| missing)),
+    }
+}
+
+/// A running server of our own. Ends, with all its files, when it is closed, dropped (its log is kept then, for
+/// something failed), or Plimsoll dies.
+pub struct PrivateRedis {
+    server: PrivateServer,
+    make: Make,
+    program: PathBuf,
+    arguments: Vec<String>,
+}
+
+impl PrivateRedis {
+    /// Makes a data directory under the first of `bases` that the server's user can get to, and starts a server there
+    /// with `settings` on its command line. The user is the caller, or the one of the server's package if that is root.
+    /// The log is copied to `log_dir` if anything fails. `progress` is told what takes a while.
+    ///
+    /// # Errors
+    /// `Missing` when it is not installed; `Permission` when no base will do; `DiskFull`; `Broken` with its last words
+    /// when it does not start.
+    pub fn start(
+        make: Option<Make>,
+        bases: &[PathBuf],
+        log_dir: &Path,
+        settings: &[(String, String)],
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Self, StoreError> {
+        let (make, program) = find_server(make)?;
+        let user = ServerUser::caller_or(make.user(), make.program().package)?;
+        let server = PrivateServer::new(make.user(), bases, user, StopSignal::Term, log_dir)?;
+        let (data, sockets) = (server.data_dir().display().to_string(), server.socket_dir().join("redis.sock"));
+        let sockets = sockets.display().to_string();
+        let own = [
+            ("port", "0"),
+            ("unixsocket", &sockets),
+            ("unixsocketperm", "700"),
+            ("dir", &data),
+            ("daemonize", "no"),
+            ("save", ""),
+            ("appendonly", "yes"),
+            ("appendfsync", "always"),
+        ];
+        let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let arguments = own.iter().chain(settings).flat_map(|(name, value)| [format!("--{name}"), value.clone()]);
+        let arguments = arguments.collect();
+        let mut redis = Self { server, make, program, arguments };
+        progress(&format!("starting a private {}", make.user()));
+        redis.launch()?;
+        Ok(redis)
+    }
+
+    /// Where it listens, and how to log in: as nobody.
+    pub fn endpoint(&self) -> Endpoint {
+        let place = format!("the private {}", self.make.user());
+        Endpoint {
+            address: Address::Unix(self.server.socket_dir().join("redis.sock")),
+            tls: false,
+            login: Login { user: None, password: None, database: 0, place },
+        }
+    }
+
+    /// The id of its process; `None` while it is stopped.
+    pub fn pid(&self) -> Option<u32> {
+        self.server.pid()
+    }
+
+    /// The directory of its data.
+    pub fn data_dir(&self) -> &Path {
+        self.server.data_dir()
+    }
+
+    /// The program that checks its append-only file, where it is installed.
+    pub fn check_program(&self) -> Option<PathBuf> {
+        let name = format!("{}-check-aof", self.make.user());
+        Some(self.program.with_file_name(name)).filter(|path| path.is_file())
+    }
+
+    /// Whether it still runs.
+    ///
+    /// # Errors
+    /// `Broken`, with how it ended and its last words, when it does not.
+    pub fn check(&mut self) -> Result<(), StoreError> {
+        self.server.check()
+    }
+
+    /// Stops it in good order; sessions are cut off. [`PrivateRedis::start_again`] starts it.
+    ///
+    /// # Errors
+    /// `Broken` when it takes too long; it is killed then.
+    pub fn stop(&mut self) -> Result<(), StoreError> {
+        self.server.stop(StopSignal::Term, STOP_BOUND)
+    }
+
+    /// Kills it at once, as a crash would.
+    ///
+    /// # Errors
+    /// When the supervisor does not do its part.
+    pub fn kill(&mut self) -> Result<(), StoreError> {
+        self.server.kill()
+    }
+
+    /// Starts it after [`PrivateRedis::stop`], with the same data and settings; returns when it has loaded them.
+    ///
+    /// # Errors
+    /// As [`PrivateRedis::start`].
+    pub fn start_again(&mut self) -> Result<(), StoreError> {
+        self.launch()
+    }
+
+    /// Copies its log, as far as it got, into the log directory; returns the copy's path.
+    ///
+    /// # Errors
+    /// As copying says.
+    pub fn keep_log(&self) -> io::Result<PathBuf> {
+        self.server.keep_log()
+    }
+
+    /// Ends it at once, removes all its files, and waits until that is done.
+    ///
+    /// # Errors
+    /// `Broken` when something could not be removed; the next start tries again.
+    pub fn close(self) -> Result<(), StoreError> {
+        self.server.close()
+    }
+
+    fn launch(&mut self) -> Result<(), StoreError> {
+        self.server.start(self.make.program().name, &self.program, &self.arguments)?;
+        let endpoint = self.endpoint();
+        let until = Instant::now() + READY_BOUND;
+        let last_words = loop {
+            self.server.check()?;
+            let looked = Control::open(&endpoint, LOOK_BOUND).and_then(|mut control| control.command(&[b"PING"]));
+            match looked {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind != StoreErrorKind::Unreachable || Instant::now() > until => break error,
+                Err(_) => std::thread::sleep(LOOK_INTERVAL),
+            }
+        };
+        let next = self.server.keep_log().map(|path| format!("read its log, {}", path.display()));
+        let _ = self.server.kill();
+        let error = StoreError::new(StoreErrorKind::Broken, format!("{} takes no connections", endpoint.login.place));
+        let next = next.unwrap_or_else(|error| format!("its log could not be kept: {error}"));
+        Err(error.detail(last_words.to_string()).next(next))
+    }
+}

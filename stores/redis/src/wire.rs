@@ -1,0 +1,465 @@
+//! One connection to Redis as a protocol without I/O.
+//!
+//! Requests are built from what was put together when the session was opened, and replies are read in place: nothing is
+//! allocated for an operation. Replies come in the order of the requests, so any number of operations may be in flight.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use plimsoll_core::{
+    Answer, Call, Done, KvCall, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, ValueType, WireSession,
+    WireState,
+};
+
+use crate::endpoint::Login;
+use crate::resp::{self, Aggregate, Reply, Token, command, decimal};
+
+/// Operations in flight on one connection at most. More would only wait in buffers.
+const DEPTH_MAX: u32 = 1 << 14;
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+/// The name by which a server's CLIENT LIST knows our connections.
+pub(crate) const CLIENT_NAME: &[u8] = b"plimsoll";
+
+/// Which version of the protocol is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// What every server understands.
+    #[default]
+    Resp2,
+    /// Redis 6 and later, after HELLO 3.
+    Resp3,
+}
+
+/// What a kind of operation asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Nothing,
+    Get,
+    Put,
+    Delete,
+    /// What Redis does not speak. Told when it is asked, as a workload has more kinds than a plan may use.
+    Refused,
+}
+
+/// A kind of operation, ready to be asked.
+struct Prepared {
+    what: What,
+    keep: bool,
+    /// Its request up to the length of the key.
+    head: Vec<u8>,
+}
+
+/// What the server is asked before it is asked operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    Hello,
+    Auth,
+    Name,
+    Select,
+    /// Whether it takes commands at all: a server that loads its data answers the others.
+    Ping,
+}
+
+/// A connection to Redis or Valkey.
+pub struct RedisSession {
+    login: Arc<Login>,
+    protocol: Protocol,
+    /// Begins every key.
+    prefix: Vec<u8>,
+    state: WireState,
+    opening: VecDeque<Opening>,
+    /// Why the kinds cannot be asked; told with the first answer, before which an executor does not look.
+    refused: Option<StoreError>,
+    kinds: Vec<Prepared>,
+    queue: VecDeque<(Ticket, u16)>,
+    /// Bytes of a value nobody wants that have not arrived yet; with the last of them its operation is done.
+    skip_bytes: usize,
+    answer: Answer,
+}
+
+impl RedisSession {
+    /// A session that logs in as `login` and puts `prefix` before every key.
+    pub fn new(login: Arc<Login>, protocol: Protocol, prefix: impl Into<Vec<u8>>) -> Self {
+        Self {
+            login,
+            protocol,
+            prefix: prefix.into(),
+            state: WireState::Opening,
+            opening: VecDeque::new(),
+            refused: None,
+            kinds: Vec::new(),
+            queue: VecDeque::new(),
+            skip_bytes: 0,
+            answer: Answer::default(),
+        }
+    }
+
+    /// Ends the connection for good: everything in flight is unknown.
+    #[cold]
+    fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
+        self.answer.clear();
+        self.answer.message.push_str(&error.to_string());
+        while let Some((ticket, _)) = self.queue.pop_front() {
+            done.push(ticket, Outcome::Unknown, &self.answer);
+        }
+        self.state = WireState::Failed(error);
+    }
+
+    fn broken(&self, what: &str) -> StoreError {
+        StoreError::new(StoreErrorKind::Broken, format!("{} {what}", self.login.place))
+    }
+
+    #[inline]
+    fn take(&mut self, reply: Reply<'_>, done: &mut dyn Done) -> Result<(), StoreError> {
+        if !matches!(self.state, WireState::Ready) {
+            return self.take_opening(reply);
+        }
+        let Some((ticket, kind)) = self.queue.pop_front() else { return Err(self.unasked(reply)) };
+        let Prepared { what, keep, .. } = self.kinds[usize::from(kind)];
+        match (what, reply) {
+            (What::Get, Reply::Bulk(value)) => {
+                self.answer.rows = 1;
+                self.answer.columns = 1;
+                if keep {
+                    self.answer.values.push(Value::Bytes(value));
+                }
+                done.push(ticket, Outcome::Ok, &self.answer);
+                self.answer.clear();
+            }
+            (What::Put | What::Nothing, Reply::Simple(_)) => done.push(ticket, Outcome::Ok, &self.answer),
+            (What::Get, Reply::Null) | (What::Delete, Reply::Int(0)) => {
+                done.push(ticket, Outcome::NotFound, &self.answer);
+            }
+            (What::Delete, Reply::Int(_)) => done.push(ticket, Outcome::Ok, &self.answer),
+            (What::Refused, Reply::Simple(_)) => {
+                let words = "Redis keeps no keys in order and cannot read the next ones; nothing was asked";
+                let outcome = self.answer.fail(Outcome::Rejected, "UNSUPPORTED", words);
+                done.push(ticket, outcome, &self.answer);
+                self.answer.clear();
+            }
+            (_, Reply::Error(words)) => self.reject(ticket, words, done),
+            (_, reply) => {
+                self.queue.push_front((ticket, kind));
+                return Err(self.broken("answered an operation with what is no answer to it").detail(brief(reply)));
+            }
+        }
+        Ok(())
+    }
+
+    /// An error answers its operation, which has not been done: Redis refuses before it changes anything.
+    #[cold]
+    fn reject(&mut self, ticket: Ticket, words: &[u8], done: &mut dyn Done) {
+        let code = words.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let (code, words) = (String::from_utf8_lossy(code), String::from_utf8_lossy(words));
+        let outcome = self.answer.fail(Outcome::Rejected, &code, &words);
+        if let "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" | "TRYAGAIN" = &*code {
+            self.answer.message.push_str(
+                ": this server is a node of a cluster, and Plimsoll drives one server. Attach to a server that is \
+                 none, or to a cluster of one node.",
+            );
+        }
+        done.push(ticket, outcome, &self.answer);
+        self.answer.clear();
+    }
+
+    #[cold]
+    fn unasked(&self, reply: Reply<'_>) -> StoreError {
+        match reply {
+            Reply::Error(words) => {
+                StoreError::new(StoreErrorKind::Unreachable, format!("{} ended the connection", self.login.place))
+                    .detail(String::from_utf8_lossy(words).into_owned())
+            }
+            reply => self.broken("answered what nobody asked").detail(brief(reply)),
+        }
+    }
+
+    #[cold]
+    fn take_opening(&mut self, reply: Reply<'_>) -> Result<(), StoreError> {
+        if let Some(refused) = self.refused.take() {
+            return Err(refused);
+        }
+        let Some(asked) = self.opening.pop_front() else { return Err(self.unasked(reply)) };
+        if let Reply::Error(words) = reply {
+            // Names and pings may be forbidden to a user that may do everything that is needed.
+            let may_be_forbidden = matches!(asked, Opening::Name | Opening::Ping);
+            if !(may_be_forbidden && words.starts_with(b"NOPERM")) {
+                return Err(refusal(words, &self.login));
+            }
+        }
+        if self.opening.is_empty() {
+            self.state = WireState::Ready;
+        }
+        Ok(())
+    }
+
+    fn greet(&mut self, out: &mut Vec<u8>) {
+        self.opening.clear();
+        let login = Arc::clone(&self.login);
+        // HELLO is not for those who have not said who they are: that comes first.
+        if authenticate(&login, out) {
+            self.opening.push_back(Opening::Auth);
+        }
+        if self.protocol == Protocol::Resp3 {
+            command(out, &[b"HELLO", b"3"]);
+            self.opening.push_back(Opening::Hello);
+        }
+        command(out, &[b"CLIENT", b"SETNAME", CLIENT_NAME]);
+        self.opening.push_back(Opening::Name);
+        if login.database != 0 {
+            command(out, &[b"SELECT", login.database.to_string().as_bytes()]);
+            self.opening.push_back(Opening::Select);
+        }
+        out.extend_from_slice(PING);
+        self.opening.push_back(Opening::Ping);
+    }
+}
+
+/// Appends what says who we are; false when there is nothing to say.
+pub(crate) fn authenticate(login: &Login, out: &mut Vec<u8>) -> bool {
+    let password = login.password.as_ref().map(|password| password.bytes());
+    match (&login.user, password) {
+        (None, None) => return false,
+        // A user without a password may be one whom the server asks for none.
+        (Some(user), password) => command(out, &[b"AUTH", user.as_bytes(), password.unwrap_or_default()]),
+        (None, Some(password)) => command(out, &[b"AUTH", password]),
+    }
+    true
+}
+
+/// Why the server does not let us in.
+pub(crate) fn refusal(words: &[u8], login: &Login) -> StoreError {
+    use StoreErrorKind as K;
+    let Login { place, user, database, .. } = login;
+    let user = user.as_deref().unwrap_or("default");
+    let text = String::from_utf8_lossy(words).into_owned();
+    let (kind, what, next) = match text.split(' ').next().unwrap_or_default() {
+        "NOAUTH" => (
+            K::Authentication,
+            format!("{place} asks for a password and none is known"),
+            "Set REDISCLI_AUTH, or use --password-file.",
+        ),
+        "WRONGPASS" => (
+            K::Authentication,
+            format!("{place} does not accept user `{user}` with this password"),
+            "Check the user in the URL, and REDISCLI_AUTH or the file given with --password-file.",
+        ),
+        "NOPERM" => (
+            K::Permission,
+            format!("user `{user}` may not do at {place} what Plimsoll needs"),
+            "Allow it: ACL SETUSER with +@read +@write +@connection +info +config|get +scan, and its keys.",
+        ),
+        "DENIED" => (
+            K::Permission,
+            format!("{place} is in protected mode and takes no connections from other machines"),
+            "Give it a password, or connect from its own machine.",
+        ),
+        "LOADING" => (K::Unreachable, format!("{place} is still loading its data"), "Wait until it has."),
+        "NOPROTO" => (K::Usage, format!("{place} does not speak RESP3"), "Set protocol = 2."),
+        _ if text.contains("AUTH") && text.contains("without any password") => (
+            K::Authentication,
+            format!("{place} has no password for user `{user}`, and one was given"),
+            "Leave it out: unset REDISCLI_AUTH.",
+        ),
+        _ if text.contains("invalid password") => (
+            K::Authentication,
+            format!("{place} does not accept this password"),
+            "Check REDISCLI_AUTH or the file given with --password-file.",
+        ),
+        _ if text.contains("DB index") => (
+            K::Usage,
+            format!("there is no database {database} at {place}"),
+            "Name another in the URL, or raise `databases` in the server's configuration.",
+        ),
+        _ if text.contains("max number of clients") => {
+            (K::Store, format!("{place} takes no more connections"), "Use fewer clients, or raise maxclients.")
+        }
+        _ if text.contains("unknown command") => (
+            K::Usage,
+            format!("{place} does not know a command that Plimsoll needs"),
+            "Use Redis 6 or later, or Valkey; set protocol = 2 for older ones.",
+        ),
+        _ => (K::Store, format!("{place} refused the connection"), "Ask whoever runs it what that means."),
+    };
+    StoreError::new(kind, what).detail(text).next(next)
+}
+
+fn brief(reply: Reply<'_>) -> String {
+    match reply {
+        Reply::Bulk(bytes) => format!("a string of {} bytes", bytes.len()),
+        Reply::Simple(line) | Reply::Error(line) => line.escape_ascii().take(100).map(char::from).collect(),
+        Reply::Null => "null".to_owned(),
+        Reply::Int(number) => number.to_string(),
+    }
+}
+
+fn prepared(kind: &OpKind) -> Result<Prepared, StoreError> {
+    let bad = |what: &str| StoreError::new(StoreErrorKind::Usage, format!("operation `{}`: {what}", kind.name));
+    let (what, head, params) = match &kind.call {
+        Call::Nothing | Call::Steps => (What::Nothing, PING, 0),
+        Call::Kv(KvCall::Get) => (What::Get, &b"*2\r\n$3\r\nGET\r\n$"[..], 1),
+        Call::Kv(KvCall::Put) => (What::Put, &b"*3\r\n$3\r\nSET\r\n$"[..], 2),
+        Call::Kv(KvCall::Delete) => (What::Delete, &b"*2\r\n$3\r\nDEL\r\n$"[..], 1),
+        Call::Kv(KvCall::Scan) => (What::Refused, PING, 0),
+        Call::Records { .. } | Call::Sql(_) | Call::SqlText | Call::Http(_) => {
+            return Err(bad("Redis speaks keys and values only"));
+        }
+    };
+    let as_bytes = |value_type: &ValueType| matches!(value_type, ValueType::Bytes | ValueType::Text | ValueType::Int);
+    if params > 0 && (kind.params.len() != params || !kind.params.iter().all(as_bytes)) {
+        return Err(bad("its parameters are not bytes, texts or integers, one for the key and one for a value"));
+    }
+    Ok(Prepared { what, keep: kind.keep_answer, head: head.to_vec() })
+}
+
+/// Appends `prefix` and a value's bytes as the rest of a string whose `$` is there.
+#[inline]
+fn string(out: &mut Vec<u8>, prefix: &[u8], value: Value<'_>) {
+    let bytes = match value {
+        Value::Bytes(bytes) => bytes,
+        Value::Text(text) => text.as_bytes(),
+        Value::Int(number) => return number_string(out, prefix, number),
+        // Kinds have no parameters of other types, and null is nothing.
+        _ => &[],
+    };
+    decimal(out, (prefix.len() + bytes.len()) as u64);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(prefix);
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The same for an integer, as its decimal digits.
+fn number_string(out: &mut Vec<u8>, prefix: &[u8], number: i64) {
+    let digits = number.unsigned_abs().checked_ilog10().unwrap_or(0) as usize + 1;
+    decimal(out, (prefix.len() + digits + usize::from(number < 0)) as u64);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(prefix);
+    if number < 0 {
+        out.push(b'-');
+    }
+    decimal(out, number.unsigned_abs());
+    out.extend_from_slice(b"\r\n");
+}
+
+impl WireSession for RedisSession {
+    fn open(&mut self, kinds: &[OpKind], out: &mut Vec<u8>) {
+        self.queue.clear();
+        self.answer.clear();
+        self.skip_bytes = 0;
+        self.refused = None;
+        self.kinds.clear();
+        for kind in kinds {
+            match prepared(kind) {
+                Ok(kind) => self.kinds.push(kind),
+                Err(error) => self.refused = Some(error),
+            }
+        }
+        self.state = WireState::Opening;
+        self.greet(out);
+    }
+
+    fn state(&self) -> &WireState {
+        &self.state
+    }
+
+    fn depth_max(&self) -> u32 {
+        DEPTH_MAX
+    }
+
+    #[inline]
+    fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>) {
+        let kind = &self.kinds[usize::from(op.kind)];
+        out.extend_from_slice(&kind.head);
+        match kind.what {
+            What::Get | What::Delete => string(out, &self.prefix, op.params.get(0)),
+            What::Put => {
+                string(out, &self.prefix, op.params.get(0));
+                out.push(b'$');
+                string(out, &[], op.params.get(1));
+            }
+            What::Nothing | What::Refused => {}
+        }
+        self.queue.push_back((ticket, op.kind));
+    }
+
+    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, done: &mut dyn Done) -> usize {
+        let mut at = 0;
+        if self.skip_bytes > 0 {
+            at = self.skip_bytes.min(bytes.len());
+            self.skip_bytes -= at;
+            if self.skip_bytes > 0 {
+                return at;
+            }
+            if let Err(error) = self.take(Reply::Bulk(&[]), done) {
+                self.fail(error, done);
+                return bytes.len();
+            }
+        }
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let taken = match resp::token(rest) {
+                Token::Reply(reply, used) => {
+                    at += used;
+                    self.take(reply, done)
+                }
+                Token::PartialBulk(length) if self.discards() => {
+                    self.skip_bytes = length - rest.len();
+                    return bytes.len();
+                }
+                Token::Partial | Token::PartialBulk(_) => return at,
+                Token::Aggregate(aggregate, elements, used) => match (aggregate, resp::whole(rest)) {
+                    (Aggregate::Attributes, Ok(Some(_))) => {
+                        // They stand before the reply they belong to, which `whole` has measured with them.
+                        at += used + elements_bytes(&rest[used..], elements);
+                        Ok(())
+                    }
+                    (Aggregate::Push, Ok(Some(used))) => {
+                        at += used;
+                        Ok(())
+                    }
+                    // HELLO's answer. No operation has an aggregate for one.
+                    (_, Ok(Some(used))) if !matches!(self.state, WireState::Ready) => {
+                        at += used;
+                        self.take_opening(Reply::Null)
+                    }
+                    (_, Ok(Some(_))) => Err(self.broken("answered an operation with an array, which is none")),
+                    (_, Ok(None)) => return at,
+                    (_, Err(resp::Malformed)) => Err(self.not_redis(rest)),
+                },
+                Token::Malformed => Err(self.not_redis(rest)),
+            };
+            if let Err(error) = taken {
+                self.fail(error, done);
+                return bytes.len();
+            }
+        }
+        at
+    }
+
+    fn close(&mut self, _: &mut Vec<u8>) {
+        // A server that sees the connection closed needs no word; QUIT is on its way out.
+    }
+}
+
+/// The bytes of the first `elements` replies of `bytes`, which are all there.
+fn elements_bytes(bytes: &[u8], elements: usize) -> usize {
+    (0..elements).fold(0, |at, _| at + resp::whole(&bytes[at..]).ok().flatten().unwrap_or_default())
+}
+
+impl RedisSession {
+    /// True when the value that is arriving is not wanted: it need not be buffered whole.
+    fn discards(&self) -> bool {
+        let front = self.queue.front().filter(|_| matches!(self.state, WireState::Ready));
+        front.is_some_and(|(_, kind)| {
+            let kind = &self.kinds[usize::from(*kind)];
+            kind.what == What::Get && !kind.keep
+        })
+    }
+
+    #[cold]
+    fn not_redis(&self, bytes: &[u8]) -> StoreError {
+        let begin = &bytes[..bytes.len().min(64)];
+        let error = self.broken("answered what no Redis server answers");
+        error.detail(format!("it began with `{}`", begin.escape_ascii())).next("Check host and port.")
+    }
+}
