@@ -50,7 +50,7 @@ pub struct Drive<'a> {
     pub clock: &'a Clock,
     /// How.
     pub spec: &'a DriveSpec,
-    /// One to a client. They are opened and prepared before the phase begins, and dropped when it is over.
+    /// With [`DriveSpec::depth`] clients each. They are opened and prepared before the phase begins, and dropped when it is over.
     pub sessions: Sessions,
     /// All kinds of operation, by position.
     pub kinds: &'a [OpKind],
@@ -67,6 +67,7 @@ impl Drive<'_> {
     /// its end; it may take its time as long as it is well under a slice's length.
     pub fn run(self, on_slice: &mut dyn FnMut(Slice)) -> Result<DriveResult, DriveError> {
         self.spec.check()?;
+        self.spec.check_depth(&self.sessions)?;
         let workers = self.spec.worker_count(&self.sessions);
         if workers == 0 {
             return Err(DriveError::Spec("there is no session to drive".to_owned()));
@@ -136,10 +137,20 @@ impl<'a> Phase<'a> {
         observers.resize_with(workers, || None);
         let mut cores = Vec::with_capacity(workers);
         for (worker, observer) in observers.into_iter().enumerate() {
-            let clients: Vec<u32> = (worker..phase.sessions).step_by(workers).map(|client| client as u32).collect();
+            let depth = spec.depth;
+            let sessions = (worker as u32..phase.sessions as u32).step_by(workers);
+            let clients: Vec<u32> = sessions.flat_map(|session| session * depth..(session + 1) * depth).collect();
+            let steps: Vec<_> = clients.iter().map(|&client| stream.steps(client)).collect();
+            if depth > 1 && steps.iter().any(Option::is_some) {
+                let what = format!(
+                    "a depth of {depth} would mix the steps of several operations (transactions, scripts) on one \
+                     session: use a depth of 1 and more clients"
+                );
+                return Err(DriveError::Spec(what));
+            }
             cores.push(WorkerCore::new(Setup {
                 stream: stream.clone(),
-                steps: clients.iter().map(|&client| stream.steps(client)).collect(),
+                steps,
                 kinds: kinds.clone(),
                 observer,
                 board: phase.boards[worker].clone(),

@@ -39,4 +39,4 @@ mod worker;
 pub use clock::Clock;
 pub use control::Drive;
 pub use pace::{Arrivals, Pace, Shape, Wake};
-pub use spec::{DriveError, DriveResult, DriveSpec, ErrorCount, Hung, Lag, Limit, OpTime, StopReason};
+pub use spec::{DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Hung, Lag, Limit, OpTime, StopReason};

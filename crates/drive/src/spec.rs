@@ -6,7 +6,7 @@ use plimsoll_core::{KindId, Outcome, Sessions, StoreError};
 
 use crate::pace::{Pace, Wake};
 
-/// How one phase drives its sessions. There is one client to a session.
+/// How one phase drives its sessions. There are [`DriveSpec::depth`] clients to a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriveSpec {
     /// When it ends. It also ends when the stream has no more operations.
@@ -22,6 +22,11 @@ pub struct DriveSpec {
     pub op_timeout: Duration,
     /// Length of a slice, 10 ms to 60 s.
     pub slice: Duration,
+    /// Operations that each session has in flight at a time, in a pipeline: 1 to [`DEPTH_MAX`], and no more than the
+    /// sessions take ([`plimsoll_core::WireSession::depth_max`]). Each place in a pipeline is a client of its own:
+    /// session `s` does the operations of clients `s × depth` to `s × depth + depth - 1`. Blocking sessions and
+    /// operations of several steps go one at a time.
+    pub depth: u32,
     /// Threads that drive wire sessions. Blocking sessions have one thread each, whatever this says.
     pub workers: u32,
     /// Keep the times of every operation ([`DriveResult::each`]); room for them is taken beforehand.
@@ -39,6 +44,9 @@ pub struct DriveSpec {
     pub pin: Vec<u32>,
 }
 
+/// Deepest pipeline of a session.
+pub const DEPTH_MAX: u32 = 1_024;
+
 impl Default for DriveSpec {
     /// A closed loop until the stream has no more, one worker, slices of a second, operations of up to 10 s.
     fn default() -> Self {
@@ -48,6 +56,7 @@ impl Default for DriveSpec {
             pace: Pace::Closed,
             op_timeout: Duration::from_secs(10),
             slice: Duration::from_secs(1),
+            depth: 1,
             workers: 1,
             keep_each: false,
             first_cycle: 0,
@@ -59,11 +68,42 @@ impl Default for DriveSpec {
 }
 
 impl DriveSpec {
+    /// Number of clients that this many sessions stand for: what a stream has to be made for. An observer's tickets
+    /// are below it.
+    pub fn clients(&self, sessions: u32) -> u32 {
+        sessions.saturating_mul(self.depth.max(1))
+    }
+
     /// Number of threads that will drive `sessions`: how many observers are wanted.
     pub fn worker_count(&self, sessions: &Sessions) -> usize {
         match sessions {
             Sessions::Blocking(all) => all.len(),
             Sessions::Wire(all) => all.len().min(self.workers.max(1) as usize),
+        }
+    }
+
+    /// Whether `sessions` have pipelines as deep as is asked for.
+    pub(crate) fn check_depth(&self, sessions: &Sessions) -> Result<(), DriveError> {
+        let depth = self.depth;
+        if depth == 1 {
+            return Ok(());
+        }
+        let fault = |what: String| Err(DriveError::Spec(what));
+        if !(1..=DEPTH_MAX).contains(&depth) {
+            return fault(format!("a session has 1 to {DEPTH_MAX} operations in flight, not {depth}"));
+        }
+        match sessions {
+            Sessions::Blocking(_) => fault(format!(
+                "a depth of {depth} needs sessions with a pipeline, and this store's sessions do one operation at a \
+                 time: use a depth of 1 and more clients"
+            )),
+            Sessions::Wire(all) => match all.iter().map(|wire| wire.session.depth_max()).min() {
+                Some(most) if most < depth => fault(format!(
+                    "a depth of {depth} is more than the {most} that this store's sessions take at a time: use a \
+                     depth of at most {most} and more clients"
+                )),
+                _ => Ok(()),
+            },
         }
     }
 

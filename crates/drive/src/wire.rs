@@ -4,7 +4,10 @@
 //! clock (a timer armed and cancelled with each wait would cost more than the wait). In an open loop the
 //! wait ends when the next operation is due.
 
+mod outgoing;
+
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -16,14 +19,13 @@ use crate::control::{Message, WorkerReport};
 use crate::link::{HungUp, Link, Stage};
 use crate::reactor::{Event, Reactor};
 use crate::spec::StopReason;
-use crate::worker::{Busy, CHECK_NS, Next, NextStep, Start, WorkerCore};
+use crate::worker::{Busy, CHECK_NS, Start, WorkerCore};
+use outgoing::Lanes;
 
 /// Longest time that connecting, greeting and preparing may take.
 pub(crate) const OPEN_NS: u64 = 30_000_000_000;
 /// Most pieces of what a server said before sending to it failed.
 const LAST_WORDS_PIECES_MAX: u32 = 16;
-/// Operations of several steps that end without waiting for anything, after which sockets are looked at again.
-const UNSENT_MAX: u32 = 64;
 
 /// One worker's sessions, its socket loop and its core.
 pub(crate) struct WireWorker<R> {
@@ -31,6 +33,7 @@ pub(crate) struct WireWorker<R> {
     ticker: Ticker,
     kinds: Arc<[OpKind]>,
     links: Vec<Link>,
+    lanes: Lanes,
     reactor: R,
     /// No operation in flight is overdue before this.
     deadline_ns: u64,
@@ -56,29 +59,35 @@ enum Loss {
 
 struct Completions<'a> {
     core: &'a mut WorkerCore,
-    slot: usize,
+    lanes: Range<usize>,
+    /// Whether a lane takes another operation when its last one has ended.
+    releases: bool,
     now_ns: u64,
-    /// An operation has ended.
-    finished: bool,
-    /// An operation of several steps may get further.
-    stepped: bool,
+    /// Operations that have ended.
+    finished: u32,
+    /// The lane of an operation of several steps that may get further.
+    stepped: Option<usize>,
 }
 
 impl Done for Completions<'_> {
     #[inline]
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
         // A session that answers what was not asked, or twice, is broken; its word counts for nothing here.
-        if ticket.0 as usize != self.slot {
+        let lane = ticket.0 as usize;
+        if !self.lanes.contains(&lane) {
             return;
         }
-        match self.core.busy(self.slot) {
+        match self.core.busy(lane) {
             Busy::Op => {
-                self.core.finish(self.slot, self.now_ns, outcome, answer);
-                self.finished = true;
+                self.core.finish(lane, self.now_ns, outcome, answer);
+                if self.releases {
+                    self.core.release(lane, self.now_ns);
+                    self.finished += 1;
+                }
             }
             Busy::Steps => {
-                self.core.answered(self.slot, self.now_ns, outcome, answer);
-                self.stepped = true;
+                self.core.answered(lane, self.now_ns, outcome, answer);
+                self.stepped = Some(lane);
             }
             Busy::No => {}
         }
@@ -88,6 +97,7 @@ impl Done for Completions<'_> {
 impl<R: Reactor> WireWorker<R> {
     pub fn new(core: WorkerCore, links: Vec<Link>, kinds: Arc<[OpKind]>, ticker: Ticker, reactor: R) -> Self {
         Self {
+            lanes: Lanes::new(links.len(), core.slot_count()),
             core,
             ticker,
             kinds,
@@ -147,10 +157,8 @@ impl<R: Reactor> WireWorker<R> {
 
     fn drive(&mut self) {
         let now_ns = self.ticker.now_ns();
-        for (slot, link) in self.links.iter().enumerate() {
-            if link.stage == Stage::Ready {
-                self.core.release(slot, now_ns);
-            }
+        for lane in self.lanes.first_order(self.core.is_open()) {
+            self.core.release(lane, now_ns);
         }
         let mut now_ns = now_ns;
         loop {
@@ -161,66 +169,6 @@ impl<R: Reactor> WireWorker<R> {
             self.poll(wake_at_ns);
             now_ns = self.ticker.now_ns();
         }
-    }
-
-    /// Starts whatever can be started. Returns when the next operation or step is due, where that is worth waking
-    /// for.
-    fn dispatch(&mut self, mut now_ns: u64) -> Option<u64> {
-        while let Some(slot) = self.core.awake(now_ns) {
-            self.advance(slot, now_ns);
-        }
-        let mut unsent = 0;
-        let due_ns = loop {
-            match self.core.next(now_ns) {
-                Next::Send { slot, op, .. } => {
-                    let link = &mut self.links[slot];
-                    link.session.start(Ticket(slot as u32), &op, &mut link.out);
-                    self.deadline_ns = self.deadline_ns.min(now_ns + self.core.op_timeout_ns);
-                    self.send(slot, now_ns);
-                }
-                Next::Steps { slot, .. } => {
-                    if self.advance(slot, now_ns) {
-                        unsent += 1;
-                    }
-                }
-                Next::SleepUntil(at_ns) => break Some(at_ns),
-                Next::Wait | Next::Stop => break None,
-            }
-            if unsent == UNSENT_MAX {
-                break Some(now_ns);
-            }
-            now_ns = self.ticker.now_ns();
-        };
-        match self.core.awake_at_ns() {
-            None => due_ns,
-            Some(awake_ns) => Some(due_ns.map_or(awake_ns, |due_ns| due_ns.min(awake_ns))),
-        }
-    }
-
-    /// Sends the steps of the operation of `slot` that can go now. True when it has ended.
-    fn advance(&mut self, slot: usize, now_ns: u64) -> bool {
-        let link = &mut self.links[slot];
-        if link.hung_up.is_some() {
-            return false;
-        }
-        let depth_max = link.session.depth_max() as usize;
-        let over = loop {
-            match self.core.step(slot, depth_max, now_ns) {
-                NextStep::Send(op) => {
-                    link.session.start(Ticket(slot as u32), &op, &mut link.out);
-                    self.deadline_ns = self.deadline_ns.min(now_ns + self.core.op_timeout_ns);
-                }
-                NextStep::Wait | NextStep::SleepUntil(_) => break false,
-                NextStep::Over => break true,
-            }
-        };
-        if over {
-            self.core.release(slot, now_ns);
-        }
-        if !link.out.is_empty() {
-            self.send(slot, now_ns);
-        }
-        over
     }
 
     /// Waits for sockets or for `wake_at_ns`, and does what came.
@@ -252,7 +200,14 @@ impl<R: Reactor> WireWorker<R> {
     #[inline]
     fn receive(&mut self, slot: usize, now_ns: u64) {
         let link = &mut self.links[slot];
-        let mut done = Completions { core: &mut self.core, slot, now_ns, finished: false, stepped: false };
+        let mut done = Completions {
+            core: &mut self.core,
+            lanes: self.lanes.of(slot),
+            releases: link.hung_up.is_none(),
+            now_ns,
+            finished: 0,
+            stepped: None,
+        };
         link.feed(self.reactor.arrived(), &mut done);
         let (finished, stepped) = (done.finished, done.stepped);
         match link.session.state() {
@@ -264,7 +219,7 @@ impl<R: Reactor> WireWorker<R> {
                     self.down_ns += now_ns.saturating_sub(lost_ns);
                 }
                 if !self.starting {
-                    self.core.release(slot, now_ns);
+                    self.lanes.of(slot).for_each(|lane| self.core.release(lane, now_ns));
                 }
             }
             WireState::Opening => {}
@@ -276,31 +231,12 @@ impl<R: Reactor> WireWorker<R> {
         if self.links[slot].hung_up.is_some() {
             return self.hear_on(slot, now_ns);
         }
-        if finished {
-            self.core.release(slot, now_ns);
-            self.start_next(now_ns);
-        } else if stepped && self.advance(slot, now_ns) {
-            self.start_next(now_ns);
+        // A session that became idle goes on at once where something is due, before other sockets are looked at.
+        if finished > 0 || stepped.is_some_and(|lane| self.advance(lane, now_ns)) {
+            self.fill(now_ns, finished.max(1));
         }
         if !self.links[slot].out.is_empty() {
             self.send(slot, now_ns);
-        }
-    }
-
-    /// A session that became idle goes on at once where something is due, before other sockets are looked at.
-    #[inline]
-    fn start_next(&mut self, now_ns: u64) {
-        match self.core.next(now_ns) {
-            Next::Send { slot, op, .. } => {
-                let link = &mut self.links[slot];
-                link.session.start(Ticket(slot as u32), &op, &mut link.out);
-                self.deadline_ns = self.deadline_ns.min(now_ns + self.core.op_timeout_ns);
-                self.send(slot, now_ns);
-            }
-            Next::Steps { slot, .. } => {
-                self.advance(slot, now_ns);
-            }
-            Next::SleepUntil(_) | Next::Wait | Next::Stop => {}
         }
     }
 
@@ -322,8 +258,8 @@ impl<R: Reactor> WireWorker<R> {
         }
         link.hung_up = Some(HungUp { errno, pieces_left: LAST_WORDS_PIECES_MAX });
         self.reactor.hang_up(slot);
-        if !self.starting && self.core.busy(slot) == Busy::No {
-            self.core.withdraw(slot);
+        if !self.starting {
+            self.core.withdraw(self.lanes.of(slot));
         }
         // Nothing was heard before the connection stood, and nothing will be.
         if self.links[slot].stage == Stage::Connecting {
@@ -387,11 +323,10 @@ impl<R: Reactor> WireWorker<R> {
             self.first_error.get_or_insert(error);
             return;
         }
-        if self.core.busy(slot) != Busy::No {
-            self.lost_answer.fail(Outcome::Unknown, code, &error.to_string());
-            self.core.give_up(slot, now_ns, &self.lost_answer);
-        } else {
-            self.core.withdraw(slot);
+        self.core.withdraw(self.lanes.of(slot));
+        self.lost_answer.fail(Outcome::Unknown, code, &error.to_string());
+        for lane in self.lanes.of(slot) {
+            self.core.give_up(lane, now_ns, &self.lost_answer);
         }
         let for_good = matches!(
             error.kind,
@@ -443,12 +378,13 @@ impl<R: Reactor> WireWorker<R> {
     fn give_up_overdue(&mut self, now_ns: u64) {
         self.deadline_ns = u64::MAX;
         for slot in 0..self.links.len() {
-            if let Some(deadline_ns) = self.core.deadline_ns(slot) {
-                if now_ns >= deadline_ns {
-                    self.lose(slot, now_ns, Loss::OpTimeout);
-                } else {
-                    self.deadline_ns = self.deadline_ns.min(deadline_ns);
-                }
+            let Some(deadline_ns) = self.lanes.of(slot).filter_map(|lane| self.core.deadline_ns(lane)).min() else {
+                continue;
+            };
+            if now_ns >= deadline_ns {
+                self.lose(slot, now_ns, Loss::OpTimeout);
+            } else {
+                self.deadline_ns = self.deadline_ns.min(deadline_ns);
             }
         }
     }

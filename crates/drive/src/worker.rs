@@ -4,6 +4,7 @@
 mod steps;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -124,9 +125,9 @@ impl Idle {
         self.first = if self.others.is_empty() { None } else { self.others.pop_front() };
     }
 
-    fn remove(&mut self, slot: u32) {
-        self.others.retain(|&other| other != slot);
-        if self.first == Some(slot) {
+    fn remove(&mut self, slots: &Range<u32>) {
+        self.others.retain(|other| !slots.contains(other));
+        if self.first.is_some_and(|first| slots.contains(&first)) {
             self.pop();
         }
     }
@@ -235,9 +236,9 @@ impl WorkerCore {
         self.idle.push(slot as u32);
     }
 
-    /// The session of `slot` is not there any more.
-    pub fn withdraw(&mut self, slot: usize) {
-        self.idle.remove(slot as u32);
+    /// The session of `slots` is not there any more.
+    pub fn withdraw(&mut self, slots: Range<usize>) {
+        self.idle.remove(&(slots.start as u32..slots.end as u32));
     }
 
     /// What `slot` is busy with.
@@ -258,6 +259,16 @@ impl WorkerCore {
     /// True when nothing will be started any more.
     pub fn has_ended(&self) -> bool {
         self.ended.is_some()
+    }
+
+    /// Number of slots.
+    pub fn slot_count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// True when operations have times of their own.
+    pub fn is_open(&self) -> bool {
+        !matches!(self.turns, Turns::Closed)
     }
 
     /// True when the phase ends at a time.

@@ -225,11 +225,14 @@ impl WorkerCore {
         track.steps.answered(outcome, answer);
     }
 
-    /// The operation of `slot` gets no further: it is unknown, and so are its steps that had no answer.
+    /// The operation of `slot`, if there is one, gets no further: it is unknown, and so are its steps that had no
+    /// answer.
     #[cold]
     pub fn give_up(&mut self, slot: usize, now_ns: u64, answer: &Answer) {
-        if self.slots[slot].busy != Busy::Steps as u64 {
-            return self.finish(slot, now_ns, Outcome::Unknown, answer);
+        match self.busy(slot) {
+            Busy::No => return,
+            Busy::Op => return self.finish(slot, now_ns, Outcome::Unknown, answer),
+            Busy::Steps => {}
         }
         self.check_if_due(now_ns);
         if let Some(tracks) = &mut self.tracks {

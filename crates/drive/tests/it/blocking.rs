@@ -35,7 +35,7 @@ impl BlockingSession for Scripted {
     }
 }
 
-fn sessions(count: usize, script: impl Fn(i64, &mut Answer) -> Outcome + Send + Sync + 'static) -> Sessions {
+pub fn sessions(count: usize, script: impl Fn(i64, &mut Answer) -> Outcome + Send + Sync + 'static) -> Sessions {
     let script: Script = Arc::new(script);
     Sessions::Blocking((0..count).map(|_| Box::new(Scripted(script.clone())) as Box<dyn BlockingSession>).collect())
 }

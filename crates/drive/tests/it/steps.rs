@@ -47,7 +47,7 @@ fn kinds() -> Vec<OpKind> {
 }
 
 /// What a client's operations do, one line after the other.
-type Script = &'static [Step];
+pub type Script = &'static [Step];
 
 const fn send(kind: KindId) -> Step {
     Step::Send { kind, more: false }
@@ -62,7 +62,7 @@ const fn end(outcome: Outcome) -> Step {
 }
 
 /// Seven steps, one after the other.
-const SEVEN: Script =
+pub const SEVEN: Script =
     &[send(BEGIN), send(WORK), send(WORK), send(WORK), send(WORK), send(WORK), send(COMMIT), end(Outcome::Ok)];
 
 /// What a client was told: cycle, the step's number within its operation, outcome and the number that came back.
@@ -74,7 +74,7 @@ struct Notes {
     told: Mutex<Vec<Told>>,
 }
 
-struct Transactions {
+pub struct Transactions {
     script: Script,
     /// Tries again, at most this often.
     tries: u32,
@@ -82,7 +82,7 @@ struct Transactions {
 }
 
 impl Transactions {
-    fn new(script: Script) -> Arc<Self> {
+    pub fn new(script: Script) -> Arc<Self> {
         Arc::new(Self { script, tries: 1, notes: None })
     }
 

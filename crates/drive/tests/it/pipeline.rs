@@ -1,0 +1,186 @@
+//! Several operations in flight on one session.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use plimsoll_core::{Address, Answer, Observer, Op, Outcome, Sessions, Ticket};
+use plimsoll_drive::{DriveError, DriveSpec, Limit, Pace, StopReason};
+
+use crate::allocations::AllocationWatch;
+use crate::seen::{Numbered, drive, drive_with, endless};
+use crate::toy::{Act, Server, client_of_depth};
+use crate::wire::for_ms;
+
+const MS: Duration = Duration::from_millis(1);
+const DEPTH: u32 = 16;
+
+fn deep(limit: Limit) -> DriveSpec {
+    DriveSpec { limit, depth: DEPTH, slice: MS * 100, op_timeout: MS * 500, ..DriveSpec::default() }
+}
+
+#[test]
+fn every_place_in_a_pipeline_is_a_client_with_operations_of_its_own() {
+    for workers in [1, 2] {
+        for server in [Server::unix(|_, _, _| Act::Answer), Server::tcp(|_, _, _| Act::Answer)] {
+            let spec = DriveSpec { workers, ..deep(Limit::Exhausted) };
+            assert_eq!(spec.clients(3), 48);
+            let stream = Arc::new(Numbered { seed: 3, ops: 100 });
+            // The sessions themselves check that each answer is to their oldest request.
+            let (driven, log) = drive(&spec, server.clients_of_depth(3, DEPTH as usize), stream);
+            assert_eq!(driven.result.stop, StopReason::Exhausted);
+            assert_eq!(driven.result.kinds, [[4_800, 0, 0, 0]]);
+            let sent = log.check_cycles(3);
+            let clients: BTreeSet<u32> = sent.iter().map(|sent| sent.client).collect();
+            assert_eq!(clients, (0..48).collect());
+            assert_eq!(server.manner.connections.load(SeqCst), 3);
+        }
+    }
+}
+
+#[test]
+fn the_tickets_of_a_worker_are_below_the_number_of_clients() {
+    struct Tickets(u32);
+    impl Observer for Tickets {
+        fn sent(&mut self, ticket: Ticket, _: u64, _: u32, _: u64, _: &Op<'_>) {
+            assert!(ticket.0 < self.0, "ticket {}", ticket.0);
+        }
+        fn finished(&mut self, _: Ticket, _: u64, _: Outcome, _: &Answer) {}
+    }
+    let server = Server::unix(|_, _, _| Act::Answer);
+    let spec = DriveSpec { workers: 2, ..deep(Limit::Ops(20)) };
+    let observers = (0..2).map(|_| Box::new(Tickets(spec.clients(3))) as Box<dyn Observer>).collect();
+    let sessions = server.clients_of_depth(3, DEPTH as usize);
+    let driven = drive_with(&spec, sessions, endless(), observers, &Arc::default(), &mut |_| {}).unwrap();
+    assert_eq!(driven.result.ops, 20 * 48);
+}
+
+/// A server that answers what it reads at once in one piece, and tells how many requests that was each time.
+fn counting(path: &std::path::Path) -> std::thread::JoinHandle<Vec<usize>> {
+    const REQUEST: usize = 12;
+    let listener = UnixListener::bind(path).unwrap();
+    std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut bytes = vec![0; 64 * 1024];
+        assert_eq!(socket.read(&mut bytes).unwrap(), 5, "the greeting");
+        socket.write_all(b"READY").unwrap();
+        let mut counts = Vec::new();
+        loop {
+            let count = socket.read(&mut bytes).unwrap();
+            if count % REQUEST != 0 || count == 0 {
+                assert!(count <= 4, "requests in pieces: {count} bytes");
+                return counts;
+            }
+            counts.push(count / REQUEST);
+            let mut answers = Vec::new();
+            for request in bytes[..count].chunks(REQUEST) {
+                answers.extend_from_slice(&request[4..]);
+                let sum: u64 = request[4..].iter().map(|&byte| u64::from(byte)).sum();
+                answers.extend_from_slice(&sum.to_le_bytes());
+            }
+            socket.write_all(&answers).unwrap();
+        }
+    })
+}
+
+#[test]
+fn what_is_started_for_a_session_in_one_go_is_sent_in_one_piece() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("s");
+    let server = counting(&path);
+    let sessions = Sessions::Wire(vec![client_of_depth(Address::Unix(path), 0, DEPTH as usize)]);
+    let (driven, _) = drive(&deep(Limit::Ops(200)), sessions, endless());
+    assert_eq!(driven.result.kinds, [[3_200, 0, 0, 0]]);
+    assert_eq!(server.join().unwrap(), vec![DEPTH as usize; 200], "one send and one receive for 16 operations");
+}
+
+#[test]
+fn a_lost_connection_leaves_its_whole_pipeline_unknown() {
+    for act in [Act::Close, Act::CloseHalfWay] {
+        // Each connection answers 100 requests, and with the next one it is gone.
+        let server = Server::unix(move |_, request, _| if request == 100 { act } else { Act::Answer });
+        let (driven, log) = drive(&deep(Limit::Ops(50)), server.clients_of_depth(2, DEPTH as usize), endless());
+        let result = &driven.result;
+        assert_eq!((result.ops, result.stop.clone()), (1_600, StopReason::Limit), "{act:?}");
+        assert_eq!(log.check_cycles(1).len(), 1_600);
+        let unknown = driven.outcome(Outcome::Unknown);
+        assert!(result.lost_connections >= 12, "{act:?}: {}", result.lost_connections);
+        // Nearly: at the end some places of the pipelines have no more to do.
+        let most = result.lost_connections * u64::from(DEPTH);
+        assert!((most - 2 * u64::from(DEPTH)..=most).contains(&unknown), "{act:?}: {unknown} of {most}");
+        assert_eq!(driven.outcome(Outcome::Ok) + unknown, 1_600);
+    }
+}
+
+#[test]
+fn the_oldest_answer_that_does_not_come_in_time_gives_the_pipeline_up() {
+    let server = Server::unix(|_, request, _| if request == 40 { Act::AnswerAfter(MS * 500) } else { Act::Answer });
+    let spec = DriveSpec { op_timeout: MS * 100, ..deep(Limit::Ops(5)) };
+    let (driven, _) = drive(&spec, server.clients_of_depth(1, DEPTH as usize), endless());
+    let result = &driven.result;
+    assert_eq!((result.ops, result.lost_connections), (80, 1));
+    assert!((1..=16).contains(&driven.outcome(Outcome::Unknown)), "{:?}", result.kinds);
+    assert!(result.errors.iter().all(|e| e.code == "timeout"), "{:?}", result.errors);
+}
+
+#[test]
+fn an_open_loop_spreads_few_operations_over_sessions() {
+    let server = Server::unix(|_, _, _| Act::AnswerAfter(MS));
+    let spec = DriveSpec { pace: Pace::even(200.0), keep_each: true, ..deep(Limit::Duration(MS * 500)) };
+    let (driven, _) = drive(&spec, server.clients_of_depth(4, DEPTH as usize), endless());
+    let result = &driven.result;
+    assert_eq!(result.ops + result.unfinished, 100);
+    let mut each = result.each.clone();
+    each.sort_by_key(|op| op.scheduled_ns);
+    let next_to_each_other = each.windows(2).filter(|pair| pair[0].client / DEPTH == pair[1].client / DEPTH).count();
+    assert!(next_to_each_other < 20, "{next_to_each_other} of 99 went to the session of the one before");
+}
+
+#[test]
+fn what_cannot_have_a_pipeline_is_refused_with_a_sentence() {
+    let refused = |spec: &DriveSpec, sessions: Sessions| match drive_with(
+        spec,
+        sessions,
+        endless(),
+        Vec::new(),
+        &Arc::default(),
+        &mut |_| {},
+    )
+    .err()
+    {
+        Some(DriveError::Spec(what)) => what,
+        other => panic!("{other:?}"),
+    };
+    let server = Server::unix(|_, _, _| Act::Answer);
+    let depth = |depth| DriveSpec { depth, ..for_ms(100) };
+    let what = refused(&depth(9), server.clients_of_depth(2, 8));
+    assert!(what.contains("a depth of 9 is more than the 8"), "{what}");
+    let what = refused(&depth(2), server.clients(1));
+    assert!(what.contains("more than the 1 that"), "{what}");
+    let what = refused(&depth(2), crate::blocking::sessions(1, |_, _| Outcome::Ok));
+    assert!(what.contains("one operation at a time"), "{what}");
+    for none in [0, 5_000] {
+        let what = refused(&depth(none), server.clients_of_depth(1, 10_000));
+        assert!(what.contains("1 to 1024 operations in flight"), "{what}");
+    }
+    let sessions = server.clients_of_depth(1, 8);
+    let stream = crate::steps::Transactions::new(crate::steps::SEVEN);
+    let error = drive_with(&depth(2), sessions, stream, Vec::new(), &Arc::default(), &mut |_| {}).err();
+    assert!(matches!(&error, Some(DriveError::Spec(what)) if what.contains("mix the steps")), "{error:?}");
+}
+
+#[test]
+fn an_operation_in_a_pipeline_allocates_nothing() {
+    for pace in [Pace::Closed, Pace::even(20_000.0)] {
+        let server = Server::unix(|_, _, _| Act::Answer);
+        let (watch, found) = AllocationWatch::between(1_000, 10_000);
+        let spec = DriveSpec { pace, ..deep(Limit::Duration(MS * 1_500)) };
+        let sessions = server.clients_of_depth(3, DEPTH as usize);
+        let driven = drive_with(&spec, sessions, endless(), vec![watch], &Arc::default(), &mut |_| {});
+        assert!(driven.unwrap().result.ops > 10_000);
+        assert_eq!(found.load(SeqCst), 0, "allocations in 9,000 operations");
+    }
+}
