@@ -1,124 +1,247 @@
 //! PostgreSQL point selects: CPU time of this program's client against pgbench's, on one private server.
 //!
-//! Both are whole processes on their own, with user and system time as the kernel accounts them, in
-//! interleaved pairs: the machine's drift is in both halves of a pair.
+//! Both are whole processes on their own, with user and system time as the kernel accounts them when they end, in
+//! interleaved rounds: the machine's drift is in both halves of a pair.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::net::TcpListener;
+use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{Address, Layout, Observer, ParamValue, Params, Sessions, StreamSpec, WireClient};
-use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
+use plimsoll_drive::{Clock, Drive, DriveSpec, Io, IoUsed, Limit};
 use plimsoll_store_postgres::PrivatePostgres;
 use plimsoll_store_postgres::wire::{Login, PgSession};
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::bench_drive::Noting;
+use crate::child_cost::{self, Cost};
 
-const CLIENTS: usize = 8;
-const RUN: Duration = Duration::from_secs(3);
+const RUN: Duration = Duration::from_secs(2);
 const PAIRS: usize = 12;
-const TARGET: f64 = 0.80;
+const TARGET: f64 = 0.70;
 /// Makes this program the measured client instead of the bench.
 const AS_CLIENT: &str = "as-client";
+const USAGE: &str = "cargo xtask bench postgres [PAIRS [PLACE-CLIENTS …]], as in: 12 unix-8 tcp-32";
 
-/// What one run of a client cost.
-struct Cost {
-    cpu_us_per_op: f64,
-    ops_per_s: f64,
+/// Where the clients are and how many.
+#[derive(Debug, Clone)]
+struct Case {
+    tcp: bool,
+    clients: usize,
 }
 
-/// `cargo xtask bench postgres [PAIRS]`.
+impl Case {
+    const ALL: [Case; 4] = [
+        Case { tcp: false, clients: 8 },
+        Case { tcp: false, clients: 32 },
+        Case { tcp: true, clients: 8 },
+        Case { tcp: true, clients: 32 },
+    ];
+
+    fn name(&self) -> String {
+        format!("{}-{}", if self.tcp { "tcp" } else { "unix" }, self.clients)
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Pgbench,
+    Epoll,
+    Uring,
+}
+
+impl Who {
+    const ALL: [Who; 3] = [Who::Pgbench, Who::Epoll, Who::Uring];
+
+    fn name(self) -> &'static str {
+        match self {
+            Who::Pgbench => "pgbench",
+            Who::Epoll => "epoll",
+            Who::Uring => "io_uring",
+        }
+    }
+}
+
+/// One run of a client.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    ops: f64,
+    cost: Cost,
+}
+
+impl Run {
+    fn cpu_us_per_op(&self) -> f64 {
+        self.cost.cpu_us() / self.ops
+    }
+}
+
+/// `cargo xtask bench postgres`; see [`USAGE`].
 pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
-    if let [word, socket] = arguments
+    if let [word, io, clients, address] = arguments
         && word == AS_CLIENT
     {
-        return be_client(Path::new(socket));
+        return be_client(io, clients.parse()?, address);
     }
-    let pairs: usize = arguments.first().map_or(Ok(PAIRS), |pairs| pairs.parse())?;
-    let logs = std::env::temp_dir();
-    let bases = [std::env::temp_dir(), PathBuf::from("/var/tmp")];
-    let server = PrivatePostgres::start(&bases, &logs, &[], &mut |_| {})?;
-    let Address::Unix(socket) = server.address() else { return Err("the private server has a Unix socket".into()) };
-    let pgbench = plimsoll_store_postgres::server::find_postgres()?.with_file_name("pgbench");
-    let host = socket.parent().ok_or("a socket stands in a directory")?;
-    let pgbench = |arguments: &[&str]| {
-        let mut command = Command::new(&pgbench);
-        command.arg("-h").arg(host).args(["-U", server.user()]).args(arguments).arg(server.database());
-        command
-    };
-    let made = pgbench(&["-i", "-q", "-s", "1"]).stderr(Stdio::null()).stdout(Stdio::null()).status()?;
-    if !made.success() {
-        return Err("pgbench could not make its tables".into());
+    let pairs: usize = arguments.first().map_or(Ok(PAIRS), |pairs| pairs.parse()).map_err(|_| USAGE)?;
+    let wanted = arguments.get(1..).unwrap_or_default();
+    let cases: Vec<Case> =
+        Case::ALL.into_iter().filter(|case| wanted.is_empty() || wanted.contains(&case.name())).collect();
+    if cases.is_empty() {
+        return Err(USAGE.into());
     }
-    let (clients, seconds) = (CLIENTS.to_string(), RUN.as_secs().to_string());
-    let theirs = || {
-        measure(pgbench(&["-n", "-S", "-M", "prepared", "-c", &clients, "-j", "1", "-T", &seconds]), |out| {
-            out.lines().find_map(|line| line.strip_prefix("number of transactions actually processed: ")?.parse().ok())
-        })
-    };
-    let this = std::env::current_exe()?;
-    let ours = || {
-        let mut command = Command::new(&this);
-        command.args(["bench", "postgres", AS_CLIENT]).arg(&socket);
-        measure(command, |out| out.lines().find_map(|line| line.strip_prefix("ops: ")?.parse().ok()))
-    };
-    // The first run of each fills caches and counts for nothing.
-    theirs()?;
-    ours()?;
-    let mut both = Vec::new();
-    for pair in 0..pairs {
-        both.push(if pair % 2 == 0 {
-            let theirs = theirs()?;
-            (ours()?, theirs)
-        } else {
-            (ours()?, theirs()?)
-        });
+    let bench = Bench::start()?;
+    println!(
+        "PostgreSQL {}: SELECT by primary key, prepared, one worker, histograms and an observer on; n = {pairs} rounds \
+         of {RUN:?} each; CPU of the whole client process (wait4), load at start {}",
+        bench.server.version(),
+        load()
+    );
+    println!(
+        "| case | client | CPU µs/op, median (least … most) | user µs | waits/op | ops/s | ratio, median (95 % interval) | at most {TARGET:.2} |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for case in &cases {
+        bench.compare(case, pairs)?;
     }
-    print(&server, &both);
-    server.close()?;
+    println!("load at end {}", load());
+    bench.server.close()?;
     Ok(())
 }
 
-fn print(server: &PrivatePostgres, both: &[(Cost, Cost)]) {
-    println!(
-        "PostgreSQL {}: SELECT by primary key, prepared, Unix socket, {CLIENTS} clients, one worker, histograms and \
-         an observer on; n = {} pairs of {RUN:?}",
-        server.version(),
-        both.len()
-    );
-    println!("| client | CPU µs/op, median | least | most | ops/s, median |");
-    println!("|---|---|---|---|---|");
-    let row = |name: &str, costs: Vec<&Cost>| {
-        let cpu = sorted(costs.iter().map(|cost| cost.cpu_us_per_op));
-        let rate = sorted(costs.iter().map(|cost| cost.ops_per_s));
-        println!(
-            "| {name} | {:.2} | {:.2} | {:.2} | {:.0} |",
-            median(&cpu),
-            cpu.first().unwrap_or(&f64::NAN),
-            cpu.last().unwrap_or(&f64::NAN),
-            median(&rate)
-        );
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(2).collect::<Vec<_>>().join(" ")
+}
+
+/// The server and the two programs.
+struct Bench {
+    server: PrivatePostgres,
+    socket: PathBuf,
+    port: u16,
+    pgbench: PathBuf,
+    this: PathBuf,
+}
+
+impl Bench {
+    fn start() -> Result<Bench, Box<dyn Error>> {
+        let logs = std::env::temp_dir();
+        let bases = [std::env::temp_dir(), PathBuf::from("/var/tmp")];
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let settings = [("listen_addresses", "127.0.0.1".to_owned()), ("port", port.to_string())];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value));
+        let server = PrivatePostgres::start(&bases, &logs, &settings, &mut |_| {})?;
+        let Address::Unix(socket) = server.address() else { return Err("the server has a Unix socket".into()) };
+        let pgbench = plimsoll_store_postgres::server::find_postgres()?.with_file_name("pgbench");
+        let bench = Bench { server, socket, port, pgbench, this: std::env::current_exe()? };
+        let made =
+            bench.pgbench(false, &["-i", "-q", "-s", "1"]).stderr(Stdio::null()).stdout(Stdio::null()).status()?;
+        if !made.success() {
+            return Err("pgbench could not make its tables".into());
+        }
+        Ok(bench)
+    }
+
+    fn pgbench(&self, tcp: bool, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.pgbench);
+        let directory = self.socket.parent().unwrap_or(Path::new("/"));
+        let host = if tcp { Path::new("127.0.0.1") } else { directory };
+        command.arg("-h").arg(host).args(["-p", &self.port.to_string(), "-U", self.server.user()]);
+        command.args(arguments).arg(self.server.database());
+        command
+    }
+
+    fn once(&self, case: &Case, who: Who) -> Result<Run, Box<dyn Error>> {
+        let (clients, seconds) = (case.clients.to_string(), RUN.as_secs().to_string());
+        let (command, before) = if who == Who::Pgbench {
+            let arguments = ["-n", "-S", "-M", "prepared", "-c", &clients, "-j", "1", "-T", &seconds];
+            (self.pgbench(case.tcp, &arguments), "number of transactions actually processed: ")
+        } else {
+            let mut command = Command::new(&self.this);
+            let address = if case.tcp { self.port.to_string() } else { self.socket.display().to_string() };
+            command.args(["bench", "postgres", AS_CLIENT, who.name(), &clients, &address]);
+            (command, "ops: ")
+        };
+        let (printed, cost) = child_cost::run(command)?;
+        let ops = printed.lines().find_map(|line| line.strip_prefix(before)?.parse().ok());
+        let ops = ops.filter(|ops| *ops > 0.0).ok_or_else(|| format!("no operations: {printed}"))?;
+        Ok(Run { ops, cost })
+    }
+
+    /// The order within a round goes round as well, so that nobody always comes after the same one.
+    fn compare(&self, case: &Case, pairs: usize) -> Result<(), Box<dyn Error>> {
+        // The first run of each fills caches and counts for nothing.
+        for who in Who::ALL {
+            self.once(case, who)?;
+        }
+        let mut rounds: Vec<[Option<Run>; 3]> = Vec::new();
+        for round in 0..pairs {
+            let mut runs = [None; 3];
+            for turn in 0..3 {
+                let backwards = round % 2 == 1;
+                let place = (round / 2 + if backwards { 3 - turn } else { turn }) % 3;
+                runs[place] = Some(self.once(case, Who::ALL[place])?);
+            }
+            rounds.push(runs);
+        }
+        for (place, who) in Who::ALL.into_iter().enumerate() {
+            let runs: Vec<Run> = rounds.iter().filter_map(|runs| runs[place]).collect();
+            let ratios = rounds.iter().filter_map(|runs| Some(runs[place]?.cpu_us_per_op() / runs[0]?.cpu_us_per_op()));
+            print(case, who, &runs, &sorted(ratios));
+        }
+        Ok(())
+    }
+}
+
+fn print(case: &Case, who: Who, runs: &[Run], ratios: &[f64]) {
+    let cpu = sorted(runs.iter().map(Run::cpu_us_per_op));
+    let user = sorted(runs.iter().map(|run| run.cost.user_us / run.ops));
+    let waits = sorted(runs.iter().map(|run| run.cost.waits as f64 / run.ops));
+    let rate = sorted(runs.iter().map(|run| run.ops / RUN.as_secs_f64()));
+    let (low, high) = median_interval(ratios);
+    let ratio = match who {
+        Who::Pgbench => "1 | ".to_owned(),
+        _ => {
+            let met = if high <= TARGET {
+                "met"
+            } else if low > TARGET {
+                "missed"
+            } else {
+                "open"
+            };
+            format!("{:.3} ({low:.3} … {high:.3}) | {met}", median(ratios))
+        }
     };
-    row("pgbench", both.iter().map(|(_, theirs)| theirs).collect());
-    row("plimsoll", both.iter().map(|(ours, _)| ours).collect());
-    let ratios = sorted(both.iter().map(|(ours, theirs)| ours.cpu_us_per_op / theirs.cpu_us_per_op));
-    let (low, high) = median_interval(&ratios);
     println!(
-        "ratio: median {:.3}, 95 % interval of the median {low:.3} … {high:.3}; target at most {TARGET:.2}: {}",
-        median(&ratios),
-        if high <= TARGET { "met" } else { "not met" }
+        "| {} | {} | {:.2} ({:.2} … {:.2}) | {:.2} | {:.2} | {:.0} | {ratio} |",
+        case.name(),
+        who.name(),
+        median(&cpu),
+        cpu.first().unwrap_or(&f64::NAN),
+        cpu.last().unwrap_or(&f64::NAN),
+        median(&user),
+        median(&waits),
+        median(&rate),
     );
 }
 
 /// Drives the same question for [`RUN`] and prints how many operations it was.
-fn be_client(socket: &Path) -> Result<(), Box<dyn Error>> {
+fn be_client(io: &str, clients: usize, address: &str) -> Result<(), Box<dyn Error>> {
+    let (io, wanted) = match io {
+        "epoll" => (Io::Epoll, IoUsed::Epoll(None)),
+        _ => (Io::Uring, IoUsed::Uring),
+    };
+    let address = match address.parse() {
+        Ok(port) => Address::Tcp("127.0.0.1".to_owned(), port),
+        Err(_) => Address::Unix(address.into()),
+    };
     let spec = plimsoll_workload::all().into_iter().find(|spec| spec.name == "select").ok_or("no select workload")?;
     let params = Params([("scale".to_owned(), ParamValue::Int(1))].into());
     let workload = (spec.make)(std::process::id().into(), &params, &[]).map_err(|error| error.to_string())?;
-    let stream = workload.stream(&StreamSpec::One { kind: "select".to_owned(), clients: CLIENTS as u32 })?;
+    let stream = workload.stream(&StreamSpec::One { kind: "select".to_owned(), clients: clients as u32 })?;
     let login = Arc::new(Login {
         user: "postgres".to_owned(),
         database: "postgres".to_owned(),
@@ -126,22 +249,22 @@ fn be_client(socket: &Path) -> Result<(), Box<dyn Error>> {
         no_password_because: None,
         application_name: "plimsoll bench".to_owned(),
         options: None,
-        place: socket.display().to_string(),
+        place: "the private server".to_owned(),
     });
     let layout = Arc::new(Layout::default());
     let client = |_| WireClient {
-        address: Address::Unix(socket.to_owned()),
+        address: address.clone(),
         session: Box::new(PgSession::new(login.clone(), layout.clone(), "")),
     };
     let clock = Clock::start();
-    let drive_spec = DriveSpec { limit: Limit::Duration(RUN), ..DriveSpec::default() };
+    let drive_spec = DriveSpec { limit: Limit::Duration(RUN), io, ..DriveSpec::default() };
     let drive = Drive {
         clock: &clock,
         spec: &drive_spec,
-        sessions: Sessions::Wire((0..CLIENTS).map(client).collect()),
+        sessions: Sessions::Wire((0..clients).map(client).collect()),
         kinds: workload.kinds(),
         stream: stream.into(),
-        observers: vec![Box::new(Noting::new(CLIENTS)) as Box<dyn Observer>],
+        observers: vec![Box::new(Noting::new(clients)) as Box<dyn Observer>],
         stop: Arc::default(),
     };
     let result = drive.run(&mut |_| {})?;
@@ -149,32 +272,11 @@ fn be_client(socket: &Path) -> Result<(), Box<dyn Error>> {
     if not_ok > 0 {
         return Err(format!("{not_ok} operations went wrong: {:?}", result.errors).into());
     }
+    if result.io != Some(wanted) {
+        return Err(format!("driven with {:?}", result.io).into());
+    }
     println!("ops: {}", result.ops);
     Ok(())
-}
-
-/// Runs a client to its end: its CPU time over the operations that `ops` finds in what it printed.
-fn measure(mut command: Command, ops: impl Fn(&str) -> Option<u64>) -> Result<Cost, Box<dyn Error>> {
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let id = child.id();
-    // Ended and not yet waited for: the kernel still says what the process and its threads used.
-    waitid(WaitId::Pid(Pid::from_child(&child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
-    let cpu_us =
-        cpu_us(&std::fs::read_to_string(format!("/proc/{id}/stat"))?).ok_or("/proc/PID/stat is not as known")?;
-    let output = child.wait_with_output()?;
-    let printed = String::from_utf8_lossy(&output.stdout);
-    let ops = ops(&printed).filter(|ops| *ops > 0 && output.status.success()).ok_or_else(|| {
-        format!("{} failed: {}{}", command.get_program().display(), printed, String::from_utf8_lossy(&output.stderr))
-    })?;
-    Ok(Cost { cpu_us_per_op: cpu_us / ops as f64, ops_per_s: ops as f64 / RUN.as_secs_f64() })
-}
-
-/// User and system time of a process, from its `/proc/PID/stat` (proc(5)); the kernel counts in ticks of 10 ms.
-fn cpu_us(stat: &str) -> Option<f64> {
-    let after_name = stat.rsplit_once(')')?.1;
-    let mut fields = after_name.split_whitespace().skip(11);
-    let (user, system): (f64, f64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    Some((user + system) * 10_000.0)
 }
 
 fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {

@@ -21,6 +21,8 @@ mod bench_drive;
 mod bench_keyindex;
 #[cfg(feature = "bench")]
 mod bench_postgres;
+#[cfg(feature = "bench")]
+mod child_cost;
 mod process;
 mod setup;
 mod tidy;

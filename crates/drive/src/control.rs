@@ -14,10 +14,9 @@ use crate::clock::{Clock, thread_cpu_ns};
 use crate::collect::Collector;
 use crate::grid::Grid;
 use crate::link::{Link, Place};
-use crate::reactor::Epoll;
 use crate::schedule::{Cursor, Schedule};
-use crate::spec::{DriveError, DriveResult, DriveSpec, Hung, Limit, StopReason};
-use crate::wire::{OPEN_NS, WireWorker};
+use crate::spec::{DriveError, DriveResult, DriveSpec, Hung, Io, IoUsed, Limit, StopReason};
+use crate::wire::{OPEN_NS, Wire};
 use crate::worker::{CoreReport, Setup, Start, Turns, WorkerCore};
 
 /// Time between deciding the start and the start, for every worker to be there.
@@ -40,6 +39,7 @@ pub(crate) enum Message {
 /// What a worker leaves behind.
 pub(crate) struct WorkerReport {
     pub core: CoreReport,
+    pub io: Option<IoUsed>,
     pub lost_connections: u64,
     pub down_ns: u64,
 }
@@ -164,7 +164,7 @@ impl<'a> Phase<'a> {
                 cpu_ns: if phase.blocking { || 0 } else { thread_cpu_ns },
             }));
         }
-        for (worker, work) in works(clock, sessions, &kinds, cores)?.into_iter().enumerate() {
+        for (worker, work) in works(clock, spec.io, sessions, &kinds, cores)?.into_iter().enumerate() {
             phase.spawn(worker, work, to_control.clone())?;
         }
         Ok(phase)
@@ -316,7 +316,7 @@ impl<'a> Phase<'a> {
         let mut stop = self.halted.take().map_or(StopReason::Exhausted, |(_, reason)| reason);
         let mut end_ns = self.grid.start_ns;
         let (mut each, mut each_left_out, mut errors) = (Vec::new(), 0, Vec::new());
-        let (mut lost_connections, mut down_ns) = (0, 0);
+        let (mut lost_connections, mut down_ns, mut io) = (0, 0, None);
         for report in self.reports.iter_mut().filter_map(Option::take) {
             end_ns = end_ns.max(report.core.last_end_ns);
             if report.core.stop.rank() > stop.rank() {
@@ -327,6 +327,8 @@ impl<'a> Phase<'a> {
             report.core.errors.add_to(&mut errors);
             lost_connections += report.lost_connections;
             down_ns += report.down_ns;
+            // Workers of one phase differ only where the system let some of them have what it refused to others.
+            io = report.io.filter(|used| io.is_none() || *used != IoUsed::Uring).or(io);
         }
         if !self.hung.is_empty() {
             end_ns = now_ns;
@@ -357,6 +359,7 @@ impl<'a> Phase<'a> {
             errors,
             lost_connections,
             down_ns,
+            io,
             hung: self.hung.clone(),
             lag: totals.lag,
             late_slices: totals.late_slices,
@@ -384,6 +387,7 @@ impl Drop for Phase<'_> {
 /// The work of each worker's thread.
 fn works(
     clock: &Clock,
+    io: Io,
     sessions: Sessions,
     kinds: &Arc<[OpKind]>,
     cores: Vec<WorkerCore>,
@@ -419,16 +423,8 @@ fn works(
             }
             let mut works: Vec<Work> = Vec::with_capacity(workers);
             for (worker, (core, links)) in cores.into_iter().zip(links).enumerate() {
-                let (kinds, ticker) = (kinds.clone(), clock.ticker());
-                works.push(Box::new(move |go, to_control| match Epoll::new(links.len()) {
-                    Ok(reactor) => {
-                        WireWorker::new(core, links, kinds, ticker, reactor).run(worker, go, to_control);
-                    }
-                    Err(error) => {
-                        let error = StoreError::io("making an epoll instance and a timer", &error);
-                        let _ = to_control.send(Message::Opened(Err(error)));
-                    }
-                }));
+                let wire = Wire { core, links, kinds: kinds.clone(), ticker: clock.ticker(), io };
+                works.push(Box::new(move |go, to_control| wire.run(worker, go, to_control)));
             }
             Ok(works)
         }

@@ -39,4 +39,6 @@ mod worker;
 pub use clock::Clock;
 pub use control::Drive;
 pub use pace::{Arrivals, Pace, Shape, Wake};
-pub use spec::{DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Hung, Lag, Limit, OpTime, StopReason};
+pub use spec::{
+    DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Hung, Io, IoUsed, Lag, Limit, OpTime, StopReason,
+};

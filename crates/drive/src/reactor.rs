@@ -13,8 +13,11 @@ use rustix::time::{
 };
 
 mod epoll;
+mod pool;
+mod uring;
 
 pub(crate) use epoll::Epoll;
+pub(crate) use uring::Uring;
 
 /// Most bytes that arrive at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -32,6 +35,8 @@ pub(crate) enum Event {
     Broken { slot: usize, errno: Errno },
     /// There is room again for what could not be sent before: [`Reactor::send`] it.
     Room { slot: usize },
+    /// What [`Reactor::send`] had taken could not be sent.
+    Unsent { slot: usize, errno: Errno },
     /// The clock ticked.
     Tick,
 }
@@ -91,3 +96,7 @@ fn timespec(ns: u64) -> Timespec {
 fn send_last(socket: impl AsFd, bytes: &[u8]) {
     let _ = send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }
+
+#[cfg(test)]
+#[path = "reactor_tests.rs"]
+mod tests;

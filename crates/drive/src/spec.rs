@@ -40,6 +40,8 @@ pub struct DriveSpec {
     pub backlog: Duration,
     /// How exactly workers wake up.
     pub wake: Wake,
+    /// How wire workers ask the kernel for their sockets.
+    pub io: Io,
     /// Processors that workers are bound to, in turn; none: they run where the system puts them.
     pub pin: Vec<u32>,
 }
@@ -62,6 +64,7 @@ impl Default for DriveSpec {
             first_cycle: 0,
             backlog: Duration::from_secs(10),
             wake: Wake::Precise,
+            io: Io::Auto,
             pin: Vec::new(),
         }
     }
@@ -134,6 +137,27 @@ impl DriveSpec {
     }
 }
 
+/// How wire workers ask the kernel for their sockets. What is measured is the same; what it costs is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Io {
+    /// io_uring where the kernel has it and allows it, epoll elsewhere.
+    #[default]
+    Auto,
+    /// epoll, which every Linux has.
+    Epoll,
+    /// io_uring, or the phase cannot be driven.
+    Uring,
+}
+
+/// How the kernel was asked for sockets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IoUsed {
+    /// With epoll. Says why not with io_uring, where that would have been preferred.
+    Epoll(Option<String>),
+    /// With io_uring.
+    Uring,
+}
+
 /// When a phase ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
@@ -182,6 +206,8 @@ pub struct DriveResult {
     /// Operations in blocking sessions that did not return: their threads were left behind, and still hold
     /// their sessions. They count as unknown.
     pub hung: Vec<Hung>,
+    /// How the kernel was asked for sockets; `None` for blocking sessions.
+    pub io: Option<IoUsed>,
     /// Lag of the generator over the phase. Open loop only.
     pub lag: Lag,
     /// Slices that the control thread cut late, so that their last operations may lie beyond their end.

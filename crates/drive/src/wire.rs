@@ -17,8 +17,8 @@ use rustix::io::Errno;
 use crate::clock::Ticker;
 use crate::control::{Message, WorkerReport};
 use crate::link::{HungUp, Link, Stage};
-use crate::reactor::{Event, Reactor};
-use crate::spec::StopReason;
+use crate::reactor::{Epoll, Event, Reactor, Uring};
+use crate::spec::{Io, IoUsed, StopReason};
 use crate::worker::{Busy, CHECK_NS, Start, WorkerCore};
 use outgoing::Lanes;
 
@@ -35,6 +35,7 @@ pub(crate) struct WireWorker<R> {
     links: Vec<Link>,
     lanes: Lanes,
     reactor: R,
+    io: IoUsed,
     /// No operation in flight is overdue before this.
     deadline_ns: u64,
     /// Sessions that are not ready.
@@ -55,6 +56,50 @@ enum Loss {
     Silent(u64),
     Session(StoreError),
     OpTimeout,
+}
+
+/// What a wire worker is made of.
+pub(crate) struct Wire {
+    pub core: WorkerCore,
+    pub links: Vec<Link>,
+    pub kinds: Arc<[OpKind]>,
+    pub ticker: Ticker,
+    pub io: Io,
+}
+
+impl Wire {
+    /// Drives the worker's sessions over whichever reactor is wanted and to be had.
+    pub fn run(self, worker: usize, go: &Receiver<Start>, to_control: &Sender<Message>) {
+        match self.try_run(worker, go, to_control) {
+            Ok(()) => {}
+            Err(error) => {
+                let _ = to_control.send(Message::Opened(Err(error)));
+            }
+        }
+    }
+
+    fn try_run(self, worker: usize, go: &Receiver<Start>, to_control: &Sender<Message>) -> Result<(), StoreError> {
+        let slots = self.links.len();
+        let why_not = match self.io {
+            Io::Epoll => None,
+            Io::Auto | Io::Uring => match Uring::new(slots) {
+                Ok(reactor) => {
+                    self.over(reactor, IoUsed::Uring).run(worker, go, to_control);
+                    return Ok(());
+                }
+                Err(error) if self.io == Io::Uring => {
+                    return Err(StoreError::io("setting up io_uring", &error).next(
+                        "use epoll instead (io = \"epoll\"), or Linux 6.1 or later where nothing forbids io_uring",
+                    ));
+                }
+                Err(error) => Some(error.to_string()),
+            },
+        };
+        let reactor =
+            Epoll::new(slots).map_err(|error| StoreError::io("making an epoll instance and a timer", &error))?;
+        self.over(reactor, IoUsed::Epoll(why_not)).run(worker, go, to_control);
+        Ok(())
+    }
 }
 
 struct Completions<'a> {
@@ -94,9 +139,10 @@ impl Done for Completions<'_> {
     }
 }
 
-impl<R: Reactor> WireWorker<R> {
-    pub fn new(core: WorkerCore, links: Vec<Link>, kinds: Arc<[OpKind]>, ticker: Ticker, reactor: R) -> Self {
-        Self {
+impl Wire {
+    fn over<R>(self, reactor: R, io: IoUsed) -> WireWorker<R> {
+        let Wire { core, links, kinds, ticker, .. } = self;
+        WireWorker {
             lanes: Lanes::new(links.len(), core.slot_count()),
             core,
             ticker,
@@ -104,6 +150,7 @@ impl<R: Reactor> WireWorker<R> {
             not_ready: links.len(),
             links,
             reactor,
+            io,
             deadline_ns: u64::MAX,
             starting: true,
             first_error: None,
@@ -113,7 +160,9 @@ impl<R: Reactor> WireWorker<R> {
             slice: 0,
         }
     }
+}
 
+impl<R: Reactor> WireWorker<R> {
     /// Opens all sessions, waits for the phase to start, and drives it to its end.
     pub fn run(mut self, worker: usize, go: &Receiver<Start>, to_control: &Sender<Message>) {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -138,8 +187,12 @@ impl<R: Reactor> WireWorker<R> {
             }
             self.reactor.close(slot);
         }
-        let report =
-            WorkerReport { core: self.core.report(), lost_connections: self.lost_connections, down_ns: self.down_ns };
+        let report = WorkerReport {
+            core: self.core.report(),
+            io: Some(self.io),
+            lost_connections: self.lost_connections,
+            down_ns: self.down_ns,
+        };
         let _ = to_control.send(Message::Done { worker, report: Box::new(report) });
     }
 
@@ -177,7 +230,7 @@ impl<R: Reactor> WireWorker<R> {
         if let Err(errno) = self.reactor.wait(wait_ns) {
             // A kernel or a container without this call is found out about while sessions are opened: later calls
             // fail no more.
-            let error = StoreError::io("waiting for sockets (epoll_pwait2)", &errno.into());
+            let error = StoreError::io("waiting for sockets (epoll_pwait2 or io_uring_enter)", &errno.into());
             self.first_error.get_or_insert(error.next("use Linux 5.11 or later, where nothing forbids this call"));
         }
         while let Some(event) = self.reactor.next() {
@@ -192,6 +245,7 @@ impl<R: Reactor> WireWorker<R> {
                 }
                 Event::Connected { slot, result: Err(errno) } => self.lose(slot, now_ns, Loss::System(errno)),
                 Event::Closed { slot } => self.end_of_words(slot, now_ns, Loss::Closed),
+                Event::Unsent { slot, errno } => self.hang_up(slot, now_ns, errno),
                 Event::Broken { slot, errno } => self.end_of_words(slot, now_ns, Loss::System(errno)),
             }
         }

@@ -10,7 +10,6 @@ use super::*;
 use crate::board::{Board, Shared};
 use crate::clock::Clock;
 use crate::link::Place;
-use crate::reactor::Epoll;
 use crate::worker::Setup;
 
 /// Ready as soon as anything arrives.
@@ -42,7 +41,7 @@ impl Stream for Nothing {
     }
 }
 
-fn worker(addresses: &[SocketAddr]) -> WireWorker<Epoll> {
+fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
     let shared = Shared {
         taken: AtomicU32::new(0),
         halt: AtomicBool::new(false),
@@ -67,8 +66,9 @@ fn worker(addresses: &[SocketAddr]) -> WireWorker<Epoll> {
     let client =
         WireClient { address: Address::Tcp("several".to_owned(), 1), session: Box::new(Eager(WireState::Opening)) };
     let link = Link::new(client, Place::of_addresses(addresses));
-    let reactor = Epoll::new(1).unwrap();
-    WireWorker::new(core, vec![link], Vec::new().into(), Clock::start().ticker(), reactor)
+    let wire =
+        Wire { core, links: vec![link], kinds: Vec::new().into(), ticker: Clock::start().ticker(), io: Io::Auto };
+    wire.over(reactor, IoUsed::Epoll(None))
 }
 
 /// An address where nobody listens.
@@ -78,17 +78,29 @@ fn refusing() -> SocketAddr {
 
 #[test]
 fn a_host_is_tried_at_all_its_addresses() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let listening = listener.local_addr().unwrap();
-    let greeter = std::thread::spawn(move || listener.accept().unwrap().0.write_all(b"!").unwrap());
-    let mut worker = worker(&[refusing(), refusing(), listening]);
-    worker.open_all().expect("the third address listens");
-    greeter.join().unwrap();
+    fn is_tried(reactor: impl Reactor) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listening = listener.local_addr().unwrap();
+        let greeter = std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            socket.write_all(b"!").unwrap();
+            socket
+        });
+        let mut worker = worker(&[refusing(), refusing(), listening], reactor);
+        worker.open_all().expect("the third address listens");
+        greeter.join().unwrap();
+    }
+    is_tried(Epoll::new(1).unwrap());
+    is_tried(Uring::new(1).unwrap());
 }
 
 #[test]
 fn a_host_that_listens_nowhere_is_unreachable() {
-    let mut worker = worker(&[refusing(), refusing()]);
-    let error = worker.open_all().expect_err("nobody listens");
-    assert_eq!(error.kind, StoreErrorKind::Unreachable);
+    fn is_unreachable(reactor: impl Reactor) {
+        let mut worker = worker(&[refusing(), refusing()], reactor);
+        let error = worker.open_all().expect_err("nobody listens");
+        assert_eq!(error.kind, StoreErrorKind::Unreachable);
+    }
+    is_unreachable(Epoll::new(1).unwrap());
+    is_unreachable(Uring::new(1).unwrap());
 }

@@ -18,7 +18,7 @@ const TIMER: u64 = u64::MAX;
 pub(crate) struct Epoll {
     epoll: OwnedFd,
     timer: OwnedFd,
-    lanes: Vec<Lane>,
+    connections: Vec<Connection>,
     events: Vec<epoll::Event>,
     /// The event that is looked at next.
     position: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Epoll {
 
 /// A slot's connection.
 #[derive(Debug, Default)]
-struct Lane {
+struct Connection {
     socket: Option<OwnedFd>,
     /// Connections of this slot so far: an event of an earlier one is not this one's.
     generation: u32,
@@ -49,7 +49,7 @@ impl Epoll {
         Ok(Self {
             epoll,
             timer,
-            lanes: (0..slots).map(|_| Lane::default()).collect(),
+            connections: (0..slots).map(|_| Connection::default()).collect(),
             events: Vec::with_capacity(EVENTS),
             position: 0,
             had_room: false,
@@ -59,28 +59,29 @@ impl Epoll {
     }
 
     fn watch(&mut self, slot: usize, wants_write: bool) -> Result<(), Errno> {
-        let lane = &mut self.lanes[slot];
-        if lane.wants_write == wants_write {
+        let connection = &mut self.connections[slot];
+        if connection.wants_write == wants_write {
             return Ok(());
         }
-        lane.wants_write = wants_write;
-        let Some(socket) = &lane.socket else { return Ok(()) };
+        connection.wants_write = wants_write;
+        let Some(socket) = &connection.socket else { return Ok(()) };
         let flags = if wants_write { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
-        epoll::modify(&self.epoll, socket, data(slot, lane.generation), flags)
+        epoll::modify(&self.epoll, socket, data(slot, connection.generation), flags)
     }
 
     /// The socket is writable for the first time: connected, or refused.
     #[cold]
     fn connected(&mut self, slot: usize) -> Event {
-        let lane = &mut self.lanes[slot];
-        lane.connecting = false;
-        let result = lane.socket.as_ref().map_or(Ok(()), |socket| sockopt::socket_error(socket).and_then(|word| word));
+        let connection = &mut self.connections[slot];
+        connection.connecting = false;
+        let result =
+            connection.socket.as_ref().map_or(Ok(()), |socket| sockopt::socket_error(socket).and_then(|word| word));
         Event::Connected { slot, result: result.and_then(|()| self.watch(slot, false)) }
     }
 
     #[inline]
     fn receive(&mut self, slot: usize) -> Option<Event> {
-        let socket = self.lanes[slot].socket.as_ref()?;
+        let socket = self.connections[slot].socket.as_ref()?;
         match recv(socket, &mut *self.read, RecvFlags::empty()) {
             Ok((0, _)) => Some(Event::Closed { slot }),
             Ok((count, _)) => {
@@ -103,27 +104,27 @@ impl Reactor for Epoll {
     }
 
     fn connect(&mut self, slot: usize, socket: OwnedFd) -> Result<(), Errno> {
-        let lane = &mut self.lanes[slot];
-        let generation = lane.generation.wrapping_add(1);
+        let connection = &mut self.connections[slot];
+        let generation = connection.generation.wrapping_add(1);
         epoll::add(&self.epoll, &socket, data(slot, generation), epoll::EventFlags::OUT)?;
-        *lane = Lane { socket: Some(socket), generation, connecting: true, wants_write: true, sent: 0 };
+        *connection = Connection { socket: Some(socket), generation, connecting: true, wants_write: true, sent: 0 };
         Ok(())
     }
 
     #[inline]
     fn send(&mut self, slot: usize, out: &mut Vec<u8>) -> Result<(), Errno> {
-        let lane = &mut self.lanes[slot];
-        let Some(socket) = &lane.socket else { return Ok(()) };
-        while lane.sent < out.len() {
-            match send(socket, &out[lane.sent..], SendFlags::NOSIGNAL) {
-                Ok(count) => lane.sent += count,
+        let connection = &mut self.connections[slot];
+        let Some(socket) = &connection.socket else { return Ok(()) };
+        while connection.sent < out.len() {
+            match send(socket, &out[connection.sent..], SendFlags::NOSIGNAL) {
+                Ok(count) => connection.sent += count,
                 Err(Errno::AGAIN) => return self.watch(slot, true),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno),
             }
         }
         out.clear();
-        lane.sent = 0;
+        connection.sent = 0;
         self.watch(slot, false)
     }
 
@@ -147,13 +148,13 @@ impl Reactor for Epoll {
                 return Some(Event::Tick);
             }
             let slot = which as u32 as usize;
-            let lane = &self.lanes[slot];
-            if lane.socket.is_none() || lane.generation != (which >> 32) as u32 {
+            let connection = &self.connections[slot];
+            if connection.socket.is_none() || connection.generation != (which >> 32) as u32 {
                 self.position += 1;
                 self.had_room = false;
                 continue;
             }
-            if lane.connecting {
+            if connection.connecting {
                 self.position += 1;
                 return Some(self.connected(slot));
             }
@@ -177,22 +178,22 @@ impl Reactor for Epoll {
     }
 
     fn hang_up(&mut self, slot: usize) {
-        if let Some(socket) = &self.lanes[slot].socket {
+        if let Some(socket) = &self.connections[slot].socket {
             let _ = shutdown(socket, Shutdown::Both);
         }
         // What could not be sent is nobody's any more; not to be told of room for it is all that is wanted.
-        self.lanes[slot].sent = 0;
+        self.connections[slot].sent = 0;
         let _ = self.watch(slot, false);
     }
 
     fn close(&mut self, slot: usize) {
-        self.lanes[slot].socket = None;
+        self.connections[slot].socket = None;
     }
 
     fn say_goodbye(&mut self, slot: usize, bytes: &[u8]) {
-        let lane = &mut self.lanes[slot];
-        if let Some(socket) = lane.socket.take()
-            && !lane.wants_write
+        let connection = &mut self.connections[slot];
+        if let Some(socket) = connection.socket.take()
+            && !connection.wants_write
         {
             send_last(socket, bytes);
         }

@@ -5,6 +5,7 @@
 
 mod allocations;
 mod blocking;
+mod io;
 mod pipeline;
 mod seen;
 mod steps;

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use plimsoll_core::{Address, Answer, Observer, Op, Outcome, Sessions, Ticket};
-use plimsoll_drive::{DriveError, DriveSpec, Limit, Pace, StopReason};
+use plimsoll_drive::{DriveError, DriveSpec, Io, Limit, Pace, StopReason};
 
 use crate::allocations::AllocationWatch;
 use crate::seen::{Numbered, drive, drive_with, endless};
@@ -155,7 +155,7 @@ fn what_cannot_have_a_pipeline_is_refused_with_a_sentence() {
         other => panic!("{other:?}"),
     };
     let server = Server::unix(|_, _, _| Act::Answer);
-    let depth = |depth| DriveSpec { depth, ..for_ms(100) };
+    let depth = |depth| DriveSpec { depth, ..for_ms(Io::Auto, 100) };
     let what = refused(&depth(9), server.clients_of_depth(2, 8));
     assert!(what.contains("a depth of 9 is more than the 8"), "{what}");
     let what = refused(&depth(2), server.clients(1));

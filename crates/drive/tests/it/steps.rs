@@ -8,7 +8,7 @@ use plimsoll_core::{
     Answer, BlockingSession, Call, KindId, Measure, Observer, Op, OpKind, Outcome, Sessions, Step, Steps, StoreError,
     Stream, Value, ValueBuf, ValueType, Values,
 };
-use plimsoll_drive::{DriveSpec, Limit, Pace, StopReason};
+use plimsoll_drive::{DriveSpec, Io, Limit, Pace, StopReason};
 
 use crate::allocations::AllocationWatch;
 use crate::seen::{Driven, Log, Watcher, drive_kinds, number};
@@ -406,7 +406,7 @@ fn an_operation_that_sleeps_on_is_given_up_after_the_end_of_the_phase() {
     const HIBERNATE: Script = &[send(BEGIN), Step::Sleep(3_600_000 * MS_NS), send(COMMIT), end(Outcome::Ok)];
     let server = Server::unix(|_, _, _| Act::Answer);
     for sessions in [server.clients(2), blocking(2, |_| Act::Answer)] {
-        let spec = DriveSpec { op_timeout: MS * 200, ..for_ms(200) };
+        let spec = DriveSpec { op_timeout: MS * 200, ..for_ms(Io::Auto, 200) };
         let begin = Instant::now();
         let (driven, _) = drive(&spec, sessions, Transactions::new(HIBERNATE));
         assert_eq!(driven.result.kinds[0], [0, 0, 0, 2]);
@@ -418,7 +418,7 @@ fn an_operation_that_sleeps_on_is_given_up_after_the_end_of_the_phase() {
 #[test]
 fn an_open_loop_charges_operations_from_their_schedule_and_steps_from_their_send() {
     let server = Server::unix(|_, _, _| Act::AnswerAfter(MS));
-    let spec = DriveSpec { pace: Pace::even(300.0), ..for_ms(600) };
+    let spec = DriveSpec { pace: Pace::even(300.0), ..for_ms(Io::Auto, 600) };
     // Some 140 a second go through: the rest waits.
     let (driven, _) = drive(&spec, server.clients(1), Transactions::new(SEVEN));
     let result = &driven.result;
@@ -444,8 +444,15 @@ fn operations_that_send_nothing_keep_nobody_else_from_going_on() {
     }
     let stream = Mixed(Transactions::new(NOTHING), Transactions::new(SEVEN));
     let stream: Arc<dyn Stream> = Arc::new(stream);
-    let driven =
-        drive_kinds(&kinds(), &for_ms(300), server.clients(2), stream, Vec::new(), &Arc::default(), &mut |_| {});
+    let driven = drive_kinds(
+        &kinds(),
+        &for_ms(Io::Auto, 300),
+        server.clients(2),
+        stream,
+        Vec::new(),
+        &Arc::default(),
+        &mut |_| {},
+    );
     let kinds = driven.unwrap().result.kinds;
     assert!(kinds[0][0] > 100 && kinds[0][1] > 1_000, "{kinds:?}");
 }
@@ -459,7 +466,15 @@ fn a_step_allocates_nothing() {
     for sessions in [server.clients_of_depth(4, 4), blocking(1, refusing)] {
         let (watch, found) = AllocationWatch::between(200, 2_000);
         let stream = Arc::new(Transactions { script: BUSY, tries: 2, notes: None });
-        let driven = drive_kinds(&kinds(), &for_ms(1_500), sessions, stream, vec![watch], &Arc::default(), &mut |_| {});
+        let driven = drive_kinds(
+            &kinds(),
+            &for_ms(Io::Auto, 1_500),
+            sessions,
+            stream,
+            vec![watch],
+            &Arc::default(),
+            &mut |_| {},
+        );
         let driven = driven.unwrap();
         assert!(driven.result.ops > 2_000 && driven.result.steps[5][0] > 0, "{:?}", driven.result.steps);
         assert_eq!(found.load(SeqCst), 0, "allocations in 1,800 operations of four steps");

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use plimsoll_core::{Measure, Outcome};
-use plimsoll_drive::{DriveSpec, Limit, Pace, StopReason};
+use plimsoll_drive::{DriveSpec, Io, Limit, Pace, StopReason};
 
 use crate::allocations::AllocationWatch;
 use crate::seen::{Numbered, drive, drive_with, endless};
@@ -14,15 +14,43 @@ use crate::toy::{Act, Server};
 
 const MS: Duration = Duration::from_millis(1);
 
-pub fn for_ms(length: u32) -> DriveSpec {
-    DriveSpec { limit: Limit::Duration(MS * length), slice: MS * 100, op_timeout: MS * 500, ..DriveSpec::default() }
+/// Each of these functions is a test on either way to ask the kernel for sockets: they must not differ.
+macro_rules! over_both {
+    ($($name:ident,)*) => {
+        mod epoll {
+            $(#[test] fn $name() { super::$name(plimsoll_drive::Io::Epoll); })*
+        }
+        mod io_uring {
+            $(#[test] fn $name() { super::$name(plimsoll_drive::Io::Uring); })*
+        }
+    };
+}
+pub(crate) use over_both;
+
+pub fn spec(io: Io) -> DriveSpec {
+    DriveSpec { io, ..DriveSpec::default() }
 }
 
-#[test]
-fn every_operation_goes_out_and_comes_back_over_unix_and_tcp_and_two_workers() {
+pub fn for_ms(io: Io, length: u32) -> DriveSpec {
+    DriveSpec { limit: Limit::Duration(MS * length), slice: MS * 100, op_timeout: MS * 500, ..spec(io) }
+}
+
+over_both! {
+    every_operation_goes_out_and_comes_back_over_unix_and_tcp_and_two_workers,
+    an_answer_takes_as_long_as_the_server_took,
+    a_large_request_to_a_slow_reader_arrives_whole,
+    an_answer_in_single_bytes_is_one_answer,
+    an_open_loop_keeps_its_schedule_over_workers,
+    the_oldest_due_operation_goes_to_whichever_session_is_idle,
+    the_generators_own_cpu_time_is_told_per_slice,
+    a_stop_flag_ends_the_phase,
+    an_operation_allocates_nothing,
+}
+
+fn every_operation_goes_out_and_comes_back_over_unix_and_tcp_and_two_workers(io: Io) {
     for workers in [1, 2] {
         for server in [Server::unix(|_, _, _| Act::Answer), Server::tcp(|_, _, _| Act::Answer)] {
-            let spec = DriveSpec { workers, ..DriveSpec::default() };
+            let spec = DriveSpec { workers, ..spec(io) };
             let stream = Arc::new(Numbered { seed: 3, ops: 300 });
             let (driven, log) = drive(&spec, server.clients(5), stream);
             assert_eq!(driven.result.stop, StopReason::Exhausted);
@@ -43,10 +71,9 @@ fn every_operation_goes_out_and_comes_back_over_unix_and_tcp_and_two_workers() {
     }
 }
 
-#[test]
-fn an_answer_takes_as_long_as_the_server_took() {
+fn an_answer_takes_as_long_as_the_server_took(io: Io) {
     let server = Server::unix(|_, _, _| Act::AnswerAfter(MS * 5));
-    let spec = DriveSpec { limit: Limit::Ops(20), keep_each: true, ..DriveSpec::default() };
+    let spec = DriveSpec { limit: Limit::Ops(20), keep_each: true, ..spec(io) };
     let (driven, _) = drive(&spec, server.clients(4), endless());
     assert_eq!(driven.result.each.len(), 80);
     let mut times: Vec<_> = driven.result.each.iter().map(|op| op.end_ns - op.sent_ns).collect();
@@ -56,11 +83,10 @@ fn an_answer_takes_as_long_as_the_server_took() {
     assert!(added > driven.length(), "four sessions wait at the same time: {added:?} in {:?}", driven.length());
 }
 
-#[test]
-fn a_large_request_to_a_slow_reader_arrives_whole() {
+fn a_large_request_to_a_slow_reader_arrives_whole(io: Io) {
     for server in [Server::unix(|_, _, _| Act::Answer), Server::tcp(|_, _, _| Act::Answer)] {
         server.manner.slow_reader.store(true, SeqCst);
-        let spec = DriveSpec { limit: Limit::Ops(2), op_timeout: MS * 20_000, ..DriveSpec::default() };
+        let spec = DriveSpec { limit: Limit::Ops(2), op_timeout: MS * 20_000, ..spec(io) };
         // More than any socket's buffer; the session checks the sum of what the server read.
         let (driven, _) = drive(&spec, server.clients_with(3, 3_000_000), endless());
         assert_eq!(driven.result.kinds, [[6, 0, 0, 0]]);
@@ -68,20 +94,18 @@ fn a_large_request_to_a_slow_reader_arrives_whole() {
     }
 }
 
-#[test]
-fn an_answer_in_single_bytes_is_one_answer() {
+fn an_answer_in_single_bytes_is_one_answer(io: Io) {
     let server = Server::tcp(|_, _, _| Act::Dribble);
-    let spec = DriveSpec { limit: Limit::Ops(20), ..DriveSpec::default() };
+    let spec = DriveSpec { limit: Limit::Ops(20), ..spec(io) };
     let (driven, log) = drive(&spec, server.clients(2), endless());
     assert_eq!(driven.result.kinds, [[40, 0, 0, 0]]);
     log.check_cycles(1);
 }
 
-#[test]
-fn an_open_loop_keeps_its_schedule_over_workers() {
+fn an_open_loop_keeps_its_schedule_over_workers(io: Io) {
     for workers in [1, 2] {
         let server = Server::unix(|_, _, _| Act::Answer);
-        let spec = DriveSpec { pace: Pace::even(1_000.0), keep_each: true, workers, ..for_ms(500) };
+        let spec = DriveSpec { pace: Pace::even(1_000.0), keep_each: true, workers, ..for_ms(io, 500) };
         let (driven, _) = drive(&spec, server.clients(4), endless());
         let result = &driven.result;
         assert_eq!(result.ops + result.unfinished, 500);
@@ -97,14 +121,13 @@ fn an_open_loop_keeps_its_schedule_over_workers() {
     }
 }
 
-#[test]
-fn the_oldest_due_operation_goes_to_whichever_session_is_idle() {
+fn the_oldest_due_operation_goes_to_whichever_session_is_idle(io: Io) {
     // The first connection answers nothing for 300 ms; the other one takes all that is due meanwhile.
     let server = Server::unix(|connection, request, _| match (connection, request) {
         (0, 5) => Act::AnswerAfter(MS * 300),
         _ => Act::Answer,
     });
-    let spec = DriveSpec { pace: Pace::even(500.0), keep_each: true, ..for_ms(500) };
+    let spec = DriveSpec { pace: Pace::even(500.0), keep_each: true, ..for_ms(io, 500) };
     let (driven, _) = drive(&spec, server.clients(2), endless());
     let each = &driven.result.each;
     let slow = each.iter().max_by_key(|op| op.end_ns - op.sent_ns).unwrap();
@@ -120,18 +143,16 @@ fn the_oldest_due_operation_goes_to_whichever_session_is_idle() {
     }
 }
 
-#[test]
-fn the_generators_own_cpu_time_is_told_per_slice() {
+fn the_generators_own_cpu_time_is_told_per_slice(io: Io) {
     let server = Server::unix(|_, _, _| Act::Answer);
-    let (driven, _) = drive(&for_ms(400), server.clients(4), endless());
+    let (driven, _) = drive(&for_ms(io, 400), server.clients(4), endless());
     let cpu_ns: u64 = driven.slices.iter().map(|slice| slice.worker_cpu_ns).sum();
     assert!(cpu_ns > 1_000_000 && u128::from(cpu_ns) < driven.length().as_nanos(), "{cpu_ns} ns");
     assert!(driven.slices.iter().all(|slice| slice.worker_cpu_ns > 0));
     assert!(driven.slices[0].in_flight <= 4);
 }
 
-#[test]
-fn a_stop_flag_ends_the_phase() {
+fn a_stop_flag_ends_the_phase(io: Io) {
     let server = Server::unix(|_, _, _| Act::AnswerAfter(MS));
     let stop = Arc::new(AtomicBool::new(false));
     let flag = stop.clone();
@@ -140,18 +161,18 @@ fn a_stop_flag_ends_the_phase() {
             flag.store(true, SeqCst);
         }
     };
-    let driven = drive_with(&for_ms(30_000), server.clients(3), endless(), Vec::new(), &stop, &mut on_slice).unwrap();
+    let driven =
+        drive_with(&for_ms(io, 30_000), server.clients(3), endless(), Vec::new(), &stop, &mut on_slice).unwrap();
     assert_eq!(driven.result.stop, StopReason::Cancelled);
     assert!(driven.length() < MS * 5_000, "took {:?}", driven.length());
     assert_eq!(driven.outcome(Outcome::Unknown), 0, "what was in flight was waited for");
 }
 
-#[test]
-fn an_operation_allocates_nothing() {
+fn an_operation_allocates_nothing(io: Io) {
     for pace in [Pace::Closed, Pace::even(5_000.0)] {
         let server = Server::unix(|_, _, _| Act::Answer);
         let (watch, found) = AllocationWatch::between(200, 2_000);
-        let spec = DriveSpec { pace: pace.clone(), ..for_ms(1_500) };
+        let spec = DriveSpec { pace: pace.clone(), ..for_ms(io, 1_500) };
         let driven = drive_with(&spec, server.clients(4), endless(), vec![watch], &Arc::default(), &mut |_| {});
         assert!(driven.unwrap().result.ops > 2_000);
         assert_eq!(found.load(SeqCst), 0, "allocations in 1,800 operations, {pace:?}");

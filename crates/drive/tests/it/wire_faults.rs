@@ -5,25 +5,35 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use plimsoll_core::{Address, Measure, Outcome, Sessions, StoreErrorKind};
-use plimsoll_drive::{DriveError, DriveSpec, Limit, Pace, StopReason};
+use plimsoll_drive::{DriveError, DriveSpec, Io, Limit, Pace, StopReason};
 
 use crate::seen::{Driven, drive, drive_with, endless};
 use crate::toy::{Act, Server, client};
-use crate::wire::for_ms;
+use crate::wire::{for_ms, over_both, spec};
 
 const MS: Duration = Duration::from_millis(1);
+
+over_both! {
+    a_lost_connection_leaves_its_operation_unknown_and_is_opened_again,
+    what_a_server_said_before_it_hung_up_is_the_error,
+    an_operation_without_answer_is_given_up_and_a_late_answer_is_nobodys,
+    a_silent_server_does_not_keep_a_phase_from_ending,
+    an_outage_stays_in_the_distribution,
+    what_was_due_and_not_sent_is_unfinished_when_the_server_does_not_come_back,
+    a_server_that_refuses_at_the_start_is_an_error_and_later_it_ends_the_phase,
+    where_nobody_listens_the_error_says_where_and_what_to_do,
+}
 
 fn error_count(driven: &Driven, code: &str) -> u64 {
     driven.result.errors.iter().filter(|error| error.code == code).map(|error| error.count).sum()
 }
 
-#[test]
-fn a_lost_connection_leaves_its_operation_unknown_and_is_opened_again() {
+fn a_lost_connection_leaves_its_operation_unknown_and_is_opened_again(io: Io) {
     for act in [Act::Close, Act::Reset, Act::CloseHalfWay] {
         let tcp = Server::tcp(move |_, request, _| if request == 9 { act } else { Act::Answer });
         let unix = Server::unix(move |_, request, _| if request == 9 { act } else { Act::Answer });
         for server in [tcp, unix] {
-            let spec = DriveSpec { limit: Limit::Ops(50), ..DriveSpec::default() };
+            let spec = DriveSpec { limit: Limit::Ops(50), ..spec(io) };
             let (driven, log) = drive(&spec, server.clients(3), endless());
             // Each connection does nine operations and loses the tenth: five times in 50.
             assert_eq!(driven.result.kinds, [[135, 0, 0, 15]], "{act:?}");
@@ -37,11 +47,10 @@ fn a_lost_connection_leaves_its_operation_unknown_and_is_opened_again() {
     }
 }
 
-#[test]
-fn what_a_server_said_before_it_hung_up_is_the_error() {
+fn what_a_server_said_before_it_hung_up_is_the_error(io: Io) {
     let server = Server::unix(|_, _, _| Act::Answer);
     server.manner.rude.store(true, SeqCst);
-    let spec = DriveSpec { limit: Limit::Ops(3), ..DriveSpec::default() };
+    let spec = DriveSpec { limit: Limit::Ops(3), ..spec(io) };
     // More than the socket's buffer: the server hangs up while the request is being sent.
     let (driven, _) = drive(&spec, server.clients_with(1, 3_000_000), endless());
     assert_eq!(driven.result.kinds, [[0, 0, 0, 3]]);
@@ -50,11 +59,10 @@ fn what_a_server_said_before_it_hung_up_is_the_error() {
     }
 }
 
-#[test]
-fn an_operation_without_answer_is_given_up_and_a_late_answer_is_nobodys() {
+fn an_operation_without_answer_is_given_up_and_a_late_answer_is_nobodys(io: Io) {
     // Every fifth request is answered 300 ms late, on a connection that has been given up by then.
     let server = Server::unix(|_, request, _| if request == 4 { Act::AnswerAfter(MS * 300) } else { Act::Answer });
-    let spec = DriveSpec { limit: Limit::Ops(15), op_timeout: MS * 100, ..DriveSpec::default() };
+    let spec = DriveSpec { limit: Limit::Ops(15), op_timeout: MS * 100, ..spec(io) };
     let (driven, log) = drive(&spec, server.clients(2), endless());
     // The session itself panics when it is handed an answer to another request.
     assert_eq!(driven.result.kinds, [[24, 0, 0, 6]]);
@@ -64,10 +72,9 @@ fn an_operation_without_answer_is_given_up_and_a_late_answer_is_nobodys() {
     assert!((100_000_000..1_000_000_000).contains(&max_ns), "given up after {max_ns} ns");
 }
 
-#[test]
-fn a_silent_server_does_not_keep_a_phase_from_ending() {
+fn a_silent_server_does_not_keep_a_phase_from_ending(io: Io) {
     let server = Server::tcp(|_, _, _| Act::Ignore);
-    let spec = DriveSpec { op_timeout: MS * 300, ..for_ms(200) };
+    let spec = DriveSpec { op_timeout: MS * 300, ..for_ms(io, 200) };
     let (driven, _) = drive(&spec, server.clients(3), endless());
     assert_eq!(driven.result.kinds, [[0, 0, 0, 3]]);
     assert!(driven.length() >= MS * 200 && driven.length() < MS * 2_000, "took {:?}", driven.length());
@@ -75,13 +82,12 @@ fn a_silent_server_does_not_keep_a_phase_from_ending() {
     assert_eq!(driven.slices[0].in_flight, 3);
 }
 
-#[test]
-fn an_outage_stays_in_the_distribution() {
+fn an_outage_stays_in_the_distribution(io: Io) {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("s");
     let mut first = Server::unix_at(&path, |_, _, _| Act::Answer);
     let sessions = first.clients(4);
-    let spec = DriveSpec { pace: Pace::even(1_000.0), op_timeout: MS * 2_000, ..for_ms(1_500) };
+    let spec = DriveSpec { pace: Pace::even(1_000.0), op_timeout: MS * 2_000, ..for_ms(io, 1_500) };
     let second = std::thread::spawn(move || {
         std::thread::sleep(MS * 400);
         first.die();
@@ -104,11 +110,10 @@ fn an_outage_stays_in_the_distribution() {
     assert_eq!(result.stop, StopReason::Limit);
 }
 
-#[test]
-fn what_was_due_and_not_sent_is_unfinished_when_the_server_does_not_come_back() {
+fn what_was_due_and_not_sent_is_unfinished_when_the_server_does_not_come_back(io: Io) {
     let mut server = Server::unix(|_, _, _| Act::Answer);
     let sessions = server.clients(2);
-    let spec = DriveSpec { pace: Pace::even(200.0), op_timeout: MS * 300, ..for_ms(1_000) };
+    let spec = DriveSpec { pace: Pace::even(200.0), op_timeout: MS * 300, ..for_ms(io, 1_000) };
     let killer = std::thread::spawn(move || {
         std::thread::sleep(MS * 500);
         server.die();
@@ -122,8 +127,7 @@ fn what_was_due_and_not_sent_is_unfinished_when_the_server_does_not_come_back() 
     assert!(unfinished.max() > 350_000_000, "the oldest waited {} ns", unfinished.max());
 }
 
-#[test]
-fn a_server_that_refuses_at_the_start_is_an_error_and_later_it_ends_the_phase() {
+fn a_server_that_refuses_at_the_start_is_an_error_and_later_it_ends_the_phase(io: Io) {
     let server = Server::tcp(|_, request, _| if request == 20 { Act::Close } else { Act::Answer });
     let manner = server.manner.clone();
     let setter = std::thread::spawn(move || {
@@ -133,7 +137,7 @@ fn a_server_that_refuses_at_the_start_is_an_error_and_later_it_ends_the_phase() 
         }
         manner.never.store(true, SeqCst);
     });
-    let (driven, _) = drive(&for_ms(20_000), server.clients(2), endless());
+    let (driven, _) = drive(&for_ms(io, 20_000), server.clients(2), endless());
     setter.join().unwrap();
     assert!(
         matches!(&driven.result.stop, StopReason::Refused(e) if e.kind == StoreErrorKind::Authentication),
@@ -142,12 +146,12 @@ fn a_server_that_refuses_at_the_start_is_an_error_and_later_it_ends_the_phase() 
     );
     assert!(driven.result.ops >= 40 && driven.length() < MS * 5_000);
 
-    let error = drive_with(&for_ms(100), server.clients(2), endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
+    let error =
+        drive_with(&for_ms(io, 100), server.clients(2), endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
     assert!(matches!(error, Some(DriveError::Store(e)) if e.kind == StoreErrorKind::Authentication));
 }
 
-#[test]
-fn where_nobody_listens_the_error_says_where_and_what_to_do() {
+fn where_nobody_listens_the_error_says_where_and_what_to_do(io: Io) {
     let port = {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         free.local_addr().unwrap().port()
@@ -155,7 +159,7 @@ fn where_nobody_listens_the_error_says_where_and_what_to_do() {
     let nowhere = [Address::Tcp("127.0.0.1".to_owned(), port), Address::Unix("/nonexistent/socket".into())];
     for address in nowhere {
         let sessions = Sessions::Wire(vec![client(address.clone(), 0)]);
-        let error = drive_with(&for_ms(100), sessions, endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
+        let error = drive_with(&for_ms(io, 100), sessions, endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
         let Some(DriveError::Store(error)) = error else { panic!("{error:?}") };
         assert_eq!(error.kind, StoreErrorKind::Unreachable);
         assert!(error.next.is_some());
