@@ -10,25 +10,28 @@
 //! | [`coupons`] | records with one indexed field, found by a condition: what does an index cost and bring? |
 //! | [`select`] | `pgbench -S`: one row by its primary key, in SQL |
 //! | [`nothing`] | operations that do nothing: what the generator itself costs |
+//! | [`script`] | the user's own scripts, in pgbench's language |
 //! | [`scramble`] | the seeded bijections and the hash that the others are made of |
 //!
 //! To add one: a file beside these, and a line in [`all`].
 
 pub mod coupons;
 pub mod nothing;
+mod retry;
 pub mod scramble;
+pub mod script;
 pub mod select;
 
 use plimsoll_core::WorkloadSpec;
 
 /// All workloads, in the order in which they are listed.
 pub fn all() -> Vec<WorkloadSpec> {
-    vec![coupons::spec(), select::spec(), nothing::spec()]
+    vec![coupons::spec(), select::spec(), nothing::spec(), script::spec()]
 }
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::{ParamSpec, ParamType, ParamValue, Params};
+    use plimsoll_core::{ParamSpec, ParamType, ParamValue, Params, Script};
 
     /// The defaults of `specs`, as a plan fills them in.
     pub(crate) fn defaults(specs: &[ParamSpec]) -> Params {
@@ -43,10 +46,13 @@ mod tests {
     #[test]
     fn a_spec_lists_the_kinds_and_interfaces_that_its_workload_has() {
         for spec in super::all() {
-            let workload = (spec.make)(1, &defaults(spec.params), &[]).expect("made of its defaults");
+            let own = Script { name: "own".into(), weight: 1, text: "SELECT 1".into() };
+            let scripts = if spec.takes_scripts { vec![own] } else { Vec::new() };
+            let workload = (spec.make)(1, &defaults(spec.params), &scripts).expect("made of its defaults");
             let names: Vec<_> =
                 workload.kinds().iter().filter(|kind| kind.step_of.is_none()).map(|kind| kind.name.as_str()).collect();
-            assert_eq!(names, spec.kinds, "{}", spec.name);
+            let scripts = scripts.iter().map(|script| script.name.as_str());
+            assert_eq!(names, spec.kinds.iter().copied().chain(scripts).collect::<Vec<_>>(), "{}", spec.name);
             assert_eq!(workload.interfaces(), spec.interfaces, "{}", spec.name);
         }
     }

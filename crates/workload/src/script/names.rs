@@ -1,0 +1,235 @@
+//! The names of the columns that a statement's answer has, read from its text: what `\gset` calls its variables.
+//!
+//! pgbench takes them from the server. Here they are known before the script runs, so that a variable which nobody sets
+//! is found at once, and an answer need not carry names.
+
+/// The names in order, or what keeps them from being known.
+pub(super) fn columns(sql: &str) -> Result<Vec<String>, &'static str> {
+    let tokens = tokens(sql);
+    list_of(&tokens)?.split(|token| *token == Token::Comma).map(name_of).collect()
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Token {
+    /// A word that is not quoted, in lower case.
+    Word(String),
+    /// A quoted name.
+    Quoted(String),
+    Comma,
+    Dot,
+    Star,
+    /// `::`
+    Cast,
+    /// Something in parentheses or brackets.
+    Group,
+    /// A string, a number or a variable.
+    Literal,
+    /// An operator.
+    Operator,
+}
+
+const UNKNOWN: &str = "the names of its columns cannot be read from it";
+const NAMELESS: &str = "it has a column without a name: give it one by AS";
+
+/// The tokens outside parentheses.
+fn tokens(sql: &str) -> Vec<Token> {
+    let chars: Vec<char> = sql.chars().collect();
+    let get = |at: usize| chars.get(at).copied().unwrap_or('\0');
+    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '$' || !c.is_ascii();
+    let mut tokens = Vec::new();
+    let (mut at, mut depth) = (0, 0_u32);
+    while at < chars.len() {
+        let start = at;
+        let token = match get(at) {
+            c if c.is_whitespace() => {
+                at += 1;
+                continue;
+            }
+            '-' if get(at + 1) == '-' => {
+                while at < chars.len() && get(at) != '\n' {
+                    at += 1;
+                }
+                continue;
+            }
+            '/' if get(at + 1) == '*' => {
+                at += 2;
+                while at < chars.len() && !(get(at) == '*' && get(at + 1) == '/') {
+                    at += 1;
+                }
+                at += 2;
+                continue;
+            }
+            quote @ ('\'' | '"') => {
+                at += 1;
+                while at < chars.len() && !(get(at) == quote && get(at + 1) != quote) {
+                    at += if get(at) == quote { 2 } else { 1 };
+                }
+                at += 1;
+                let inside: String = chars.get(start + 1..at - 1).unwrap_or(&[]).iter().collect();
+                if quote == '"' { Token::Quoted(inside.replace("\"\"", "\"")) } else { Token::Literal }
+            }
+            '(' | '[' => {
+                at += 1;
+                depth += 1;
+                if depth == 1 {
+                    tokens.push(Token::Group);
+                }
+                continue;
+            }
+            ')' | ']' => {
+                at += 1;
+                depth = depth.saturating_sub(1);
+                continue;
+            }
+            ':' if get(at + 1) == ':' => {
+                at += 2;
+                Token::Cast
+            }
+            c if c.is_ascii_digit() => {
+                while is_name(get(at)) || get(at) == '.' {
+                    at += 1;
+                }
+                Token::Literal
+            }
+            c if is_name(c) => {
+                while is_name(get(at)) {
+                    at += 1;
+                }
+                Token::Word(chars.get(start..at).unwrap_or(&[]).iter().collect::<String>().to_lowercase())
+            }
+            c => {
+                at += 1;
+                match c {
+                    ',' => Token::Comma,
+                    '.' => Token::Dot,
+                    '*' => Token::Star,
+                    // A variable is a value.
+                    ':' => {
+                        while is_name(get(at)) {
+                            at += 1;
+                        }
+                        Token::Literal
+                    }
+                    _ => Token::Operator,
+                }
+            }
+        };
+        if depth == 0 {
+            tokens.push(token);
+        }
+    }
+    tokens
+}
+
+/// The tokens of the list that names the columns.
+fn list_of(tokens: &[Token]) -> Result<&[Token], &'static str> {
+    let word = |token: &Token, wanted: &[&str]| matches!(token, Token::Word(word) if wanted.contains(&word.as_str()));
+    let first = tokens
+        .iter()
+        .position(|token| word(token, &["select", "insert", "update", "delete", "merge", "values", "show", "replace"]));
+    let Some(first) = first else { return Err(UNKNOWN) };
+    let rest = tokens.get(first..).unwrap_or(&[]);
+    match rest.first() {
+        Some(token) if word(token, &["select"]) => {
+            let mut start = 1;
+            while rest.get(start).is_some_and(|token| word(token, &["all", "distinct"])) {
+                start += 1;
+                if rest.get(start).is_some_and(|token| word(token, &["on"])) {
+                    start += 2;
+                }
+            }
+            const AFTER: [&str; 14] = [
+                "from",
+                "where",
+                "group",
+                "having",
+                "window",
+                "union",
+                "intersect",
+                "except",
+                "order",
+                "limit",
+                "offset",
+                "fetch",
+                "for",
+                "into",
+            ];
+            let list = rest.get(start..).unwrap_or(&[]);
+            // `AS from` would be a name.
+            let end = (0..list.len()).find(|at| word(&list[*at], &AFTER) && !(*at > 0 && word(&list[at - 1], &["as"])));
+            Ok(list.get(..end.unwrap_or(list.len())).unwrap_or(&[]))
+        }
+        Some(token) if word(token, &["show"]) => Ok(rest.get(1..).unwrap_or(&[])),
+        Some(token) if word(token, &["values"]) => Err("VALUES names no columns: select from it, with names"),
+        _ => match rest.iter().position(|token| word(token, &["returning"])) {
+            Some(at) => Ok(rest.get(at + 1..).unwrap_or(&[])),
+            None => Err("it has no answer: a SELECT or RETURNING has one"),
+        },
+    }
+}
+
+/// The name of one column, as PostgreSQL finds it.
+fn name_of(item: &[Token]) -> Result<String, &'static str> {
+    let named = |token: &Token| match token {
+        Token::Word(name) | Token::Quoted(name) => Some(name.clone()),
+        _ => None,
+    };
+    match item {
+        [] => Err(UNKNOWN),
+        [.., Token::Star] if matches!(item, [Token::Star] | [.., Token::Dot, Token::Star]) => {
+            Err("`*` names no columns: write them out")
+        }
+        [.., Token::Word(keyword), name] if keyword == "as" => named(name).ok_or(UNKNOWN),
+        // A cast has the name of what is cast, if that has one.
+        [inner @ .., Token::Cast, Token::Word(_)] | [inner @ .., Token::Cast, Token::Word(_), Token::Group] => {
+            name_of(inner)
+        }
+        [.., Token::Word(keyword)] if keyword == "end" => Ok("case".to_owned()),
+        [name] | [Token::Word(_) | Token::Quoted(_), Token::Dot, name] => named(name).ok_or(NAMELESS),
+        [name, Token::Group] | [Token::Word(_) | Token::Quoted(_), Token::Dot, name, Token::Group] => {
+            named(name).ok_or(NAMELESS)
+        }
+        // `a + b` ends with a name and an operator before it; `f(x) b` and `1 b` do not.
+        [.., Token::Group | Token::Word(_) | Token::Quoted(_) | Token::Literal, name] => named(name).ok_or(NAMELESS),
+        _ => Err(NAMELESS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_named_as_postgresql_names_them() {
+        for (sql, wanted) in [
+            ("SELECT abalance FROM pgbench_accounts WHERE aid = :aid", "abalance"),
+            ("SELECT 1 AS one, 2 AS \"Two\"", "one,Two"),
+            ("select a.b, c AS from, count(*), max(x) m from t a", "b,from,count,m"),
+            ("SELECT DISTINCT ON (a) a, b FROM t", "a,b"),
+            ("WITH x AS (SELECT 1 AS hidden) SELECT y FROM x -- , z\n", "y"),
+            ("INSERT INTO t (a, b) VALUES (1, 2) RETURNING id, b + 1 AS next", "id,next"),
+            ("UPDATE t SET a = 1 RETURNING t.a", "a"),
+            ("SELECT (SELECT 1, 2) AS s, ARRAY[1] arr, x::text, CASE WHEN a THEN 1 END /* , y */", "s,arr,x,case"),
+            ("SELECT count(*)::int, x::numeric(10, 2) y, 1 z, a[1]", "count,y,z,a"),
+            ("SHOW Work_Mem", "work_mem"),
+            ("SELECT 'a,b' AS t, now()", "t,now"),
+        ] {
+            assert_eq!(columns(sql).map(|names| names.join(",")), Ok(wanted.to_owned()), "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_names_says_so() {
+        for (sql, why) in [
+            ("SELECT * FROM t", "`*`"),
+            ("SELECT t.*, a FROM t", "`*`"),
+            ("SELECT 1", "AS"),
+            ("SELECT a + b FROM t", "AS"),
+            ("DELETE FROM t", "no answer"),
+            ("VALUES (1)", "VALUES"),
+            ("CHECKPOINT", "cannot be read"),
+        ] {
+            assert!(columns(sql).is_err_and(|found| found.contains(why)), "{sql}: {:?}", columns(sql));
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Scripts that need no steps: some `\set`s that cannot fail, then one statement. They become one plain operation,
+//! whose parameters are worked out where the operation is chosen.
+
+use plimsoll_core::{Value, ValueBuf};
+
+use super::expression::{Expression, Function, Scope};
+use super::program::{Command, Initial, Program};
+use super::random::{GAUSSIAN_MIN, Random, ZIPFIAN};
+use super::scalar::{Evaluated, Fault, Scalar};
+use super::statement::Text;
+use super::variables::to_value;
+
+/// Most variables that such a script sets.
+const LOCALS_MAX: usize = 16;
+
+/// A script as one plain operation.
+#[derive(Debug)]
+pub(super) struct Plain {
+    sets: Vec<(usize, Expression)>,
+    params: Vec<Source>,
+    /// The variables that it sets; their values stand at the same positions.
+    locals: Vec<usize>,
+}
+
+/// Where a parameter comes from.
+#[derive(Debug)]
+enum Source {
+    /// The local at this position.
+    Local(usize),
+    Constant(Scalar),
+    Text(String),
+    Client,
+}
+
+impl Plain {
+    /// `program` as a plain operation, if it can be one. `carried` says which variables other operations read before
+    /// they set them.
+    pub(super) fn of(program: &Program, initial: &[Initial], carried: &impl Fn(usize) -> bool) -> Option<Plain> {
+        let mut locals: Vec<usize> = Vec::new();
+        let mut bounds: Vec<Bounds> = Vec::new();
+        let mut sets = Vec::new();
+        let (last, before) = program.commands.split_last()?;
+        for command in before {
+            let Command::Set(slot, value) = command else { return None };
+            let variable = |slot: usize| match locals.iter().position(|local| *local == slot) {
+                Some(at) => bounds.get(at).copied(),
+                None => bounds_of_initial(initial.get(slot)?),
+            };
+            let found = Bounds::of(value, &variable)?;
+            if carried(*slot) {
+                return None;
+            }
+            match locals.iter().position(|local| local == slot) {
+                Some(at) => bounds[at] = found,
+                None => {
+                    locals.push(*slot);
+                    bounds.push(found);
+                }
+            }
+            sets.push((*slot, value.clone()));
+        }
+        let Command::Sql(statement) = last else { return None };
+        let statement = program.statements.get(*statement)?;
+        let Text::Prepared(_, slots) = &statement.text else { return None };
+        if statement.take.is_some() || statement.joined || locals.len() > LOCALS_MAX {
+            return None;
+        }
+        let mut params = Vec::new();
+        for slot in slots {
+            params.push(match locals.iter().position(|local| local == slot) {
+                Some(at) => Source::Local(at),
+                None => match initial.get(*slot)? {
+                    // A script's own variable that it has not set yet.
+                    Initial::Unset => return None,
+                    _ if carried(*slot) => return None,
+                    Initial::Value(value) => Source::Constant(*value),
+                    Initial::Text(text) => Source::Text(text.clone()),
+                    Initial::Client => Source::Client,
+                },
+            });
+        }
+        Some(Plain { sets, params, locals })
+    }
+
+    /// Writes the operation's parameters.
+    #[inline]
+    pub(super) fn write(&self, client: u32, random: Random, params: &mut ValueBuf) {
+        let mut scope = Locals { slots: &self.locals, values: [Scalar::Null; LOCALS_MAX], client, random };
+        for (slot, value) in &self.sets {
+            // It cannot fail: see `Bounds`.
+            let value = value.evaluate(&mut scope).unwrap_or(Scalar::Null);
+            if let Some(at) = self.locals.iter().position(|local| local == slot) {
+                scope.values[at] = value;
+            }
+        }
+        for source in &self.params {
+            params.push(match source {
+                Source::Local(at) => to_value(scope.values[*at]),
+                Source::Constant(value) => to_value(*value),
+                Source::Text(text) => Value::Text(text),
+                Source::Client => Value::Int(i64::from(client)),
+            });
+        }
+    }
+}
+
+struct Locals<'p> {
+    slots: &'p [usize],
+    values: [Scalar; LOCALS_MAX],
+    client: u32,
+    random: Random,
+}
+
+impl Scope for Locals<'_> {
+    #[inline]
+    fn variable(&self, slot: usize) -> Evaluated {
+        match self.slots.iter().position(|local| *local == slot) {
+            Some(at) => self.values.get(at).copied().ok_or(Fault::Undefined(slot)),
+            // The only variable that is neither set by the script nor known before.
+            None => Ok(Scalar::Int(i64::from(self.client))),
+        }
+    }
+
+    fn random(&mut self) -> &mut Random {
+        &mut self.random
+    }
+}
+
+fn bounds_of_initial(initial: &Initial) -> Option<Bounds> {
+    match initial {
+        Initial::Client => Some(Bounds::Int(0, i64::from(u32::MAX))),
+        // Known before the script runs, and so worked out already.
+        Initial::Value(_) | Initial::Text(_) | Initial::Unset => None,
+    }
+}
+
+/// What the value of an expression that cannot fail may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Bounds {
+    Bool,
+    /// From the first to the second.
+    Int(i64, i64),
+    Float,
+}
+
+impl Bounds {
+    /// The bounds of `value`, if working it out cannot be an error.
+    fn of(value: &Expression, variable: &impl Fn(usize) -> Option<Bounds>) -> Option<Bounds> {
+        match value {
+            Expression::Constant(Scalar::Int(value)) => Some(Bounds::Int(*value, *value)),
+            Expression::Constant(Scalar::Float(_)) => Some(Bounds::Float),
+            Expression::Constant(Scalar::Bool(_)) => Some(Bounds::Bool),
+            Expression::Constant(Scalar::Null) => None,
+            Expression::Variable(slot) => variable(*slot),
+            Expression::Call(function, arguments) => {
+                let bounds: Option<Vec<Bounds>> =
+                    arguments.iter().map(|argument| Bounds::of(argument, variable)).collect();
+                Bounds::of_call(*function, arguments, &bounds?)
+            }
+            Expression::And(sides) | Expression::Or(sides) => {
+                let bools = sides.iter().all(|side| Bounds::of(side, variable) == Some(Bounds::Bool));
+                bools.then_some(Bounds::Bool)
+            }
+            Expression::Case(branches, otherwise) => {
+                let mut all = Bounds::of(otherwise, variable)?;
+                for [condition, result] in branches {
+                    Bounds::of(condition, variable)?;
+                    all = all.or(Bounds::of(result, variable)?)?;
+                }
+                Some(all)
+            }
+        }
+    }
+
+    fn or(self, other: Bounds) -> Option<Bounds> {
+        match (self, other) {
+            (Bounds::Int(a, b), Bounds::Int(c, d)) => Some(Bounds::Int(a.min(c), b.max(d))),
+            (a, b) if a == b => Some(a),
+            _ => None,
+        }
+    }
+
+    fn of_call(function: Function, arguments: &[Expression], bounds: &[Bounds]) -> Option<Bounds> {
+        const ANY: Bounds = Bounds::Int(i64::MIN, i64::MAX);
+        let all_int = bounds.iter().all(|bounds| matches!(bounds, Bounds::Int(..)));
+        let all_numbers = bounds.iter().all(|bounds| *bounds != Bounds::Bool);
+        match (function, bounds) {
+            (Function::Random, [Bounds::Int(low, a), Bounds::Int(b, high)]) => random_bounds(*low, *a, *b, *high),
+            (
+                Function::RandomExponential | Function::RandomGaussian | Function::RandomZipfian,
+                [Bounds::Int(low, a), Bounds::Int(b, high), _],
+            ) => {
+                let Some(Expression::Constant(parameter)) = arguments.get(2) else { return None };
+                let parameter = parameter.to_float().ok()?;
+                let good = match function {
+                    Function::RandomGaussian => parameter >= GAUSSIAN_MIN,
+                    Function::RandomZipfian => ZIPFIAN.contains(&parameter),
+                    _ => parameter > 0.0,
+                };
+                random_bounds(*low, *a, *b, *high).filter(|_| good)
+            }
+            (Function::Add | Function::Subtract | Function::Multiply, [Bounds::Int(a, b), Bounds::Int(c, d)]) => {
+                arithmetic_bounds(function, [*a, *b], [*c, *d])
+            }
+            (Function::Divide, [Bounds::Int(a, b), Bounds::Int(1.., _)]) => Some(Bounds::Int(*a.min(&0), *b.max(&0))),
+            (Function::Modulo, [Bounds::Int(a, _), Bounds::Int(1.., most)]) => {
+                Some(Bounds::Int(if *a < 0 { 1 - most } else { 0 }, most - 1))
+            }
+            (Function::Add | Function::Subtract | Function::Multiply | Function::Divide, _) => {
+                // Of two integers only some operations are safe, and they are above.
+                (all_numbers && !all_int).then_some(Bounds::Float)
+            }
+            (Function::Equal | Function::NotEqual | Function::LessOrEqual | Function::Less, _) => {
+                all_numbers.then_some(Bounds::Bool)
+            }
+            (
+                Function::BitAnd
+                | Function::BitOr
+                | Function::BitXor
+                | Function::ShiftLeft
+                | Function::ShiftRight
+                | Function::HashFnv1a
+                | Function::HashMurmur2,
+                _,
+            ) => all_int.then_some(ANY),
+            (Function::Permute, [_, Bounds::Int(1.., most), _]) => all_int.then_some(Bounds::Int(0, most - 1)),
+            (Function::Not, [Bounds::Bool]) => Some(Bounds::Bool),
+            (Function::Abs, [Bounds::Int(a, b)]) if *a > i64::MIN => Some(Bounds::Int(0, a.abs().max(b.abs()))),
+            (Function::Debug, [one]) => Some(*one),
+            (Function::Int, [Bounds::Int(a, b)]) => Some(Bounds::Int(*a, *b)),
+            (Function::Double | Function::Exp | Function::Ln | Function::Sqrt | Function::Power, _) => {
+                all_numbers.then_some(Bounds::Float)
+            }
+            (Function::Least | Function::Greatest, [first, rest @ ..]) if all_int => {
+                rest.iter().try_fold(*first, |all, bounds| all.or(*bounds))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn random_bounds(low: i64, low_most: i64, high_least: i64, high: i64) -> Option<Bounds> {
+    let fits = high.checked_sub(low).and_then(|width| width.checked_add(1)).is_some();
+    (low_most <= high_least && fits).then_some(Bounds::Int(low, high))
+}
+
+fn arithmetic_bounds(function: Function, one: [i64; 2], two: [i64; 2]) -> Option<Bounds> {
+    let corners = one.iter().flat_map(|a| two.iter().map(move |b| (i128::from(*a), i128::from(*b))));
+    let results = corners.map(|(a, b)| match function {
+        Function::Add => a + b,
+        Function::Subtract => a - b,
+        _ => a * b,
+    });
+    let (least, most) = results.fold((i128::MAX, i128::MIN), |(least, most), x| (least.min(x), most.max(x)));
+    Some(Bounds::Int(i64::try_from(least).ok()?, i64::try_from(most).ok()?))
+}

@@ -1,0 +1,478 @@
+//! Scripts as programs: every variable in its place, every statement an operation kind, branches as jumps.
+
+use std::ops::Range;
+
+use plimsoll_core::{KindId, Script};
+
+use super::expression::Expression;
+use super::mistake::{Mistake, mistake, nearest};
+use super::names;
+use super::parse::expression;
+use super::scalar::Scalar;
+use super::scan::{Raw, RawMeta, RawSql, scan, words};
+use super::statement::{BlockEffect, Take, Text, block_effect, texts};
+use super::symbols::{Symbols, is_name};
+
+/// All scripts of a workload.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    pub(crate) scripts: Vec<Program>,
+    /// Names of the variables, by place.
+    pub(crate) names: Vec<String>,
+    /// What the variables are before the first script runs, by place.
+    pub(crate) initial: Vec<Initial>,
+}
+
+/// What a variable is before any script has set it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Initial {
+    /// Nothing: reading it is an error.
+    Unset,
+    /// This value.
+    Value(Scalar),
+    /// This text, which is no value that would be written the same.
+    Text(String),
+    /// The client's number.
+    Client,
+}
+
+/// One script.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) name: String,
+    pub(crate) commands: Vec<Command>,
+    pub(crate) statements: Vec<Statement>,
+}
+
+/// What a script does next.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Command {
+    /// `\set`
+    Set(usize, Expression),
+    /// The statement at this position.
+    Sql(usize),
+    /// `\sleep` for the expression's value times so many nanoseconds.
+    Sleep(Expression, u64),
+    /// Goes on at the position unless the condition holds.
+    JumpUnless(Expression, usize),
+    Jump(usize),
+    StartPipeline,
+    SyncPipeline,
+    EndPipeline,
+}
+
+/// One statement.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    /// Its number among the kinds, given later.
+    pub(crate) kind: KindId,
+    /// How it is sent.
+    pub(crate) text: Text,
+    /// Its first words, for its kind's name.
+    pub(crate) head: String,
+    /// What becomes of its answer.
+    pub(crate) take: Option<Take>,
+    pub(crate) block: BlockEffect,
+    /// The next statement goes with it in one pipeline (`\;`).
+    pub(crate) joined: bool,
+}
+
+/// How scripts are to be read.
+pub(crate) struct Reading<'a> {
+    /// Variables that have values before any script runs.
+    pub(crate) variables: Vec<(String, Initial)>,
+    /// Whether values are written into the statements' texts, as pgbench's simple protocol does.
+    pub(crate) as_text: bool,
+    /// The scripts.
+    pub(crate) scripts: &'a [Script],
+}
+
+/// A mistake in the script at this position.
+pub(crate) type Misread = (usize, Mistake);
+
+/// Reads `scripts`.
+pub(crate) fn read(reading: &Reading<'_>) -> Result<Programs, Misread> {
+    let mut symbols = Symbols::default();
+    for (name, _) in &reading.variables {
+        symbols.slot(name);
+    }
+    let mut drafts = Vec::new();
+    for (position, script) in reading.scripts.iter().enumerate() {
+        symbols.script = position;
+        drafts.push(Draft::read(&script.text, &mut symbols).map_err(|mistake| (position, mistake))?);
+    }
+    // A colon and a name in a statement is a variable when anybody gives it a value.
+    for (position, draft) in drafts.iter().enumerate() {
+        symbols.script = position;
+        for (sql, _) in &draft.statements {
+            for mention in sql.mentions.iter().filter(|mention| !mention.quoted) {
+                let name = &reading.scripts[position].text[mention.range.start + 1..mention.range.end];
+                symbols.read(name, mention.range.clone());
+            }
+        }
+    }
+    let initial = initial_values(&symbols, &reading.variables);
+    check_defined(&symbols, &initial)?;
+    let known = |slot: usize| match initial.get(slot) {
+        Some(Initial::Value(value)) if !symbols.is_assigned(slot) => Some(*value),
+        Some(Initial::Text(text)) if !symbols.is_assigned(slot) => Scalar::of_text(text),
+        _ => None,
+    };
+    let mut scripts = Vec::new();
+    for (position, (draft, script)) in drafts.into_iter().zip(reading.scripts).enumerate() {
+        let program =
+            draft.finish(script, &symbols, &initial, reading.as_text, &known).map_err(|mistake| (position, mistake))?;
+        scripts.push(program);
+    }
+    Ok(Programs { scripts, names: symbols.names().to_vec(), initial })
+}
+
+fn initial_values(symbols: &Symbols, variables: &[(String, Initial)]) -> Vec<Initial> {
+    let mut initial = vec![Initial::Unset; symbols.names().len()];
+    for (name, value) in variables {
+        if let Some(slot) = symbols.known(name) {
+            initial[slot] = value.clone();
+        }
+    }
+    initial
+}
+
+/// Finds the first variable that is read and that nobody ever gives a value.
+fn check_defined(symbols: &Symbols, initial: &[Initial]) -> Result<(), Misread> {
+    let has_value = |slot: usize| symbols.is_assigned(slot) || initial[slot] != Initial::Unset;
+    let undefined = symbols.reads().iter().filter(|(_, slot, _)| !has_value(*slot));
+    let Some((script, slot, range)) = undefined.min_by_key(|(script, _, range)| (*script, range.start)) else {
+        return Ok(());
+    };
+    let name = &symbols.names()[*slot];
+    let defined =
+        symbols.names().iter().enumerate().filter(|(slot, _)| has_value(*slot)).map(|(_, name)| name.as_str());
+    let help = match nearest(name, defined) {
+        Some(near) => format!("did you mean `:{near}`?"),
+        None => "set it by \\set or \\gset, or define it: define = \"name=value\"".to_owned(),
+    };
+    Err((*script, mistake(range.clone(), format!("undefined variable `:{name}`")).with_help(help)))
+}
+
+/// A script whose variables are not all known yet.
+struct Draft {
+    commands: Vec<(Command, Range<usize>)>,
+    statements: Vec<(RawSql, Option<Take>)>,
+}
+
+/// An open `\if`.
+struct Open {
+    range: Range<usize>,
+    /// The jump that leads to the next branch.
+    unless: Option<usize>,
+    /// The jumps that lead to the end.
+    to_end: Vec<usize>,
+    has_else: bool,
+}
+
+impl Draft {
+    fn read(text: &str, symbols: &mut Symbols) -> Result<Draft, Mistake> {
+        let mut draft = Draft { commands: Vec::new(), statements: Vec::new() };
+        let mut open = Vec::new();
+        for raw in scan(text)? {
+            match raw {
+                Raw::Sql(sql) => {
+                    draft.commands.push((Command::Sql(draft.statements.len()), sql.range.clone()));
+                    draft.statements.push((sql, None));
+                }
+                Raw::Meta(meta) => draft.meta(text, &meta, symbols, &mut open)?,
+            }
+        }
+        if let Some(open) = open.pop() {
+            return Err(mistake(open.range, "\\if without matching \\endif".into()));
+        }
+        if draft.statements.is_empty() {
+            return Err(mistake(0..text.len().min(1), "the script has no statement".into()));
+        }
+        Ok(draft)
+    }
+
+    fn push(&mut self, command: Command, meta: &RawMeta) {
+        self.commands.push((command, meta.range.clone()));
+    }
+
+    fn meta(&mut self, text: &str, meta: &RawMeta, symbols: &mut Symbols, open: &mut Vec<Open>) -> Result<(), Mistake> {
+        let name = text[meta.name.clone()].to_ascii_lowercase();
+        let arguments = words(text, meta.arguments.clone());
+        let most = match name.as_str() {
+            "sleep" => 2,
+            "gset" | "aset" => 1,
+            "else" | "endif" | "startpipeline" | "syncpipeline" | "endpipeline" => 0,
+            _ => usize::MAX,
+        };
+        if let Some(extra) = arguments.get(most) {
+            return Err(mistake(extra.clone(), format!("\\{name} has an argument too many")));
+        }
+        let least = match name.as_str() {
+            "set" | "sleep" | "if" | "elif" => 1,
+            _ => 0,
+        };
+        if arguments.len() < least {
+            return Err(mistake(meta.range.clone(), format!("\\{name}: missing argument")));
+        }
+        match name.as_str() {
+            "set" => {
+                let variable = arguments[0].clone();
+                let slot = symbols.assign(checked_name(text, variable.clone())?);
+                let value = expression(text, variable.end..meta.arguments.end, symbols)?;
+                self.push(Command::Set(slot, value), meta);
+            }
+            "sleep" => {
+                let (time, unit_ns) = sleep(text, &arguments, symbols)?;
+                self.push(Command::Sleep(time, unit_ns), meta);
+            }
+            "gset" | "aset" => self.take(text, meta, &name, arguments.first(), symbols)?,
+            "if" | "elif" | "else" | "endif" => self.branch(text, meta, &name, symbols, open)?,
+            "startpipeline" => self.push(Command::StartPipeline, meta),
+            "syncpipeline" => self.push(Command::SyncPipeline, meta),
+            "endpipeline" => self.push(Command::EndPipeline, meta),
+            "shell" | "setshell" => {
+                let what =
+                    format!("\\{name} would run a program on this machine, which Plimsoll never does for a script");
+                return Err(mistake(meta.range.clone(), what)
+                    .with_help("do it before the run, and hand its result over: define = \"name=value\""));
+            }
+            _ => return Err(unknown_command(text, meta)),
+        }
+        Ok(())
+    }
+
+    fn branch(
+        &mut self,
+        text: &str,
+        meta: &RawMeta,
+        name: &str,
+        symbols: &mut Symbols,
+        open: &mut Vec<Open>,
+    ) -> Result<(), Mistake> {
+        if name == "if" {
+            let condition = expression(text, meta.arguments.clone(), symbols)?;
+            let unless = Some(self.commands.len());
+            open.push(Open { range: meta.range.clone(), unless, to_end: Vec::new(), has_else: false });
+            self.push(Command::JumpUnless(condition, 0), meta);
+            return Ok(());
+        }
+        let Some(current) = open.last_mut() else {
+            return Err(mistake(meta.range.clone(), format!("\\{name} without matching \\if")));
+        };
+        if current.has_else && name != "endif" {
+            return Err(mistake(meta.range.clone(), format!("\\{name} after \\else")));
+        }
+        if name != "endif" {
+            current.to_end.push(self.commands.len());
+            self.commands.push((Command::Jump(0), meta.range.clone()));
+        }
+        let here = self.commands.len();
+        if let Some((Command::JumpUnless(_, target), _)) = current.unless.take().map(|at| &mut self.commands[at]) {
+            *target = here;
+        }
+        match name {
+            "elif" => {
+                current.unless = Some(here);
+                let condition = expression(text, meta.arguments.clone(), symbols)?;
+                self.push(Command::JumpUnless(condition, 0), meta);
+            }
+            "else" => current.has_else = true,
+            _ => {
+                for at in open.pop().into_iter().flat_map(|open| open.to_end) {
+                    self.commands[at].0 = Command::Jump(here);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `\gset` and `\aset` belong to the statement before them.
+    fn take(
+        &mut self,
+        text: &str,
+        meta: &RawMeta,
+        name: &str,
+        prefix: Option<&Range<usize>>,
+        symbols: &mut Symbols,
+    ) -> Result<(), Mistake> {
+        let last = match self.commands.last() {
+            Some((Command::Sql(statement), _)) => Some(*statement),
+            _ => None,
+        };
+        let Some(last) = last.filter(|statement| self.statements[*statement].1.is_none()) else {
+            return Err(mistake(meta.range.clone(), format!("\\{name} must follow an SQL command")));
+        };
+        let prefix = prefix.map_or("", |range| &text[range.clone()]);
+        // `\aset` takes the answers of all statements that go together.
+        let mut first = last;
+        while name == "aset" && first > 0 && self.statements[first - 1].0.joined {
+            first -= 1;
+        }
+        for statement in first..=last {
+            let (sql, take) = &mut self.statements[statement];
+            let columns = match names::columns(&text[sql.range.clone()]) {
+                Ok(columns) => columns,
+                // Of several, some may have no answer.
+                Err(_) if statement < last => continue,
+                Err(why) => {
+                    let what = format!("\\{name} needs to know the columns of the statement before it: {why}");
+                    return Err(mistake(sql.range.clone(), what));
+                }
+            };
+            let mut slots = Vec::new();
+            for column in columns {
+                let variable = format!("{prefix}{column}");
+                if !is_name(&variable) {
+                    let what = format!("\\{name} cannot make a variable of the column `{variable}`");
+                    return Err(mistake(meta.range.clone(), what)
+                        .with_help("a name is letters, digits and `_`, and does not begin with a digit"));
+                }
+                slots.push(symbols.assign(&variable));
+            }
+            *take = Some(Take { slots, all: name == "aset" });
+        }
+        Ok(())
+    }
+
+    fn finish(
+        self,
+        script: &Script,
+        symbols: &Symbols,
+        initial: &[Initial],
+        as_text: bool,
+        known: &impl Fn(usize) -> Option<Scalar>,
+    ) -> Result<Program, Mistake> {
+        let blocks: Vec<BlockEffect> =
+            self.statements.iter().map(|(sql, _)| block_effect(&script.text[sql.range.clone()])).collect();
+        check_flow(&self.commands, &self.statements, &blocks)?;
+        let mut statements = Vec::new();
+        for ((sql, take), block) in self.statements.into_iter().zip(blocks) {
+            let (text, head) = texts(&script.text, &sql, symbols, initial, as_text);
+            statements.push(Statement { kind: 0, text, head, take, block, joined: sql.joined });
+        }
+        let fold = |command| match command {
+            Command::Set(slot, value) => Command::Set(slot, value.folded(known)),
+            Command::Sleep(time, unit_ns) => Command::Sleep(time.folded(known), unit_ns),
+            Command::JumpUnless(condition, target) => Command::JumpUnless(condition.folded(known), target),
+            other => other,
+        };
+        let commands = self.commands.into_iter().map(|(command, _)| fold(command)).collect();
+        Ok(Program { name: script.name.clone(), commands, statements })
+    }
+}
+
+/// What can be said of a place before the script runs: yes, no, or it depends on the way there.
+type Surely = Option<bool>;
+
+/// Follows all ways through a script, which only go forward, and finds pipelines and transactions that cannot be.
+fn check_flow(
+    commands: &[(Command, Range<usize>)],
+    statements: &[(RawSql, Option<Take>)],
+    blocks: &[BlockEffect],
+) -> Result<(), Mistake> {
+    // In a pipeline, in a transaction block: on entry to each command, and at the end.
+    let mut entries: Vec<Option<(Surely, Surely)>> = vec![None; commands.len() + 1];
+    entries[0] = Some((Some(false), Some(false)));
+    let reach = |entries: &mut Vec<Option<(Surely, Surely)>>, to: usize, (pipeline, block): (Surely, Surely)| {
+        let both = |a: Surely, b: Surely| if a == b { a } else { None };
+        entries[to] = Some(match entries[to] {
+            None => (pipeline, block),
+            Some((other_pipeline, other_block)) => (both(pipeline, other_pipeline), both(block, other_block)),
+        });
+    };
+    let (mut started, mut begun) = (0..0, 0..0);
+    for (at, (command, range)) in commands.iter().enumerate() {
+        let Some((mut pipeline, mut block)) = entries[at] else { continue };
+        let wrong = |what: &str| Err(mistake(range.clone(), what.to_owned()));
+        match command {
+            Command::StartPipeline if pipeline == Some(true) => return wrong("\\startpipeline in a pipeline"),
+            Command::StartPipeline => {
+                pipeline = Some(true);
+                started = range.clone();
+            }
+            Command::SyncPipeline if pipeline == Some(false) => return wrong("\\syncpipeline without \\startpipeline"),
+            Command::EndPipeline if pipeline == Some(false) => return wrong("\\endpipeline without \\startpipeline"),
+            Command::EndPipeline => pipeline = Some(false),
+            Command::Sql(statement) => {
+                if pipeline == Some(true) && statements[*statement].1.is_some() {
+                    return wrong("\\gset and \\aset cannot stand in a pipeline");
+                }
+                match blocks[*statement] {
+                    BlockEffect::Opens => {
+                        block = Some(true);
+                        begun = range.clone();
+                    }
+                    BlockEffect::Closes => block = Some(false),
+                    BlockEffect::None => {}
+                }
+            }
+            _ => {}
+        }
+        match command {
+            Command::Jump(to) => reach(&mut entries, *to, (pipeline, block)),
+            Command::JumpUnless(_, to) => {
+                reach(&mut entries, *to, (pipeline, block));
+                reach(&mut entries, at + 1, (pipeline, block));
+            }
+            _ => reach(&mut entries, at + 1, (pipeline, block)),
+        }
+    }
+    match entries[commands.len()] {
+        Some((Some(true), _)) => Err(mistake(started, "\\startpipeline without \\endpipeline".into())),
+        Some((_, Some(true))) => Err(mistake(begun, "the script ends in the transaction that is begun here".into())
+            .with_help("end it by COMMIT or ROLLBACK: the next operation may be another script")),
+        _ => Ok(()),
+    }
+}
+
+fn checked_name(text: &str, range: Range<usize>) -> Result<&str, Mistake> {
+    let name = &text[range.clone()];
+    if is_name(name) {
+        return Ok(name);
+    }
+    Err(mistake(range, format!("invalid variable name `{name}`"))
+        .with_help("a name is letters, digits and `_`, and does not begin with a digit"))
+}
+
+/// The time and the nanoseconds of its unit.
+fn sleep(text: &str, arguments: &[Range<usize>], symbols: &mut Symbols) -> Result<(Expression, u64), Mistake> {
+    let time = arguments[0].clone();
+    let word = &text[time.clone()];
+    let (value, glued) = match word.strip_prefix(':') {
+        Some(name) if is_name(name) => (Expression::Variable(symbols.read(name, time.clone())), 0..0),
+        _ => {
+            let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+            let unit = time.start + digits..time.end;
+            let number = word[..digits].parse::<i64>().ok();
+            let Some(number) = number.filter(|_| unit.is_empty() || arguments.len() == 1) else {
+                let what = format!("invalid sleep time `{word}`");
+                return Err(mistake(time, what).with_help("a whole number that is not negative, or a variable"));
+            };
+            (Expression::Constant(Scalar::Int(number)), unit)
+        }
+    };
+    let unit = arguments.get(1).cloned().or(Some(glued).filter(|unit| !unit.is_empty()));
+    let unit_ns = match unit.as_ref().map(|unit| text[unit.clone()].to_ascii_lowercase()) {
+        None => 1_000_000_000,
+        Some(unit_name) => match unit_name.as_str() {
+            "us" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            _ => {
+                let what = format!("unrecognized time unit `{unit_name}`");
+                return Err(mistake(unit.unwrap_or(time), what).with_help("there are us, ms and s"));
+            }
+        },
+    };
+    Ok((value, unit_ns))
+}
+
+fn unknown_command(text: &str, meta: &RawMeta) -> Mistake {
+    const COMMANDS: [&str; 11] =
+        ["set", "gset", "aset", "if", "elif", "else", "endif", "sleep", "startpipeline", "syncpipeline", "endpipeline"];
+    let name = &text[meta.name.clone()];
+    let near = nearest(name, COMMANDS).map(|near| format!("did you mean `\\{near}`? ")).unwrap_or_default();
+    mistake(meta.range.start..meta.name.end, format!("invalid command `\\{name}`"))
+        .with_help(format!("{near}there are \\{}", COMMANDS.join(", \\")))
+}

@@ -1,0 +1,326 @@
+//! One client's way through its scripts.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use plimsoll_core::{Answer, KindId, Outcome, Step, Steps, ValueBuf, Values};
+
+use super::compiled::Compiled;
+use super::program::{Command, Statement};
+use super::random::Random;
+use super::scalar::{Evaluated, Fault};
+use super::statement::{BlockEffect, Take, Text};
+use super::variables::Variables;
+use crate::retry::is_worth_another_try;
+
+/// Stands for the ROLLBACK among the statements that are to be answered.
+const ROLLBACK: usize = usize::MAX;
+
+/// One client's scripts on one session.
+pub(super) struct ScriptSteps {
+    scripts: Arc<Compiled>,
+    run: Run,
+}
+
+impl ScriptSteps {
+    pub(super) fn new(scripts: Arc<Compiled>, client: u32) -> Self {
+        let variables = Variables::new(&scripts.programs.initial, client);
+        let run = Run {
+            client,
+            before: variables.clone(),
+            variables,
+            script: 0,
+            at: 0,
+            tries: 0,
+            pipeline: false,
+            held: None,
+            release: false,
+            held_params: ValueBuf::new(),
+            new_params: ValueBuf::new(),
+            text: String::new(),
+            unanswered: VecDeque::with_capacity(16),
+            in_block: false,
+            failed: None,
+            fault: None,
+        };
+        Self { scripts, run }
+    }
+}
+
+struct Run {
+    client: u32,
+    variables: Variables,
+    /// The variables as they were when the operation began.
+    before: Variables,
+    script: usize,
+    /// The command that is next.
+    at: usize,
+    tries: u32,
+    pipeline: bool,
+    /// A statement of a pipeline that is to be sent: when it is known whether another follows.
+    held: Option<usize>,
+    /// No statement follows the held one before its answer.
+    release: bool,
+    held_params: ValueBuf,
+    new_params: ValueBuf,
+    text: String,
+    unanswered: VecDeque<usize>,
+    /// A transaction block is open.
+    in_block: bool,
+    failed: Option<Failed>,
+    /// What was wrong in the script itself.
+    fault: Option<Fault>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Failed {
+    outcome: Outcome,
+    /// Another try may work.
+    again: bool,
+}
+
+impl Steps for ScriptSteps {
+    fn begin(&mut self, cycle: u64, kind: KindId, _params: Values<'_>) {
+        let run = &mut self.run;
+        run.script = usize::from(kind);
+        run.tries = 1;
+        run.in_block = false;
+        run.unanswered.clear();
+        run.variables.reseed(Random::of_operation(self.scripts.seed, run.client, cycle));
+        if self.scripts.tries_max > 1 {
+            run.before.copy_from(&run.variables);
+        }
+        run.start();
+    }
+
+    fn next(&mut self, params: &mut ValueBuf) -> Step {
+        self.run.next(&self.scripts, params)
+    }
+
+    fn answered(&mut self, outcome: Outcome, answer: &Answer) {
+        let Some(statement) = self.run.unanswered.pop_front() else { return };
+        if statement == ROLLBACK {
+            return;
+        }
+        let program = &self.scripts.programs.scripts[self.run.script];
+        self.run.take_answer(&program.statements[statement], outcome, answer);
+    }
+
+    fn failure(&self, answer: &mut Answer) {
+        if let Some(fault) = self.run.fault {
+            answer.code.push_str(fault.code());
+            // Writing to a string cannot fail.
+            let _ = fault.write(&self.scripts.programs.names, &mut answer.message);
+        }
+    }
+}
+
+impl Run {
+    /// Back to the first command.
+    fn start(&mut self) {
+        self.at = 0;
+        self.pipeline = false;
+        self.held = None;
+        self.release = false;
+        self.failed = None;
+        self.fault = None;
+    }
+
+    fn next(&mut self, scripts: &Compiled, params: &mut ValueBuf) -> Step {
+        let program = &scripts.programs.scripts[self.script];
+        loop {
+            if let Some(held) = self.held.filter(|_| self.release) {
+                self.release = false;
+                self.held = None;
+                params.extend(self.held_params.values());
+                return self.send(held, &program.statements[held], false);
+            }
+            if let Some(failed) = self.failed {
+                match self.after_failure(scripts, failed) {
+                    Some(step) => return step,
+                    None => continue,
+                }
+            }
+            let Some(command) = program.commands.get(self.at) else {
+                if self.held.is_some() {
+                    self.release = true;
+                } else if self.pipeline {
+                    self.fail(Fault::Pipeline("end of script reached with pipeline open"));
+                } else {
+                    return Step::End { kind: scripts.kind(self.script, self.tries), outcome: Outcome::Ok };
+                }
+                continue;
+            };
+            self.at += 1;
+            let done = match command {
+                Command::Sql(statement) => self.statement(&program.statements, *statement, params),
+                other => self.control(other),
+            };
+            match done {
+                Ok(Some(step)) => return step,
+                Ok(None) => {}
+                Err(fault) => self.fail(fault),
+            }
+        }
+    }
+
+    /// Does what is no statement.
+    fn control(&mut self, command: &Command) -> Evaluated<Option<Step>> {
+        match command {
+            Command::Set(slot, value) => {
+                let value = value.evaluate(&mut self.variables)?;
+                self.variables.set(*slot, value);
+            }
+            Command::JumpUnless(condition, target) => {
+                if !condition.evaluate(&mut self.variables)?.is_true() {
+                    self.at = *target;
+                }
+            }
+            Command::Jump(target) => self.at = *target,
+            Command::Sleep(time, unit_ns) => {
+                let time = time.evaluate(&mut self.variables)?.to_int()?;
+                let time_ns = u64::try_from(time).ok().and_then(|time| time.checked_mul(*unit_ns));
+                let time_ns = time_ns.ok_or(Fault::Sleep(time))?;
+                return Ok(Some(Step::Sleep(time_ns)).filter(|_| time_ns > 0));
+            }
+            Command::StartPipeline if self.pipeline => return Err(Fault::Pipeline("already in pipeline mode")),
+            Command::StartPipeline => self.pipeline = true,
+            Command::SyncPipeline | Command::EndPipeline if !self.pipeline => {
+                return Err(Fault::Pipeline("not in pipeline mode"));
+            }
+            Command::SyncPipeline | Command::EndPipeline => {
+                self.pipeline = *command == Command::SyncPipeline;
+                self.release = self.held.is_some();
+            }
+            Command::Sql(_) => {}
+        }
+        Ok(None)
+    }
+
+    /// Sends a statement, or the one before it that waited for this one.
+    fn statement(
+        &mut self,
+        statements: &[Statement],
+        position: usize,
+        params: &mut ValueBuf,
+    ) -> Evaluated<Option<Step>> {
+        let statement = &statements[position];
+        let more_may_follow = self.pipeline || statement.joined;
+        let Some(held) = self.held else {
+            if !more_may_follow {
+                write_params(&statement.text, &self.variables, &mut self.text, params)?;
+                return Ok(Some(self.send(position, statement, false)));
+            }
+            self.check_pipelined(statement)?;
+            self.held_params.clear();
+            write_params(&statement.text, &self.variables, &mut self.text, &mut self.held_params)?;
+            self.held = Some(position);
+            return Ok(None);
+        };
+        self.check_pipelined(statement)?;
+        self.new_params.clear();
+        write_params(&statement.text, &self.variables, &mut self.text, &mut self.new_params)?;
+        params.extend(self.held_params.values());
+        std::mem::swap(&mut self.held_params, &mut self.new_params);
+        self.held = Some(position);
+        self.release = !more_may_follow;
+        Ok(Some(self.send(held, &statements[held], true)))
+    }
+
+    fn check_pipelined(&self, statement: &Statement) -> Evaluated<()> {
+        if self.pipeline && statement.take.is_some() {
+            return Err(Fault::Pipeline("\\gset and \\aset are not allowed in pipeline mode"));
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, position: usize, statement: &Statement, more: bool) -> Step {
+        self.unanswered.push_back(position);
+        Step::Send { kind: statement.kind, more }
+    }
+
+    /// Something is wrong in the script itself.
+    #[cold]
+    fn fail(&mut self, fault: Fault) {
+        // What waits is sent, as its pipeline must end.
+        self.release = self.held.is_some();
+        if self.failed.is_none() {
+            self.failed = Some(Failed { outcome: Outcome::Rejected, again: false });
+            self.fault = Some(fault);
+        }
+    }
+
+    /// Rolls back, tries again (`None`) or ends.
+    #[cold]
+    fn after_failure(&mut self, scripts: &Compiled, failed: Failed) -> Option<Step> {
+        if let Some(kind) = scripts.rollback(self.script).filter(|_| self.in_block) {
+            self.in_block = false;
+            self.unanswered.push_back(ROLLBACK);
+            return Some(Step::Send { kind, more: false });
+        }
+        if failed.again && self.tries < scripts.tries_max {
+            self.tries += 1;
+            self.variables.copy_from(&self.before);
+            self.start();
+            return None;
+        }
+        Some(Step::End { kind: scripts.kind(self.script, self.tries), outcome: failed.outcome })
+    }
+
+    fn take_answer(&mut self, statement: &Statement, outcome: Outcome, answer: &Answer) {
+        if outcome.is_error() {
+            if self.failed.is_none() {
+                let again = outcome == Outcome::Rejected && is_worth_another_try(&answer.code);
+                self.failed = Some(Failed { outcome, again });
+            }
+            return;
+        }
+        match statement.block {
+            BlockEffect::Opens => self.in_block = true,
+            BlockEffect::Closes => self.in_block = false,
+            BlockEffect::None => {}
+        }
+        if let Some(take) = &statement.take
+            && let Err(fault) = self.take_values(take, answer)
+        {
+            self.fail(fault);
+        }
+    }
+
+    fn take_values(&mut self, take: &Take, answer: &Answer) -> Evaluated<()> {
+        if take.all && answer.rows == 0 {
+            return Ok(());
+        }
+        if !take.all && answer.rows != 1 {
+            return Err(Fault::Rows(answer.rows));
+        }
+        if answer.columns != take.slots.len() {
+            return Err(Fault::Columns(take.slots.len(), answer.columns));
+        }
+        let values = answer.values.values();
+        let first = values.len().saturating_sub(answer.columns);
+        for (column, slot) in take.slots.iter().enumerate() {
+            self.variables.take(*slot, values.get(first + column));
+        }
+        Ok(())
+    }
+}
+
+/// Writes a statement's parameters: its variables, or its whole text.
+fn write_params(text: &Text, variables: &Variables, scratch: &mut String, params: &mut ValueBuf) -> Evaluated<()> {
+    use super::statement::Piece;
+    match text {
+        Text::Prepared(_, slots) => slots.iter().try_for_each(|slot| variables.push(*slot, params)),
+        Text::Pieces(pieces) => {
+            scratch.clear();
+            for piece in pieces {
+                match piece {
+                    Piece::Text(text) => scratch.push_str(text),
+                    Piece::Variable(slot) => variables.write(*slot, scratch)?,
+                }
+            }
+            params.push(plimsoll_core::Value::Text(scratch));
+            Ok(())
+        }
+    }
+}
