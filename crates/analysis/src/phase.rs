@@ -31,6 +31,8 @@ pub struct PhaseFacts<'a> {
     /// Steps within operations (statements of a transaction), merged likewise. They are no operations: nothing that
     /// counts or times operations looks at them.
     pub steps: BTreeMap<(KindId, Outcome, Measure), Times>,
+    /// Of `histograms`, how many ended after the planned end: they count, but in no rate.
+    drained: BTreeMap<(KindId, Outcome, Measure), u64>,
     /// What was due and never sent.
     pub unfinished: Option<Times>,
     /// Scheduled times were kept.
@@ -43,15 +45,21 @@ impl<'a> PhaseFacts<'a> {
         let mut histograms: BTreeMap<_, Times> = BTreeMap::new();
         let mut steps: BTreeMap<_, Times> = BTreeMap::new();
         let mut unfinished: Option<Times> = None;
+        let mut drained: BTreeMap<_, u64> = BTreeMap::new();
         let mut counted_ns = 0;
         let open_loop = phase.slices.iter().any(has_response);
         for slice in &phase.slices {
             if !slice.warmup {
-                counted_ns += slice.end_ns.saturating_sub(slice.start_ns);
+                if !slice.drain {
+                    counted_ns += slice.end_ns.saturating_sub(slice.start_ns);
+                }
                 for one in &slice.histograms {
                     let into = if is_step(trial, one.kind) { &mut steps } else { &mut histograms };
                     let into = into.entry((one.kind, one.outcome, one.measure)).or_default();
                     into.add(&one.histogram);
+                    if slice.drain {
+                        *drained.entry((one.kind, one.outcome, one.measure)).or_default() += one.histogram.len();
+                    }
                 }
             }
             if let Some(waited) = &slice.unfinished {
@@ -61,7 +69,7 @@ impl<'a> PhaseFacts<'a> {
         let counted_s = counted_ns as f64 / 1e9;
         let planned = phase.end.results.iter().find(|result| result.name == "planned_seconds");
         let counted_s = planned.map_or(counted_s, |planned| counted_s.min(planned.value));
-        PhaseFacts { trial, phase, counted_s, histograms, steps, unfinished, open_loop }
+        PhaseFacts { trial, phase, counted_s, histograms, steps, drained, unfinished, open_loop }
     }
 
     /// The measure that stands for how long a client waited.
@@ -124,9 +132,24 @@ impl<'a> PhaseFacts<'a> {
         (n > 0).then(|| Quantity { value: errors as f64 * 100.0 / n as f64, n })
     }
 
-    /// Operations that did not fail, a second; `None` when no time was counted.
+    /// How many of the operations of `kind` with `outcome` ended after the planned end.
+    pub fn drained(&self, kind: KindId, outcome: Outcome, measure: Measure) -> u64 {
+        self.drained.get(&(kind, outcome, measure)).copied().unwrap_or(0)
+    }
+
+    /// Operations that did not fail, a second; `None` when no time was counted. Those that ended after the planned end
+    /// make up for those that had begun before what is counted, and are in no rate.
     pub fn rate(&self, op: Option<&str>) -> Option<Quantity> {
-        let n = self.count(op, |outcome| !outcome.is_error());
+        let measure = self.measure();
+        let drained: u64 = self
+            .histograms
+            .keys()
+            .filter(|(kind, outcome, of)| {
+                *of == measure && !outcome.is_error() && op.is_none_or(|op| self.op_name(*kind) == op)
+            })
+            .map(|(kind, outcome, of)| self.drained(*kind, *outcome, *of))
+            .sum();
+        let n = self.count(op, |outcome| !outcome.is_error()) - drained;
         (self.counted_s > 0.0).then(|| Quantity { value: n as f64 / self.counted_s, n })
     }
 

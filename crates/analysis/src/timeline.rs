@@ -2,7 +2,7 @@
 
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::Run;
+use plimsoll_record::data::{PhaseState, Run};
 
 use crate::host;
 use crate::latency::Times;
@@ -147,7 +147,8 @@ fn throughput(run: &Run, facts: &[Vec<PhaseFacts<'_>>], ops: &[String], phase_ki
     let short_s = run.header.slice_ns as f64 / 1e9 * SHORT_SLICE;
     for facts in loaded(facts).filter(|facts| facts.phase.header.kind == phase_kind) {
         let per_op = records_per_op(facts);
-        let whole = |slice: &&Slice<Distribution>| slice_s(slice) >= short_s;
+        // What drains after the planned end is no throughput.
+        let whole = |slice: &&Slice<Distribution>| slice_s(slice) >= short_s && !slice.drain;
         let any_whole = facts.phase.slices.iter().any(|slice| whole(&slice));
         let mut end_s = 0.0;
         let mut slices = facts.phase.slices.iter().filter(|slice| !any_whole || whole(slice)).peekable();
@@ -183,7 +184,7 @@ fn throughput(run: &Run, facts: &[Vec<PhaseFacts<'_>>], ops: &[String], phase_ki
 /// Records to an operation of a load, so that loads of different batches are drawn alike; 1 elsewhere.
 fn records_per_op(facts: &PhaseFacts<'_>) -> f64 {
     let ops = facts.count(None, |outcome| !outcome.is_error());
-    let complete = facts.phase.end.state == plimsoll_record::data::PhaseState::Complete;
+    let complete = facts.phase.end.state == PhaseState::Complete;
     if facts.phase.header.kind == "load" && complete && ops > 0 {
         facts.trial.header.record_count as f64 / ops as f64
     } else {
@@ -281,7 +282,8 @@ fn heat(facts: &[Vec<PhaseFacts<'_>>], ops: &[String], op: usize) -> HeatMap {
 
 fn curves(facts: &[Vec<PhaseFacts<'_>>], ops: &[String]) -> Vec<Curve> {
     let mut curves = Vec::new();
-    for facts in facts.iter().flatten().filter(|facts| facts.phase.header.kind == "drive") {
+    let stands = |facts: &&PhaseFacts<'_>| !matches!(facts.phase.end.state, PhaseState::Void(_));
+    for facts in facts.iter().flatten().filter(|facts| facts.phase.header.kind == "drive").filter(stands) {
         for op in 0..ops.len() {
             let waited = facts.waited(op_filter(ops, op));
             let (nines, seconds) = waited.curve();

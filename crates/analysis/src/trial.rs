@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{KindId, Outcome};
+use plimsoll_core::{KindId, Outcome, Slice};
+use plimsoll_record::Distribution;
 use plimsoll_record::data::{Phase, PhaseState, Run, RunState, Trial, TrialHeader};
 
 use crate::latency::{self, Times};
@@ -313,6 +314,8 @@ fn phase(facts: &PhaseFacts<'_>) -> PhaseView {
         PhaseState::Void(why) => ("void", Some(why.clone())),
         PhaseState::Unfinished => ("killed", None),
     };
+    // What was seen can be looked at on the time axis; as a result it stands nowhere.
+    let stands = state != "void";
     PhaseView {
         ordinal: header.ordinal,
         name: header.name.clone(),
@@ -336,10 +339,10 @@ fn phase(facts: &PhaseFacts<'_>) -> PhaseView {
             })
             .collect(),
         records_per_s: records_per_s(facts),
-        ops: ops(facts),
+        ops: ops(facts).filter(|_| stands),
         asked: asked(facts),
-        latencies: if header.kind == "ask" { Vec::new() } else { latencies(facts) },
-        steps: step::steps(facts),
+        latencies: if header.kind == "ask" || !stands { Vec::new() } else { latencies(facts) },
+        steps: if stands { step::steps(facts) } else { Vec::new() },
         lag: lag(facts),
         worker_cores: worker_cores(facts),
     }
@@ -395,12 +398,15 @@ fn asked(facts: &PhaseFacts<'_>) -> Vec<AskedView> {
 }
 
 fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
-    let row = |op: &str, outcome: &str, measure: &str, times: &Times| LatencyView {
+    let row = |op: &str, outcome: &str, measure: &str, times: &Times, drained: u64| LatencyView {
         op: op.to_string(),
         outcome: outcome.to_string(),
         measure: measure.to_string(),
         count: times.len(),
-        rate_per_s: if facts.counted_s > 0.0 { times.len() as f64 / facts.counted_s } else { 0.0 },
+        rate_per_s: match facts.counted_s {
+            seconds if seconds > 0.0 => times.len().saturating_sub(drained) as f64 / seconds,
+            _ => 0.0,
+        },
         mean_ns: times.mean_ns(),
         percentiles: times.percentiles(),
         max_ns: times.max_ns(),
@@ -410,36 +416,44 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
     kinds.dedup();
     if kinds.len() > 1 || facts.unfinished.is_some() {
         let all = facts.waited(None);
-        rows.push(row("all", "all", facts.measure().name(), &all));
+        let waited =
+            facts.histograms.keys().filter(|(_, outcome, of)| *of == facts.measure() && *outcome != Outcome::Rejected);
+        let drained = waited.map(|(kind, outcome, of)| facts.drained(*kind, *outcome, *of)).sum();
+        rows.push(row("all", "all", facts.measure().name(), &all, drained));
     }
     let mut by_kind: Vec<_> = facts.histograms.iter().collect();
     // What needed several tries stands below what did not.
     by_kind.sort_by_key(|((kind, ..), _)| step::first_try(&facts.trial.header.kinds, *kind));
     for ((kind, outcome, measure), histogram) in by_kind {
         if !histogram.is_empty() {
-            rows.push(row(facts.op_name(*kind), outcome.name(), measure.name(), histogram));
+            let drained = facts.drained(*kind, *outcome, *measure);
+            rows.push(row(facts.op_name(*kind), outcome.name(), measure.name(), histogram, drained));
         }
     }
     if let Some(unfinished) = facts.unfinished.as_ref().filter(|unfinished| !unfinished.is_empty()) {
-        rows.push(row("all", "unfinished", "response", unfinished));
+        rows.push(row("all", "unfinished", "response", unfinished, 0));
     }
     rows
+}
+
+/// The slices in which operations were started and counted.
+fn counted<'f>(facts: &'f PhaseFacts<'_>) -> impl Iterator<Item = &'f Slice<Distribution>> {
+    facts.phase.slices.iter().filter(|slice| !slice.warmup && !slice.drain)
 }
 
 fn lag(facts: &PhaseFacts<'_>) -> Option<LagView> {
     if !facts.open_loop {
         return None;
     }
-    let counted = || facts.phase.slices.iter().filter(|slice| !slice.warmup);
-    let mut medians: Vec<f64> = counted().map(|slice| slice.lag_p50_ns as f64).collect();
+    let mut medians: Vec<f64> = counted(facts).map(|slice| slice.lag_p50_ns as f64).collect();
     Some(LagView {
         p50_ns: latency::median(&mut medians)? as u64,
-        p99_ns: counted().map(|slice| slice.lag_p99_ns).max()?,
-        max_ns: counted().map(|slice| slice.lag_max_ns).max()?,
+        p99_ns: counted(facts).map(|slice| slice.lag_p99_ns).max()?,
+        max_ns: counted(facts).map(|slice| slice.lag_max_ns).max()?,
     })
 }
 
 fn worker_cores(facts: &PhaseFacts<'_>) -> Option<f64> {
-    let cpu_ns: u64 = facts.phase.slices.iter().filter(|slice| !slice.warmup).map(|slice| slice.worker_cpu_ns).sum();
+    let cpu_ns: u64 = counted(facts).map(|slice| slice.worker_cpu_ns).sum();
     (cpu_ns > 0 && facts.counted_s > 0.0).then(|| cpu_ns as f64 / 1e9 / facts.counted_s)
 }

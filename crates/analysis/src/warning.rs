@@ -50,7 +50,7 @@ fn generator(facts: &PhaseFacts<'_>, plan: &Planned, place: &str, warnings: &mut
         .phase
         .slices
         .iter()
-        .filter(|slice| !slice.warmup && slice.end_ns > slice.start_ns)
+        .filter(|slice| !slice.warmup && !slice.drain && slice.end_ns > slice.start_ns)
         .map(|slice| slice.worker_cpu_ns as f64 / (slice.end_ns - slice.start_ns) as f64 / workers)
         .fold(0.0, f64::max);
     if busiest > GENERATOR_BUSY {
@@ -108,7 +108,7 @@ fn uneven(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Warning>) {
         .phase
         .slices
         .iter()
-        .filter(|slice| !slice.warmup && slice.end_ns.saturating_sub(slice.start_ns) * 2 > longest)
+        .filter(|slice| !slice.warmup && !slice.drain && slice.end_ns.saturating_sub(slice.start_ns) * 2 > longest)
         .map(|slice| {
             let ops = facts.operations(slice).filter(|one| one.measure == measure && !one.outcome.is_error());
             ops.map(|one| one.histogram.len()).sum::<u64>() as f64 * 1e9 / (slice.end_ns - slice.start_ns) as f64

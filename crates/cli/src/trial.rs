@@ -371,6 +371,7 @@ impl TrialRun<'_, '_> {
             push(end, "lag_p99", "ns", result.lag.p99_ns as f64, result.lag.n);
             push(end, "lag_max", "ns", result.lag.max_ns as f64, result.lag.n);
         }
+        push(end, "involuntary_switches", "", result.involuntary_switches as f64, 1);
         if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, self.bench.recorder) {
             push(end, "device_bytes", "B", bytes as f64, 1);
         }
@@ -462,11 +463,19 @@ fn pace(drive: &model::Drive, seed: u64) -> plimsoll_drive::Pace {
 
 /// Whether a phase of operations came to its end, or what it ended with instead.
 fn ended(result: &DriveResult, end: &mut PhaseEnd) -> Result<(), CliError> {
+    if let StopReason::Refused(error) | StopReason::Lost(error) = &result.stop {
+        return Err(error.clone().into());
+    }
+    // A store is not judged by what the generator did not do.
+    let is_cut_short = matches!(result.stop, StopReason::Cancelled | StopReason::Hung);
+    if let Some(why) = result.void.as_ref().filter(|_| !is_cut_short) {
+        end.state = PhaseState::Void(why.clone());
+        return Ok(());
+    }
     let failed = match &result.stop {
-        StopReason::Refused(error) | StopReason::Lost(error) => return Err(error.clone().into()),
         StopReason::Backlog => "the store does not carry this rate: the oldest operation had been due for 10 s",
         StopReason::Hung => "an operation did not return within its timeout",
-        StopReason::Limit | StopReason::Exhausted | StopReason::Cancelled => return Ok(()),
+        _ => return Ok(()),
     };
     end.state = PhaseState::Failed(failed.to_owned());
     Ok(())

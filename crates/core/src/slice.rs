@@ -46,6 +46,9 @@ pub struct Slice<H = Histogram<u64>> {
     pub ordinal: u32,
     /// True when the slice lies in the phase's warm-up and counts for nothing.
     pub warmup: bool,
+    /// True when the slice lies after the phase's planned end: nothing was started in it, the last answers came in.
+    /// What they took belongs to the phase's times, and nothing of it to a rate.
+    pub drain: bool,
     /// Start of the slice.
     pub start_ns: u64,
     /// End of the slice.
@@ -56,7 +59,7 @@ pub struct Slice<H = Histogram<u64>> {
     pub histograms: Vec<SliceHistogram<H>>,
     /// Operations that were due and never sent because the phase ended, by the time they waited from their
     /// scheduled start (3 digits). They belong to the response time of the phase as a whole; which kind each
-    /// would have been was never decided. Open loop only, and only in a phase's last slice.
+    /// would have been was never decided. Open loop only, and only at a phase's end.
     pub unfinished: Option<H>,
     /// Operations whose scheduled time had passed and that were not sent, at the slice's end. Open loop only.
     pub due_unsent: u64,
@@ -64,8 +67,9 @@ pub struct Slice<H = Histogram<u64>> {
     pub in_flight: u64,
     /// Age of the oldest operation that was due or in flight, at the slice's end.
     pub oldest_age_ns: u64,
-    /// How late the generator itself was: from when an operation could have been sent (scheduled, and a
-    /// session idle) to when it was. Open loop only; 50th and 99th percentile and maximum.
+    /// How late the generator itself was: from when an operation could have been sent to when it was. It could have
+    /// been when it was due and a session idle, or a session would have been idle had the generator not been late
+    /// before. Open loop only; 50th and 99th percentile and maximum.
     pub lag_p50_ns: u64,
     /// See `lag_p50_ns`.
     pub lag_p99_ns: u64,
@@ -74,6 +78,10 @@ pub struct Slice<H = Histogram<u64>> {
     /// CPU time that the generator's workers used in the slice, user and system. 0 for sessions whose
     /// store runs inside the worker's thread: it cannot be told apart from the store's.
     pub worker_cpu_ns: u64,
+    /// How often the generator's workers gave their processor up because they had nothing to do.
+    pub voluntary_switches: u64,
+    /// How often the system took a processor from them although they had.
+    pub involuntary_switches: u64,
 }
 
 // Not derived: a derived one would want a default of `H`.
@@ -82,6 +90,7 @@ impl<H> Default for Slice<H> {
         Self {
             ordinal: 0,
             warmup: false,
+            drain: false,
             start_ns: 0,
             end_ns: 0,
             wall_ns: 0,
@@ -94,6 +103,8 @@ impl<H> Default for Slice<H> {
             lag_p99_ns: 0,
             lag_max_ns: 0,
             worker_cpu_ns: 0,
+            voluntary_switches: 0,
+            involuntary_switches: 0,
         }
     }
 }

@@ -68,6 +68,7 @@ impl Executor<'_> {
                         return false;
                     }
                     now_ns = self.ticker.now_ns();
+                    core.caught_up(now_ns);
                     core.finish(0, now_ns, outcome, &answer);
                     core.release(0, now_ns);
                 }
@@ -79,7 +80,7 @@ impl Executor<'_> {
                     }
                     core.release(0, now_ns);
                 }
-                Next::SleepUntil(at_ns) => match self.sleep(now_ns, at_ns) {
+                Next::SleepUntil(at_ns) => match self.sleep(core, now_ns, at_ns) {
                     Ok(awake_ns) => now_ns = awake_ns,
                     Err(Abandoned) => return false,
                 },
@@ -93,13 +94,23 @@ impl Executor<'_> {
     }
 
     /// Sleeps until `at_ns`, but not longer than a worker may go without looking around. Returns the time.
-    fn sleep(&mut self, now_ns: u64, at_ns: u64) -> Result<u64, Abandoned> {
-        self.board.fall_asleep();
-        self.ticker.sleep_until(at_ns.min(now_ns + CHECK_NS));
-        if !self.board.back() {
-            return Err(Abandoned);
+    fn sleep(&mut self, core: &mut WorkerCore, mut now_ns: u64, at_ns: u64) -> Result<u64, Abandoned> {
+        let wake_ns = at_ns.min(now_ns + CHECK_NS);
+        let spin_ns = core.spin_ns();
+        if wake_ns.saturating_sub(now_ns) > spin_ns {
+            self.board.fall_asleep();
+            self.ticker.sleep_until(wake_ns - spin_ns);
+            if !self.board.back() {
+                return Err(Abandoned);
+            }
+            now_ns = self.ticker.now_ns();
         }
-        Ok(self.ticker.now_ns())
+        while now_ns < wake_ns && spin_ns > 0 {
+            std::hint::spin_loop();
+            now_ns = self.ticker.now_ns();
+        }
+        core.caught_up(wake_ns.min(now_ns));
+        Ok(now_ns)
     }
 
     /// Gets through an operation of several steps. Returns when it ended.
@@ -116,11 +127,12 @@ impl Executor<'_> {
                         return Err(Abandoned);
                     }
                     now_ns = self.ticker.now_ns();
+                    core.caught_up(now_ns);
                     core.answered(0, now_ns, outcome, answer);
                 }
                 NextStep::SleepUntil(at_ns) => {
                     let give_up_ns = core.deadline_ns(0).unwrap_or(u64::MAX);
-                    now_ns = self.sleep(now_ns, at_ns.min(give_up_ns))?;
+                    now_ns = self.sleep(core, now_ns, at_ns.min(give_up_ns))?;
                     core.check_if_due(now_ns);
                     core.awake(now_ns);
                     if now_ns >= give_up_ns && now_ns < at_ns {

@@ -106,6 +106,9 @@ pub(crate) struct Board {
     pub oldest_ns: AtomicU64,
     /// Wire workers, at their last slice's end: CPU time since the thread began.
     pub cpu_ns: AtomicU64,
+    /// At the worker's last slice's end: how often it gave its processor up, and how often it was taken from it.
+    pub voluntary: AtomicU64,
+    pub involuntary: AtomicU64,
     /// The control thread has given this worker up; it must count and report nothing any more.
     abandoned: AtomicBool,
 }
@@ -132,6 +135,8 @@ impl Board {
             finished: AtomicU64::new(0),
             oldest_ns: AtomicU64::new(u64::MAX),
             cpu_ns: AtomicU64::new(0),
+            voluntary: AtomicU64::new(0),
+            involuntary: AtomicU64::new(0),
             abandoned: AtomicBool::new(false),
         })
     }

@@ -145,6 +145,17 @@ pub(crate) fn thread_cpu_ns() -> u64 {
     used.tv_sec as u64 * SECOND_NS + used.tv_nsec as u64
 }
 
+/// How often the calling thread gave its processor up, and how often it was taken from it.
+pub(crate) fn thread_switches() -> (u64, u64) {
+    // SAFETY: a structure of integers, for which all zeros is a value, and a call that writes nothing else.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage
+    };
+    (usage.ru_nvcsw.unsigned_abs(), usage.ru_nivcsw.unsigned_abs())
+}
+
 /// Wall time in nanoseconds since 1970.
 pub(crate) fn wall_ns() -> i64 {
     let now = clock_gettime(ClockId::Realtime);

@@ -21,13 +21,35 @@ pub(crate) struct Collector {
     /// The slice that is taken next.
     ordinal: u32,
     not_before_ns: u64,
-    cpu_ns: u64,
+    /// What each worker had used when the last slice was taken.
+    used: Vec<Usage>,
+    /// CPU time of each worker in the slices that count.
+    counted_cpu_ns: Vec<u64>,
     lag: Option<Histogram<u64>>,
+    response: Option<Histogram<u64>>,
     /// Operations due and never sent that no worker knows of, for the last slice.
     unfinished: Option<Histogram<u64>>,
     /// Kinds that are steps of others, by position.
     is_step: Box<[bool]>,
     totals: Totals,
+}
+
+/// What a worker has used since the phase's start.
+#[derive(Debug, Clone, Copy, Default)]
+struct Usage {
+    cpu_ns: u64,
+    voluntary: u64,
+    involuntary: u64,
+}
+
+impl Usage {
+    fn of(board: &Board) -> Self {
+        Self {
+            cpu_ns: board.cpu_ns.load(Relaxed),
+            voluntary: board.voluntary.load(Relaxed),
+            involuntary: board.involuntary.load(Relaxed),
+        }
+    }
 }
 
 /// What all slices came to. Counts are without the warm-up's.
@@ -39,21 +61,32 @@ pub(crate) struct Totals {
     pub warmup_ops: u64,
     pub unfinished: u64,
     pub lag: Lag,
+    /// Response times of an open loop's operations, all outcomes.
+    pub response: Lag,
     pub late_slices: u32,
     pub clamped: u64,
+    /// CPU time of the worker that used most, in `started_ns`.
+    pub busiest_cpu_ns: u64,
+    /// Time in which operations were started and counted.
+    pub started_ns: u64,
+    pub voluntary_switches: u64,
+    pub involuntary_switches: u64,
 }
 
 impl Collector {
     pub fn new(grid: Grid, arrivals: Option<Schedule>, boards: Vec<Arc<Board>>, kinds: &[OpKind]) -> Self {
         let none = vec![[0; 4]; kinds.len()];
+        let workers = boards.len();
         Self {
             grid,
             arrivals,
             boards,
             ordinal: 0,
             not_before_ns: 0,
-            cpu_ns: 0,
+            used: vec![Usage::default(); workers],
+            counted_cpu_ns: vec![0; workers],
             lag: None,
+            response: None,
             unfinished: None,
             is_step: kinds.iter().map(|kind| kind.step_of.is_some()).collect(),
             totals: Totals { kinds: none.clone(), steps: none, ..Totals::default() },
@@ -88,7 +121,8 @@ impl Collector {
 
     /// Everything that is left, when all workers are done or given up. The last slice ends at `end_ns`.
     pub fn finish(mut self, end_ns: u64, hung: &[Hung], shared: &Shared, on_slice: &mut dyn FnMut(Slice)) -> Totals {
-        let last = self.last().max(self.grid.at(end_ns, self.ordinal));
+        // A slice that would begin with the end has nothing in it.
+        let last = self.last().max(self.grid.at(end_ns.saturating_sub(1), self.ordinal));
         while self.ordinal <= last {
             let is_last = self.ordinal == last;
             let mut slice = self.merge();
@@ -108,9 +142,9 @@ impl Collector {
             shared.taken.store(self.ordinal, Release);
             on_slice(slice);
         }
-        if let Some(lag) = &self.lag {
-            self.totals.lag = summary(lag);
-        }
+        self.totals.lag = self.lag.as_ref().map(summary).unwrap_or_default();
+        self.totals.response = self.response.as_ref().map(summary).unwrap_or_default();
+        self.totals.busiest_cpu_ns = self.counted_cpu_ns.iter().copied().max().unwrap_or(0);
         self.totals
     }
 
@@ -141,6 +175,7 @@ impl Collector {
         let mut slice = Slice {
             ordinal: self.ordinal,
             warmup: self.grid.is_warmup(self.ordinal),
+            drain: self.grid.is_drain(self.ordinal),
             start_ns: self.grid.start(self.ordinal),
             end_ns: self.grid.end(self.ordinal),
             wall_ns: wall_ns(),
@@ -175,9 +210,17 @@ impl Collector {
                 all.add(lag).expect("histograms of the same layout");
             }
         }
-        let cpu_ns: u64 = self.boards.iter().map(|board| board.cpu_ns.load(Relaxed)).sum();
-        slice.worker_cpu_ns = cpu_ns.saturating_sub(self.cpu_ns);
-        self.cpu_ns = cpu_ns;
+        for (worker, board) in self.boards.iter().enumerate() {
+            let (now, before) = (Usage::of(board), self.used[worker]);
+            let cpu_ns = now.cpu_ns.saturating_sub(before.cpu_ns);
+            slice.worker_cpu_ns += cpu_ns;
+            slice.voluntary_switches += now.voluntary.saturating_sub(before.voluntary);
+            slice.involuntary_switches += now.involuntary.saturating_sub(before.involuntary);
+            if !slice.warmup && !slice.drain {
+                self.counted_cpu_ns[worker] += cpu_ns;
+            }
+            self.used[worker] = now;
+        }
         self.totals.clamped += clamped;
         slice
     }
@@ -219,6 +262,19 @@ impl Collector {
             }
         }
         self.totals.unfinished += slice.unfinished.as_ref().map_or(0, Histogram::len);
+        if slice.warmup {
+            return;
+        }
+        for histogram in slice.histograms.iter().filter(|histogram| histogram.measure == Measure::Response) {
+            let all = self.response.get_or_insert_with(|| Digits::Three.empty());
+            // Outcomes other than ok have fewer digits, and no time that would not fit.
+            all.add(&histogram.histogram).expect("histograms of the same range");
+        }
+        self.totals.voluntary_switches += slice.voluntary_switches;
+        self.totals.involuntary_switches += slice.involuntary_switches;
+        if !slice.drain {
+            self.totals.started_ns += slice.end_ns.saturating_sub(slice.start_ns);
+        }
     }
 }
 
@@ -239,6 +295,7 @@ fn add_hung(slice: &mut Slice, hung: &Hung, end_ns: u64, open: bool) {
     }
 }
 
-fn summary(lag: &Histogram<u64>) -> Lag {
-    Lag { n: lag.len(), p50_ns: lag.value_at_quantile(0.5), p99_ns: lag.value_at_quantile(0.99), max_ns: lag.max() }
+fn summary(times: &Histogram<u64>) -> Lag {
+    let [p50_ns, p99_ns] = [0.5, 0.99].map(|quantile| times.value_at_quantile(quantile));
+    Lag { n: times.len(), p50_ns, p99_ns, max_ns: times.max() }
 }

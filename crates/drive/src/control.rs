@@ -6,7 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use plimsoll_core::{Observer, OpKind, Sessions, Slice, StoreError, Stream};
+use plimsoll_core::{Observer, OpKind, Sessions, Slice, StoreError, StoreErrorKind, Stream};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::blocking;
 use crate::board::{Board, Shared};
@@ -14,8 +15,10 @@ use crate::clock::{Clock, thread_cpu_ns};
 use crate::collect::Collector;
 use crate::grid::Grid;
 use crate::link::{Link, Place};
+use crate::pace::Wake;
 use crate::schedule::{Cursor, Schedule};
 use crate::spec::{DriveError, DriveResult, DriveSpec, Hung, Io, IoUsed, Limit, StopReason};
+use crate::void::{Burden, void_because};
 use crate::wire::{OPEN_NS, Wire};
 use crate::worker::{CoreReport, Setup, Start, Turns, WorkerCore};
 
@@ -160,6 +163,7 @@ impl<'a> Phase<'a> {
                 ops_per_client: if let Limit::Ops(ops) = spec.limit { ops } else { u64::MAX },
                 backlog_ns: nanos(spec.backlog),
                 op_timeout_ns: nanos(spec.op_timeout),
+                wake: spec.wake,
                 clients,
                 cpu_ns: if phase.blocking { || 0 } else { thread_cpu_ns },
             }));
@@ -173,10 +177,17 @@ impl<'a> Phase<'a> {
     fn spawn(&mut self, worker: usize, work: Work, to_control: Sender<Message>) -> Result<(), DriveError> {
         let (go, gone) = sync_channel(1);
         self.go.push(go);
+        let processor = self.spec.pin.get(worker % self.spec.pin.len().max(1)).copied();
         let thread = std::thread::Builder::new()
             .name(format!("drive-{worker}"))
             .spawn(move || {
-                let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&gone, &to_control)));
+                let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    match processor.map_or(Ok(()), pin) {
+                        Ok(()) => work(&gone, &to_control),
+                        // A control thread that does not listen any more has gone on without this worker.
+                        Err(error) => drop(to_control.send(Message::Opened(Err(error)))),
+                    }
+                }));
                 if let Err(panic) = caught {
                     let text = panic.downcast_ref::<String>().map(String::as_str);
                     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
@@ -344,6 +355,16 @@ impl<'a> Phase<'a> {
         }
         end_ns = collector.end_ns(end_ns, now_ns);
         let totals = collector.finish(end_ns, &self.hung, &self.shared, on_slice);
+        let busiest_worker = totals.busiest_cpu_ns as f64 / totals.started_ns.max(1) as f64;
+        let burden = Burden {
+            behind: (stop == StopReason::Behind).then_some(self.spec.backlog),
+            coarse: self.spec.wake == Wake::Coarse,
+            busiest_worker,
+            lag: totals.lag,
+            response: totals.response,
+            involuntary_switches: totals.involuntary_switches,
+        };
+        let void = self.spec.pace.is_open().then(|| void_because(&burden)).flatten();
         Ok(DriveResult {
             start_ns: self.grid.start_ns,
             measured_from_ns: self.grid.warmup_end_ns.min(end_ns),
@@ -364,6 +385,10 @@ impl<'a> Phase<'a> {
             lag: totals.lag,
             late_slices: totals.late_slices,
             clamped: totals.clamped,
+            busiest_worker,
+            voluntary_switches: totals.voluntary_switches,
+            involuntary_switches: totals.involuntary_switches,
+            void,
         })
     }
 }
@@ -429,6 +454,22 @@ fn works(
             Ok(works)
         }
     }
+}
+
+/// Binds the calling thread to a processor.
+fn pin(processor: u32) -> Result<(), StoreError> {
+    let number = processor as usize;
+    let bound = if number < CpuSet::MAX_CPU {
+        let mut only = CpuSet::new();
+        only.set(number);
+        sched_setaffinity(None, &only)
+    } else {
+        Err(rustix::io::Errno::INVAL)
+    };
+    bound.map_err(|errno| {
+        StoreError::new(StoreErrorKind::Usage, format!("a worker cannot be bound to processor {processor}: {errno}"))
+            .next("name processors that this process may use: `nproc` says how many, /proc/self/status which")
+    })
 }
 
 fn each_max(spec: &DriveSpec, clients: usize, workers: usize) -> usize {

@@ -1,8 +1,7 @@
 //! Which slice a moment belongs to: pure functions of a number or a time.
 
 /// How a phase is cut into slices: `slice_ns` long from the phase's start, and again from the end of its
-/// warm-up. The last slice before a planned end stays open while the last answers come in, for at most
-/// one slice more; a drain that takes longer gets slices of its own.
+/// warm-up, and once more from a planned end: while the last answers come in, slices are drain.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grid {
     pub start_ns: u64,
@@ -16,6 +15,10 @@ impl Grid {
         slices(self.warmup_end_ns - self.start_ns, self.slice_ns)
     }
 
+    fn measured_slices(&self, end_ns: u64) -> u32 {
+        slices(end_ns - self.warmup_end_ns, self.slice_ns).max(1)
+    }
+
     /// Start of slice `ordinal`.
     pub fn start(&self, ordinal: u32) -> u64 {
         let warmup = self.warmup_slices();
@@ -23,9 +26,8 @@ impl Grid {
             return self.start_ns + u64::from(ordinal) * self.slice_ns;
         }
         let measured = ordinal - warmup;
-        let planned = self.end_ns.map(|end_ns| (end_ns, slices(end_ns - self.warmup_end_ns, self.slice_ns).max(1)));
-        match planned {
-            Some((end_ns, count)) if measured >= count => end_ns + u64::from(measured - count + 1) * self.slice_ns,
+        match self.end_ns.map(|end_ns| (end_ns, self.measured_slices(end_ns))) {
+            Some((end_ns, count)) if measured >= count => end_ns + u64::from(measured - count) * self.slice_ns,
             _ => self.warmup_end_ns + u64::from(measured) * self.slice_ns,
         }
     }
@@ -53,6 +55,11 @@ impl Grid {
     pub fn is_warmup(&self, ordinal: u32) -> bool {
         ordinal < self.warmup_slices()
     }
+
+    /// True when slice `ordinal` lies after the planned end.
+    pub fn is_drain(&self, ordinal: u32) -> bool {
+        self.end_ns.is_some_and(|end_ns| ordinal >= self.warmup_slices().saturating_add(self.measured_slices(end_ns)))
+    }
 }
 
 fn slices(length_ns: u64, slice_ns: u64) -> u32 {
@@ -64,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slices_are_cut_at_the_end_of_the_warmup_and_the_last_one_stays_open() {
+    fn slices_are_cut_at_the_end_of_the_warmup_and_at_the_planned_end() {
         let grid = Grid { start_ns: 100, warmup_end_ns: 1_600, slice_ns: 1_000, end_ns: Some(4_100) };
         let bounds: Vec<_> = (0..7).map(|k| (grid.start(k), grid.end(k), grid.is_warmup(k))).collect();
         assert_eq!(
@@ -74,10 +81,14 @@ mod tests {
                 (1_100, 1_600, true),
                 (1_600, 2_600, false),
                 (2_600, 3_600, false),
-                (3_600, 5_100, false),
+                (3_600, 4_100, false),
+                (4_100, 5_100, false),
                 (5_100, 6_100, false),
-                (6_100, 7_100, false),
             ]
+        );
+        assert_eq!(
+            (0..7).map(|k| grid.is_drain(k)).collect::<Vec<_>>(),
+            [false, false, false, false, false, true, true]
         );
         for now_ns in 0..9_000 {
             let ordinal = grid.at(now_ns, 0);

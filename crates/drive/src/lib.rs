@@ -15,6 +15,7 @@
 //! | `board`, `histogram`, `errors` | what a worker counts, in memory taken beforehand |
 //! | [`Pace`], [`Shape`], [`Wake`] (`pace`) | when operations are started |
 //! | `schedule`, `poisson` | arrival times, as pure functions of the arrival's number |
+//! | `void` | when a phase's figures are the generator's and not the store's |
 //! | `collect`, `grid` | slices, and their bounds as pure functions |
 //!
 //! On a worker's thread nothing is allocated, locked or logged per operation; the tests count.
@@ -33,6 +34,7 @@ mod poisson;
 mod reactor;
 mod schedule;
 mod spec;
+mod void;
 mod wire;
 mod worker;
 

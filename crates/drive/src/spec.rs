@@ -214,6 +214,14 @@ pub struct DriveResult {
     pub late_slices: u32,
     /// Times longer than an hour, counted as one hour.
     pub clamped: u64,
+    /// Share of its processor that the busiest worker used, 0 to 1. 0 for blocking sessions.
+    pub busiest_worker: f64,
+    /// How often the workers gave their processor up because they had nothing to do.
+    pub voluntary_switches: u64,
+    /// How often the system took a processor from them although they had.
+    pub involuntary_switches: u64,
+    /// Why the figures are the generator's and not the store's, in one sentence; `None` when nothing says so.
+    pub void: Option<String>,
 }
 
 /// Why a phase ended.
@@ -227,6 +235,8 @@ pub enum StopReason {
     Cancelled,
     /// Open loop: the oldest operation had been due for [`DriveSpec::backlog`].
     Backlog,
+    /// Open loop: the generator itself was [`DriveSpec::backlog`] behind its schedule.
+    Behind,
     /// The store will not take a session back.
     Refused(StoreError),
     /// No connection could be had again in a phase that ends by operations, not by time.
@@ -243,9 +253,10 @@ impl StopReason {
             StopReason::Limit => 1,
             StopReason::Cancelled => 2,
             StopReason::Backlog => 3,
-            StopReason::Hung => 4,
-            StopReason::Lost(_) => 5,
-            StopReason::Refused(_) => 6,
+            StopReason::Behind => 4,
+            StopReason::Hung => 5,
+            StopReason::Lost(_) => 6,
+            StopReason::Refused(_) => 7,
         }
     }
 }
@@ -297,8 +308,8 @@ pub struct Hung {
     pub sent_ns: u64,
 }
 
-/// How late the generator itself was: from when an operation could have been sent (scheduled, and a session
-/// idle) to when it was.
+/// How late the generator itself was: from when an operation could have been sent to when it was. It could have been
+/// when it was due and a session idle, or a session would have been idle had the generator not been late before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lag {
     /// Operations it is over.

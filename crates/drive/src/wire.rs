@@ -22,6 +22,8 @@ use crate::spec::{Io, IoUsed, StopReason};
 use crate::worker::{Busy, CHECK_NS, Start, WorkerCore};
 use outgoing::Lanes;
 
+/// A wait that takes longer has slept: without, it takes less than a microsecond.
+const SLEPT_NS: u64 = 5_000;
 /// Longest time that connecting, greeting and preparing may take.
 pub(crate) const OPEN_NS: u64 = 30_000_000_000;
 /// Most pieces of what a server said before sending to it failed.
@@ -47,6 +49,7 @@ pub(crate) struct WireWorker<R> {
     lost_connections: u64,
     down_ns: u64,
     slice: u32,
+    ticks_from_ns: u64,
 }
 
 /// Why a connection is given up.
@@ -158,6 +161,7 @@ impl Wire {
             lost_connections: 0,
             down_ns: 0,
             slice: 0,
+            ticks_from_ns: 0,
         }
     }
 }
@@ -224,10 +228,34 @@ impl<R: Reactor> WireWorker<R> {
         }
     }
 
+    /// Waits for sockets or for `wake_at_ns`. In an open loop it tells the core when there was nothing to do, which is
+    /// what lateness is told from.
+    #[inline]
+    fn wait(&mut self, wake_at_ns: Option<u64>) -> Result<(), Errno> {
+        if !self.core.is_open() {
+            let wait_ns = wake_at_ns.map(|at_ns| at_ns.saturating_sub(self.ticker.now_ns()));
+            return self.reactor.wait(wait_ns);
+        }
+        let before_ns = self.ticker.now_ns();
+        let left_ns = wake_at_ns.map(|at_ns| at_ns.saturating_sub(before_ns));
+        if left_ns.is_some_and(|left_ns| left_ns > 0 && left_ns <= self.core.spin_ns()) {
+            self.core.caught_up(before_ns);
+            return self.reactor.wait(Some(0));
+        }
+        self.reactor.wait(left_ns.map(|left_ns| left_ns.saturating_sub(self.core.spin_ns())))?;
+        let after_ns = self.ticker.now_ns();
+        if after_ns.saturating_sub(before_ns) > SLEPT_NS {
+            // Had it been running, it would have been awake by then.
+            let ticks = before_ns.saturating_sub(self.ticks_from_ns) / CHECK_NS + 1;
+            let tick_ns = self.ticks_from_ns.saturating_add(ticks * CHECK_NS);
+            self.core.caught_up(after_ns.min(tick_ns).min(wake_at_ns.unwrap_or(u64::MAX)));
+        }
+        Ok(())
+    }
+
     /// Waits for sockets or for `wake_at_ns`, and does what came.
     fn poll(&mut self, wake_at_ns: Option<u64>) {
-        let wait_ns = wake_at_ns.map(|at_ns| at_ns.saturating_sub(self.ticker.now_ns()));
-        if let Err(errno) = self.reactor.wait(wait_ns) {
+        if let Err(errno) = self.wait(wake_at_ns) {
             // A kernel or a container without this call is found out about while sessions are opened: later calls
             // fail no more.
             let error = StoreError::io("waiting for sockets (epoll_pwait2 or io_uring_enter)", &errno.into());
@@ -445,6 +473,7 @@ impl<R: Reactor> WireWorker<R> {
 
     /// Ticks every 10 ms from `start_ns` on, so that a tick falls on every slice's end.
     fn tick_from(&mut self, start_ns: u64) {
+        self.ticks_from_ns = start_ns;
         self.reactor.tick(self.ticker.clock().timespec(start_ns + CHECK_NS), CHECK_NS);
     }
 }

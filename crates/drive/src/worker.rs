@@ -11,8 +11,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use plimsoll_core::{Answer, KindId, Observer, Op, OpKind, Outcome, Steps, Stream, Ticket, ValueBuf};
 
 use crate::board::{Board, RING, Shared};
+use crate::clock::thread_switches;
 use crate::errors::ErrorTable;
 use crate::grid::Grid;
+use crate::pace::Wake;
 use crate::schedule::{Cursor, NEVER_NS};
 use crate::spec::{OpTime, StopReason};
 pub(crate) use steps::NextStep;
@@ -20,6 +22,11 @@ use steps::Tracks;
 
 /// Longest a worker goes without looking whether it should stop.
 pub(crate) const CHECK_NS: u64 = 10_000_000;
+/// Longest turn of a worker's loop in which an answer counts as taken when it came: a few dozen sockets' worth. What
+/// is shorter is not carried on from operation to operation: in a queue that is the store's it would add up.
+const ABREAST_NS: u64 = 100_000;
+/// The grid of coarse wake-ups.
+const COARSE_NS: u64 = 1_000_000;
 
 /// Everything a core is made of.
 pub(crate) struct Setup {
@@ -39,6 +46,7 @@ pub(crate) struct Setup {
     /// Age of the oldest due operation at which an open loop gives up.
     pub backlog_ns: u64,
     pub op_timeout_ns: u64,
+    pub wake: Wake,
     /// Room for the times of single operations; 0 when they are not wanted.
     pub each_max: usize,
     /// CPU time of the worker so far, where it is the generator's alone.
@@ -100,7 +108,26 @@ struct Slot {
     cycle: u64,
     scheduled_ns: u64,
     sent_ns: u64,
-    idle_since_ns: u64,
+    /// When its operation could have been sent by a generator that is never late.
+    could_ns: u64,
+    /// When that generator would have had the session idle.
+    free_ns: u64,
+    ended_ns: u64,
+}
+
+impl Slot {
+    /// When a generator that is never late would have had this session idle again, of which the answer was taken at
+    /// `now_ns` by a worker that had last done all there was to do at `caught_up_ns`.
+    ///
+    /// It would have sent the operation at `could_ns`, and the store would have taken as long as it did. An answer
+    /// that is taken long after the worker was last abreast of its sockets may have been there ever since then,
+    /// and the worker is not given the benefit of the doubt.
+    #[inline]
+    fn free_after(&self, now_ns: u64, caught_up_ns: u64) -> u64 {
+        let is_abreast = now_ns.saturating_sub(caught_up_ns) <= ABREAST_NS;
+        let answered_ns = if is_abreast { now_ns } else { caught_up_ns.max(self.sent_ns) };
+        self.could_ns + (answered_ns - self.sent_ns)
+    }
 }
 
 /// Slots that wait for an operation, longest first. The first stands beside the queue: in a closed loop it is
@@ -157,6 +184,7 @@ pub(crate) struct WorkerCore {
     /// Number after that of each client's last operation.
     end_cycle: u64,
     backlog_ns: u64,
+    wake: Wake,
     /// The arrival that is next, when it has been taken from the schedule.
     held_ns: Option<u64>,
     ended: Option<StopReason>,
@@ -167,6 +195,11 @@ pub(crate) struct WorkerCore {
     each_left_out: u64,
     cpu_ns: fn() -> u64,
     cpu_at_start_ns: u64,
+    switches_at_start: (u64, u64),
+    /// The last moment at which the worker is known to have done all there was to do.
+    caught_up_ns: u64,
+    /// Times are kept against a schedule.
+    is_open: bool,
 }
 
 /// What a core leaves behind.
@@ -202,6 +235,7 @@ impl WorkerCore {
             op_timeout_ns: setup.op_timeout_ns,
             end_cycle: setup.first_cycle.saturating_add(setup.ops_per_client),
             backlog_ns: setup.backlog_ns,
+            wake: setup.wake,
             held_ns: None,
             ended: None,
             ended_ns: 0,
@@ -211,6 +245,9 @@ impl WorkerCore {
             each_left_out: 0,
             cpu_ns: setup.cpu_ns,
             cpu_at_start_ns: 0,
+            switches_at_start: (0, 0),
+            caught_up_ns: 0,
+            is_open: false,
         }
     }
 
@@ -220,7 +257,10 @@ impl WorkerCore {
         self.turns = start.turns;
         self.last_end_ns = start.grid.start_ns;
         self.check_at_ns = start.grid.start_ns;
+        self.caught_up_ns = start.grid.start_ns;
+        self.is_open = !matches!(self.turns, Turns::Closed);
         self.cpu_at_start_ns = (self.cpu_ns)();
+        self.switches_at_start = thread_switches();
         self.grid.start_ns
     }
 
@@ -230,10 +270,28 @@ impl WorkerCore {
         self.slice
     }
 
-    /// The session of `slot` is ready for an operation.
+    /// True when operations have scheduled times.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// The worker has done all there was to do at `at_ns`: it went to sleep then, or it was woken by what it waited
+    /// for. Executors say so each time they sleep.
+    #[inline]
+    pub fn caught_up(&mut self, at_ns: u64) {
+        self.caught_up_ns = at_ns;
+    }
+
+    /// The session of `slot` is ready for an operation: in the moment in which its last one was answered, or later
+    /// when it had to be opened again.
     pub fn release(&mut self, slot: usize, now_ns: u64) {
-        self.slots[slot].idle_since_ns = now_ns;
-        self.idle.push(slot as u32);
+        let index = slot as u32;
+        let slot = &mut self.slots[slot];
+        if slot.ended_ns != now_ns {
+            slot.free_ns = now_ns;
+        }
+        self.idle.push(index);
     }
 
     /// The session of `slots` is not there any more.
@@ -266,11 +324,6 @@ impl WorkerCore {
         self.slots.len()
     }
 
-    /// True when operations have times of their own.
-    pub fn is_open(&self) -> bool {
-        !matches!(self.turns, Turns::Closed)
-    }
-
     /// True when the phase ends at a time.
     pub fn has_planned_end(&self) -> bool {
         self.grid.end_ns.is_some()
@@ -294,7 +347,10 @@ impl WorkerCore {
                     self.end(now_ns, StopReason::Exhausted);
                     return Next::Stop;
                 }
-                Some(at_ns) => return Next::SleepUntil(at_ns.min(self.grid.end_ns.unwrap_or(u64::MAX))),
+                Some(at_ns) => {
+                    let wake_ns = if self.wake == Wake::Coarse { self.coarse(at_ns) } else { at_ns };
+                    return Next::SleepUntil(wake_ns.min(self.grid.end_ns.unwrap_or(u64::MAX)));
+                }
             };
             self.idle.pop();
             let slot = &mut self.slots[index];
@@ -318,8 +374,8 @@ impl WorkerCore {
             self.started += 1;
             self.board.started.store(self.started, Relaxed);
             if self.held_ns.take().is_some() {
-                let could_ns = scheduled_ns.max(slot.idle_since_ns);
-                self.board.tally(self.slice).lag.record(now_ns.saturating_sub(could_ns));
+                slot.could_ns = scheduled_ns.max(slot.free_ns);
+                self.board.tally(self.slice).lag.record(now_ns.saturating_sub(slot.could_ns));
             }
             let op = Op::new(kind, self.params.values());
             if let Some(observer) = &mut self.observer {
@@ -356,6 +412,10 @@ impl WorkerCore {
         self.finished += 1;
         self.last_end_ns = now_ns;
         self.board.finished.store(self.finished, Relaxed);
+        if self.is_open {
+            slot.ended_ns = now_ns;
+            slot.free_ns = slot.free_after(now_ns, self.caught_up_ns);
+        }
         let service_ns = now_ns.saturating_sub(slot.sent_ns);
         let response_ns = now_ns.saturating_sub(slot.scheduled_ns);
         self.board.tally(self.slice).record(slot.kind as KindId, outcome, service_ns, response_ns);
@@ -379,6 +439,20 @@ impl WorkerCore {
     pub fn halt(&mut self, now_ns: u64, reason: StopReason) {
         self.shared.halt.store(true, Relaxed);
         self.end(now_ns, reason);
+    }
+
+    /// The first coarse wake-up not before `at_ns`.
+    fn coarse(&self, at_ns: u64) -> u64 {
+        let after_ns = at_ns.saturating_sub(self.grid.start_ns).div_ceil(COARSE_NS).saturating_mul(COARSE_NS);
+        self.grid.start_ns.saturating_add(after_ns)
+    }
+
+    /// How long before a due operation the executor looks at the clock instead of sleeping.
+    pub fn spin_ns(&self) -> u64 {
+        match self.wake {
+            Wake::Spin(spin) => spin.as_nanos() as u64,
+            Wake::Precise | Wake::Coarse => 0,
+        }
     }
 
     /// The scheduled time of the next operation; `None` in a closed loop.
@@ -427,7 +501,7 @@ impl WorkerCore {
             let oldest_ns =
                 self.slots.iter().filter(|slot| slot.busy != Busy::No as u64).map(|slot| slot.scheduled_ns).min();
             self.board.oldest_ns.store(oldest_ns.unwrap_or(u64::MAX), Relaxed);
-            self.publish_cpu();
+            self.publish_usage();
             self.slice = moves_to;
             self.board.move_to(moves_to);
         }
@@ -437,8 +511,12 @@ impl WorkerCore {
                 self.end(planned_end_ns, StopReason::Limit);
             } else if self.shared.must_end() {
                 self.end(now_ns, StopReason::Cancelled);
-            } else if self.oldest_unsent_ns().is_some_and(|due_ns| now_ns.saturating_sub(due_ns) > self.backlog_ns) {
-                self.halt(now_ns, StopReason::Backlog);
+            } else if let Some(due_ns) = self.oldest_unsent_ns()
+                && now_ns.saturating_sub(due_ns) > self.backlog_ns
+            {
+                // A worker that was abreast of its sockets all the while waited for the store.
+                let is_stores = self.caught_up_ns.saturating_sub(due_ns) > self.backlog_ns / 2;
+                self.halt(now_ns, if is_stores { StopReason::Backlog } else { StopReason::Behind });
             }
         }
         let slice_end_ns = self.grid.end(self.slice);
@@ -447,8 +525,11 @@ impl WorkerCore {
         self.check_at_ns = slice_end_ns.min(now_ns + CHECK_NS).min(planned_end_ns);
     }
 
-    fn publish_cpu(&self) {
+    fn publish_usage(&self) {
         self.board.cpu_ns.store((self.cpu_ns)().saturating_sub(self.cpu_at_start_ns), Relaxed);
+        let ((voluntary, involuntary), before) = (thread_switches(), self.switches_at_start);
+        self.board.voluntary.store(voluntary.saturating_sub(before.0), Relaxed);
+        self.board.involuntary.store(involuntary.saturating_sub(before.1), Relaxed);
     }
 
     #[cold]
@@ -497,7 +578,7 @@ impl WorkerCore {
 
     /// What the worker has to say when it is done.
     pub fn report(self) -> CoreReport {
-        self.publish_cpu();
+        self.publish_usage();
         let planned = self.ended == Some(StopReason::Limit) && self.grid.end_ns == Some(self.ended_ns);
         CoreReport {
             last_end_ns: if planned { self.last_end_ns.max(self.ended_ns) } else { self.last_end_ns },

@@ -8,6 +8,9 @@ use plimsoll_core::{Measure, Slice};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::Duration;
 
+#[path = "worker_exact_tests.rs"]
+mod exact;
+
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
 
@@ -26,19 +29,27 @@ struct Bench {
     core: WorkerCore,
     shared: Arc<Shared>,
     collector: Collector,
-    busy_until: Vec<Option<u64>>,
+    busy_until: Vec<Option<(u64, Outcome)>>,
     slices: Vec<Slice>,
+    /// From when to when the generator does not run at all.
+    stalls: Vec<(u64, u64)>,
+    /// Why the phase ended.
+    stop: Arc<std::sync::Mutex<Option<StopReason>>>,
 }
 
 /// A phase of `sessions` sessions over made-up time that begins at 0.
 fn bench(sessions: u32, ops: u64, rate_per_s: Option<f64>, warmup_ns: u64, length_ns: Option<u64>) -> Bench {
+    paced(sessions, ops, &rate_per_s.map_or(Pace::Closed, Pace::even), warmup_ns, length_ns)
+}
+
+fn paced(sessions: u32, ops: u64, pace: &Pace, warmup_ns: u64, length_ns: Option<u64>) -> Bench {
     let shared = Arc::new(Shared {
         taken: AtomicU32::new(0),
         halt: AtomicBool::new(false),
         stop: Arc::new(AtomicBool::new(false)),
         next_arrival: AtomicU64::new(0),
     });
-    let board = Board::new(1, rate_per_s.is_some());
+    let board = Board::new(1, pace.is_open());
     let kinds: Arc<[OpKind]> = Arc::new([OpKind {
         name: "ask".to_owned(),
         call: plimsoll_core::Call::Nothing,
@@ -58,6 +69,7 @@ fn bench(sessions: u32, ops: u64, rate_per_s: Option<f64>, warmup_ns: u64, lengt
         ops_per_client: u64::MAX,
         backlog_ns: 10 * SECOND,
         op_timeout_ns: SECOND,
+        wake: Wake::Precise,
         each_max: 0,
         cpu_ns: || 0,
     });
@@ -67,8 +79,7 @@ fn bench(sessions: u32, ops: u64, rate_per_s: Option<f64>, warmup_ns: u64, lengt
         slice_ns: SECOND,
         end_ns: length_ns.map(|length_ns| warmup_ns + length_ns),
     };
-    let pace = rate_per_s.map_or(Pace::Closed, Pace::even);
-    let arrivals = Schedule::new(&pace, 0, Duration::from_nanos(warmup_ns));
+    let arrivals = Schedule::new(pace, 0, Duration::from_nanos(warmup_ns));
     let turns = match arrivals.clone().map(Cursor::new) {
         None => Turns::Closed,
         Some(arrivals) => Turns::Own { arrivals, next: 0, stride: 1 },
@@ -83,38 +94,57 @@ fn bench(sessions: u32, ops: u64, rate_per_s: Option<f64>, warmup_ns: u64, lengt
         collector: Collector::new(grid, arrivals, vec![board], &kinds),
         busy_until: vec![None; sessions as usize],
         slices: Vec::new(),
+        stalls: Vec::new(),
+        stop: Arc::default(),
     }
 }
 
 impl Bench {
     /// Runs to the end of the phase; an operation sent at `t` is answered at `answered(t)`.
-    fn run(mut self, answered: impl Fn(u64) -> u64) -> (Vec<Slice>, crate::collect::Totals) {
-        let mut now_ns = 0;
+    fn run(self, answered: impl Fn(u64) -> u64) -> (Vec<Slice>, crate::collect::Totals) {
+        self.run_script(|_, sent_ns| (answered(sent_ns), Outcome::Ok))
+    }
+
+    /// Runs to the end of the phase; `answered` is told the number of the operation, in the order of sending, and when
+    /// it was sent, and says when it is answered and with what.
+    fn run_script(
+        mut self,
+        mut answered: impl FnMut(usize, u64) -> (u64, Outcome),
+    ) -> (Vec<Slice>, crate::collect::Totals) {
+        let (mut now_ns, mut sent) = (0, 0);
         loop {
             let in_flight = self.core.in_flight();
             let sleep_until_ns = loop {
                 match self.core.next(now_ns) {
-                    Next::Send { slot, .. } => self.busy_until[slot] = Some(answered(now_ns)),
+                    Next::Send { slot, .. } => {
+                        self.busy_until[slot] = Some(answered(sent, now_ns));
+                        sent += 1;
+                    }
                     Next::Steps { .. } => panic!("operations of one step"),
                     Next::SleepUntil(at_ns) => break at_ns,
                     Next::Wait => break u64::MAX,
                     Next::Stop if in_flight == 0 => {
                         let report = self.core.report();
                         let slices = &mut self.slices;
-                        let totals =
-                            self.collector.finish(report.last_end_ns, &[], &self.shared, &mut |s| slices.push(s));
+                        *self.stop.lock().unwrap() = Some(report.stop);
+                        let end_ns = self.collector.end_ns(report.last_end_ns, now_ns);
+                        let totals = self.collector.finish(end_ns, &[], &self.shared, &mut |s| slices.push(s));
                         return (self.slices, totals);
                     }
                     Next::Stop => break u64::MAX,
                 }
             };
-            let answer_ns = self.busy_until.iter().flatten().min().copied().unwrap_or(u64::MAX);
+            let answer_ns = self.busy_until.iter().flatten().map(|(at_ns, _)| *at_ns).min().unwrap_or(u64::MAX);
             // The executors look at the clock at least this often.
-            now_ns = sleep_until_ns.min(answer_ns).min(now_ns + CHECK_NS).max(now_ns);
+            let wake_ns = sleep_until_ns.min(now_ns + CHECK_NS).max(now_ns);
+            now_ns = answer_ns.min(wake_ns).max(now_ns);
+            if let Some((_, to_ns)) = self.stalls.iter().find(|(from_ns, to_ns)| (*from_ns..*to_ns).contains(&now_ns)) {
+                now_ns = *to_ns;
+            }
+            self.core.caught_up(now_ns.min(wake_ns));
             for slot in 0..self.busy_until.len() {
-                if self.busy_until[slot].is_some_and(|at_ns| at_ns <= now_ns) {
-                    self.busy_until[slot] = None;
-                    self.core.finish(slot, now_ns, Outcome::Ok, &Answer::default());
+                if let Some((_, outcome)) = self.busy_until[slot].take_if(|(at_ns, _)| *at_ns <= now_ns) {
+                    self.core.finish(slot, now_ns, outcome, &Answer::default());
                     self.core.release(slot, now_ns);
                 }
             }
@@ -223,7 +253,10 @@ fn lag_is_the_generators_own_lateness_and_waiting_for_a_session_is_not() {
 fn the_warmup_is_flagged_and_counts_for_nothing() {
     let (slices, totals) = bench(2, u64::MAX, None, 1_500 * MS, Some(2 * SECOND)).run(|sent_ns| sent_ns + 10 * MS);
     let bounds: Vec<_> = slices.iter().map(|s| (s.start_ns / MS, s.end_ns / MS, s.warmup)).collect();
-    assert_eq!(bounds, [(0, 1000, true), (1000, 1500, true), (1500, 2500, false), (2500, 3500, false)]);
+    // What ends in the moment of the planned end is drained.
+    let wanted = [(0, 1000, true), (1000, 1500, true), (1500, 2500, false), (2500, 3500, false), (3500, 3500, false)];
+    assert_eq!(bounds, wanted);
+    assert_eq!(slices.iter().map(|s| s.drain).collect::<Vec<_>>(), [false, false, false, false, true]);
     assert_eq!(totals.warmup_ops, 2 * 149, "those that end at 1.5 s belong to what is measured");
     assert_eq!(totals.kinds[0][0], 2 * 201);
 }

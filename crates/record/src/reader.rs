@@ -433,9 +433,13 @@ fn read_phases(connection: &Connection) -> Read<Phases> {
 }
 
 fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<()> {
-    let sql = "SELECT trial, phase, ordinal, warmup, start_ns, end_ns, wall_ns, due_unsent, in_flight, oldest_age_ns, \
-               lag_p50_ns, lag_p99_ns, lag_max_ns, worker_cpu_ns FROM slice ORDER BY trial, phase, ordinal";
-    all(connection, sql, |row| {
+    let format: i32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let since_2 = if format < 2 { "0, 0, 0" } else { "drain, voluntary_switches, involuntary_switches" };
+    let sql = format!(
+        "SELECT trial, phase, ordinal, warmup, start_ns, end_ns, wall_ns, due_unsent, in_flight, oldest_age_ns, \
+         lag_p50_ns, lag_p99_ns, lag_max_ns, worker_cpu_ns, {since_2} FROM slice ORDER BY trial, phase, ordinal"
+    );
+    all(connection, &sql, |row| {
         let slice = Slice {
             ordinal: row.get(2)?,
             warmup: row.get(3)?,
@@ -451,6 +455,9 @@ fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<()> {
             lag_p99_ns: count(row, 11)?,
             lag_max_ns: count(row, 12)?,
             worker_cpu_ns: count(row, 13)?,
+            drain: row.get(14)?,
+            voluntary_switches: count(row, 15)?,
+            involuntary_switches: count(row, 16)?,
         };
         phase_of(phases, row).map(|phase| phase.slices.push(slice))
     })?;

@@ -207,7 +207,7 @@ pub(crate) fn slice(
 ) -> Written {
     put(
         connection,
-        "INSERT INTO slice VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        "INSERT INTO slice VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
         params![
             trial,
             phase,
@@ -223,6 +223,9 @@ pub(crate) fn slice(
             int(slice.lag_p99_ns),
             int(slice.lag_max_ns),
             int(slice.worker_cpu_ns),
+            slice.drain,
+            int(slice.voluntary_switches),
+            int(slice.involuntary_switches),
         ],
     )?;
     let kinds = slice

@@ -5,8 +5,9 @@
 /// `PRAGMA application_id` of a recording: "Plms".
 pub const APPLICATION_ID: i32 = 0x506c_6d73;
 
-/// `PRAGMA user_version`: the version of the tables below. A reader refuses newer ones.
-pub const FORMAT: i32 = 1;
+/// `PRAGMA user_version`: the version of the tables below. A reader refuses newer ones, and reads older ones: in
+/// format 1 a slice had no `drain` and no switches.
+pub const FORMAT: i32 = 2;
 
 /// The file's name in a run's directory.
 pub const FILE_NAME: &str = "run.sqlite";
@@ -205,6 +206,9 @@ CREATE TABLE slice (
   lag_p99_ns INTEGER NOT NULL,
   lag_max_ns INTEGER NOT NULL,
   worker_cpu_ns INTEGER NOT NULL,
+  drain INTEGER NOT NULL,
+  voluntary_switches INTEGER NOT NULL,
+  involuntary_switches INTEGER NOT NULL,
   PRIMARY KEY (trial, phase, ordinal),
   FOREIGN KEY (trial, phase) REFERENCES phase (trial, ordinal)
 ) STRICT, WITHOUT ROWID;

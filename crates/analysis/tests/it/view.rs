@@ -1,5 +1,5 @@
 use plimsoll_analysis::view;
-use plimsoll_analysis::view::{GoalState, VerdictState};
+use plimsoll_analysis::view::{GoalState, RunView, VerdictState};
 use plimsoll_core::Measure;
 use plimsoll_record::data::{FigureSpec, GoalSpec, PhaseResult, PhaseState, Run, RunState};
 
@@ -231,7 +231,15 @@ fn questions_that_were_refused_are_no_right_answers() {
 fn a_void_phase_and_a_missing_trial_make_the_run_incomplete() {
     let mut run = study::complete();
     run.trials[1].phases[5].end.state = PhaseState::Void("the generator was the limit".into());
-    assert_eq!(view(&run).verdict.state, VerdictState::Incomplete);
+    let void = view(&run);
+    assert_eq!(void.verdict.state, VerdictState::Incomplete);
+    // Its figures are nobody's: no rate, no percentile, no curve, and no figure that is made of them.
+    let phase = &void.trials[1].phases[5];
+    assert_eq!((phase.state.as_str(), phase.reason.as_deref()), ("void", Some("the generator was the limit")));
+    assert!(phase.ops.is_none() && phase.latencies.is_empty() && phase.steps.is_empty());
+    let stands = view(&study::complete());
+    assert!(stands.trials[1].phases[5].ops.is_some() && !stands.trials[1].phases[5].latencies.is_empty());
+    assert!(void.plots.curves.len() < stands.plots.curves.len());
     let mut run = study::complete();
     run.trials.pop();
     assert_eq!(view(&run).verdict.sentence, "Nothing was seen to break, but 4 of 5 trials were run.");
@@ -291,6 +299,25 @@ fn time_in_which_nothing_new_was_started_slows_no_rate() {
     let planned = PhaseResult { name: "planned_seconds".into(), unit: "s".into(), value: seconds / 2.0, n: 1 };
     phase.end.results.push(planned);
     assert!((rate_of(&run) - 2.0 * whole).abs() < 1e-6 * whole);
+}
+
+#[test]
+fn what_drains_after_the_planned_end_counts_in_times_and_in_no_rate() {
+    let mut run = study::complete();
+    let drive = |view: &RunView| view.trials[1].phases.iter().find(|phase| phase.kind == "drive").unwrap().clone();
+    let whole = drive(&view(&run));
+    let phase = run.trials[1].phases.iter_mut().find(|phase| phase.header.kind == "drive").unwrap();
+    let last = phase.slices.last_mut().unwrap();
+    last.drain = true;
+    let last_s = (last.end_ns - last.start_ns) as f64 / 1e9;
+    let drained: u64 =
+        last.histograms.iter().filter(|one| !one.outcome.is_error()).map(|one| one.histogram.len()).sum();
+    let without = drive(&view(&run));
+    let (whole, without) = (whole.ops.unwrap(), without.ops.unwrap());
+    assert_eq!((whole.count, whole.unknown), (without.count, without.unknown));
+    assert!((whole.seconds - without.seconds - last_s).abs() < 1e-9);
+    let wanted = (whole.rate_per_s * whole.seconds - drained as f64) / without.seconds;
+    assert!(drained > 0 && (without.rate_per_s - wanted).abs() < 1e-6 * wanted, "{}", without.rate_per_s);
 }
 
 #[test]

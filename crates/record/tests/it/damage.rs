@@ -47,7 +47,24 @@ fn a_newer_format_is_refused_by_its_number() {
     change(&path, "PRAGMA user_version = 9");
     let error = Run::load(&path).unwrap_err();
     assert_eq!(error, RecordError::NewerFormat { path, found: 9 });
-    assert!(error.to_string().ends_with("has format 9 and this Plimsoll knows format 1: read it with a newer one"));
+    assert!(error.to_string().ends_with("has format 9 and this Plimsoll knows format 2: read it with a newer one"));
+}
+
+#[test]
+fn a_recording_of_the_first_format_is_read() {
+    let place = tempfile::tempdir().unwrap();
+    let path = recording(place.path());
+    let now = Run::load(&path).unwrap();
+    change(
+        &path,
+        "ALTER TABLE slice DROP COLUMN drain; ALTER TABLE slice DROP COLUMN voluntary_switches; \
+         ALTER TABLE slice DROP COLUMN involuntary_switches; PRAGMA user_version = 1",
+    );
+    let mut wanted = now;
+    for slice in &mut wanted.trials[0].phases[0].slices {
+        (slice.drain, slice.voluntary_switches, slice.involuntary_switches) = (false, 0, 0);
+    }
+    assert_eq!(Run::load(&path).unwrap(), wanted);
 }
 
 #[test]

@@ -84,6 +84,9 @@ fn packed(slice: &Slice) -> Slice<Distribution> {
         lag_p99_ns: slice.lag_p99_ns,
         lag_max_ns: slice.lag_max_ns,
         worker_cpu_ns: slice.worker_cpu_ns,
+        drain: slice.drain,
+        voluntary_switches: slice.voluntary_switches,
+        involuntary_switches: slice.involuntary_switches,
     }
 }
 

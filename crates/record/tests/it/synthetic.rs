@@ -138,6 +138,9 @@ pub fn busy_slice(ordinal: u32, times: u32) -> Slice {
         lag_p99_ns: 61_000,
         lag_max_ns: 131_000,
         worker_cpu_ns: 900_000_000,
+        drain: ordinal == 2,
+        voluntary_switches: 9_000,
+        involuntary_switches: 7,
     }
 }
 

@@ -1,0 +1,160 @@
+//! When a phase's figures are the generator's and not the store's. A pure decision, with its reason.
+//!
+//! Only an open loop can say so: it knows when each operation should have been sent. A closed loop whose worker is
+//! busy all the time measures the generator's ceiling; reports warn of that by its CPU.
+
+use std::time::Duration;
+
+use crate::spec::Lag;
+
+/// Share of its processor from which on a worker has nothing left: the rest goes to interrupts and to the system.
+const BUSY: f64 = 0.95;
+/// Lateness that is never held against a phase, at the median and at the 99th percentile: a hundred microseconds are
+/// ten times what a worker with a processor to itself needs to wake up, and a millisecond is less than a scheduler's
+/// turn.
+const HARMLESS_P50_NS: u64 = 100_000;
+const HARMLESS_P99_NS: u64 = 1_000_000;
+/// What coarse wake-ups add to both by intention.
+const COARSE_NS: u64 = 1_000_000;
+/// Above that: share of the response time at the same percentile that the generator may have made itself.
+const SHARE: f64 = 0.5;
+/// Operations without which a median or a 99th percentile says nothing: ten above it.
+const MEDIAN_N: u64 = 20;
+const P99_N: u64 = 1_000;
+
+/// What the generator bore in a phase.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Burden {
+    /// It stopped because it was itself so far behind its schedule.
+    pub behind: Option<Duration>,
+    /// It woke up once a millisecond by intention.
+    pub coarse: bool,
+    /// Share of its processor that the busiest worker used.
+    pub busiest_worker: f64,
+    pub lag: Lag,
+    /// Response times.
+    pub response: Lag,
+    pub involuntary_switches: u64,
+}
+
+/// Why the phase is void; `None` when it stands.
+pub(crate) fn void_because(burden: &Burden) -> Option<String> {
+    let Burden { lag, response, busiest_worker, .. } = *burden;
+    let allowed_ns = if burden.coarse { COARSE_NS } else { 0 };
+    let percent = busiest_worker * 100.0;
+    let (limit, relief) =
+        ("the generator was the limit", "give the phase more workers, or drive it from another machine");
+    if let Some(behind) = burden.behind {
+        return Some(format!(
+            "{limit}: it was {} behind its own schedule, its busiest worker at {percent:.0} % of a processor; {relief}",
+            time(u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX))
+        ));
+    }
+    if busiest_worker >= BUSY && lag.n >= MEDIAN_N && lag.p50_ns > HARMLESS_P50_NS + allowed_ns {
+        return Some(format!(
+            "{limit}: a worker used {percent:.0} % of its processor, and every second operation went out more than {} \
+             late; {relief}",
+            time(lag.p50_ns)
+        ));
+    }
+    let late = |n, late_ns: u64, harmless_ns, whole_ns: u64, least_n| {
+        n >= least_n && late_ns > ((whole_ns as f64 * SHARE) as u64).max(harmless_ns + allowed_ns)
+    };
+    let (late_ns, whole_ns, percentile) = if late(lag.n, lag.p50_ns, HARMLESS_P50_NS, response.p50_ns, MEDIAN_N) {
+        (lag.p50_ns, response.p50_ns, "the median")
+    } else if late(lag.n, lag.p99_ns, HARMLESS_P99_NS, response.p99_ns, P99_N) {
+        (lag.p99_ns, response.p99_ns, "the 99th percentile")
+    } else {
+        return None;
+    };
+    let taken = match burden.involuntary_switches {
+        0 => String::new(),
+        n => format!(", its processor was taken from it {n} times"),
+    };
+    Some(format!(
+        "{limit}: at {percentile} it was {} late itself, of {} that operations took{taken}; leave a processor to it, or \
+         lower the rate",
+        time(late_ns),
+        time(whole_ns)
+    ))
+}
+
+/// A time in words, with two digits.
+fn time(ns: u64) -> String {
+    let (value, unit) = match ns {
+        0..1_000 => (ns as f64, "ns"),
+        1_000..1_000_000 => (ns as f64 / 1e3, "µs"),
+        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
+        _ => (ns as f64 / 1e9, "s"),
+    };
+    if value < 10.0 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn times(n: u64, p50_ns: u64, p99_ns: u64) -> Lag {
+        Lag { n, p50_ns, p99_ns, max_ns: p99_ns * 2 }
+    }
+
+    fn burden(busiest_worker: f64, lag: Lag, response: Lag) -> Burden {
+        Burden { behind: None, coarse: false, busiest_worker, lag, response, involuntary_switches: 0 }
+    }
+
+    #[test]
+    fn a_generator_with_room_and_little_lag_stands() {
+        let quick = times(100_000, 60_000, 200_000);
+        for (busiest, lag) in [
+            (0.2, times(100_000, 6_000, 80_000)),
+            // Busy, but on time: there was just enough of it.
+            (0.99, times(100_000, 20_000, 90_000)),
+            // Late, but no more than never matters.
+            (0.3, times(100_000, 100_000, 1_000_000)),
+            // Too few to say.
+            (0.99, times(19, 50 * MS, 80 * MS)),
+            (0.3, times(999, 50_000, 80 * MS)),
+        ] {
+            assert_eq!(void_because(&burden(busiest, lag, quick)), None, "{busiest}, {lag:?}");
+        }
+        // Late, but next to nothing of what the store took.
+        assert_eq!(void_because(&burden(0.5, times(9_000, 2 * MS, 30 * MS), times(9_000, 400 * MS, 900 * MS))), None);
+    }
+
+    #[test]
+    fn a_worker_without_a_rest_that_is_late_is_the_limit() {
+        let why = void_because(&burden(0.97, times(9_000, 3_200_000, 9 * MS), times(9_000, 80 * MS, 90 * MS))).unwrap();
+        assert!(why.starts_with("the generator was the limit: a worker used 97 % of its processor"), "{why}");
+        assert!(why.contains("more than 3.2 ms late"), "{why}");
+        assert_eq!(void_because(&burden(0.94, times(9_000, 3_200_000, 9 * MS), times(9_000, 80 * MS, 90 * MS))), None);
+    }
+
+    #[test]
+    fn lateness_that_is_most_of_a_percentile_is_the_limit() {
+        let mut late = burden(0.3, times(9_000, 20_000, 3 * MS), times(9_000, 90_000, 5 * MS));
+        late.involuntary_switches = 131;
+        let why = void_because(&late).unwrap();
+        assert!(why.contains("at the 99th percentile it was 3.0 ms late itself, of 5.0 ms"), "{why}");
+        assert!(why.contains("taken from it 131 times"), "{why}");
+        let why = void_because(&burden(0.3, times(200, 400_000, 9 * MS), times(200, 600_000, 5 * MS))).unwrap();
+        assert!(why.contains("at the median it was 400 µs late itself, of 600 µs"), "{why}");
+    }
+
+    #[test]
+    fn coarse_wake_ups_are_forgiven_their_millisecond() {
+        let mut late = burden(0.1, times(9_000, 500_000, 1_100_000), times(9_000, 560_000, 1_200_000));
+        assert!(void_because(&late).is_some());
+        late.coarse = true;
+        assert_eq!(void_because(&late), None);
+    }
+
+    #[test]
+    fn a_generator_that_gave_up_on_its_own_schedule_is_the_limit() {
+        let mut late = burden(1.0, times(0, 0, 0), times(0, 0, 0));
+        late.behind = Some(Duration::from_secs(10));
+        let why = void_because(&late).unwrap();
+        assert!(why.contains("it was 10 s behind its own schedule, its busiest worker at 100 %"), "{why}");
+    }
+}
