@@ -2,25 +2,36 @@
 
 use plimsoll_record::data::{GoalSpec, PhaseState, Run, Trial};
 
+use crate::line::{self, LineView};
 use crate::number;
 use crate::phase::{PhaseFacts, Quantity, state_words};
 use crate::trial;
 use crate::view::{GoalState, GoalTrial, GoalView};
 
 /// Every goal of the plan.
-pub fn goals(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<GoalView> {
-    run.header.goals.iter().map(|goal| one(run, facts, goal)).collect()
+///
+/// That goals break on rungs is what a search for the load line looks for: those that only rungs measure are the
+/// search's, and `rate` is held against the line.
+pub fn goals(run: &Run, facts: &[Vec<PhaseFacts<'_>>], lines: &[LineView]) -> Vec<GoalView> {
+    let goals = run.header.goals.iter().map(|goal| one(run, facts, goal, lines));
+    goals.filter(|goal| lines.is_empty() || !goal.trials.is_empty()).collect()
 }
 
-fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &GoalSpec) -> GoalView {
+fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &GoalSpec, lines: &[LineView]) -> GoalView {
     let mut trials = Vec::new();
+    let searched = !lines.is_empty();
+    for line in lines.iter().filter(|_| goal.what == "rate") {
+        let rate = line.result.rate_per_s.map(|value| Quantity { value, n: line.result.n });
+        trials.push(judge(goal, format!("{}, the load line", line.store), rate.ok_or("no line was found".to_string())));
+    }
     for (trial, phases) in run.trials.iter().zip(facts) {
         let name = trial::name(&trial.header);
         match goal.what.as_str() {
             "lost" => trials.push(judge(goal, name, lost(phases))),
             "wrong" => trials.push(judge(goal, name, wrong(phases))),
             _ => {
-                for phase in phases.iter().filter(|facts| facts.phase.header.kind == "drive") {
+                let drives = phases.iter().filter(|facts| facts.phase.header.kind == "drive");
+                for phase in drives.filter(|facts| !(searched && line::is_rung("drive", &facts.phase.header.name))) {
                     let place = format!("{name}, {}", phase.phase.header.name);
                     trials.push(judge(goal, place, driven(goal, phase)));
                 }

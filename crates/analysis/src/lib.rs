@@ -20,6 +20,9 @@
 //! | `goal` | what had to hold, and whether it did |
 //! | `verdict` | the one sentence, and what it rests on |
 //! | `timeline` | series, heat map and percentile curves on the run's time axis |
+//! | [`chart`] | charts over a number that is not time |
+//! | [`line`] | the search for the load line, rung by rung, and its result |
+//! | [`stat`] | intervals, tests, autocorrelation, warm-up: pure functions of numbers |
 //! | `host` | the samplers' series, grouped into panels |
 //! | `warning` | what makes one doubt the result, each with a next step |
 //!
@@ -31,12 +34,15 @@
 //!   and unfinished operations stand in it with the time they waited.
 //! - A percentile is given only with at least ten samples above it: p99 needs 1,000.
 
+pub mod chart;
 mod figure;
 mod goal;
 mod host;
 mod latency;
+pub mod line;
 pub mod number;
 mod phase;
+pub mod stat;
 mod step;
 mod timeline;
 mod trial;
@@ -58,11 +64,12 @@ pub fn view(run: &data::Run) -> RunView {
         .map(|trial| trial.phases.iter().map(|phase| PhaseFacts::gather(trial, phase)).collect())
         .collect();
     let end_ns = timeline::last_ns(run);
-    let goals = goal::goals(run, &facts);
+    let lines = line::lines(run);
+    let goals = goal::goals(run, &facts, &lines);
     let figures = figure::figures(run, &facts);
     let trials = trial::trials(run, &facts);
     let warnings = warning::warnings(run, &facts, &plan);
-    let verdict = verdict::verdict(run, &plan, &goals, &trials);
+    let verdict = verdict::verdict(run, &plan, &goals, &trials, &lines);
     RunView {
         format: view::FORMAT,
         run: trial::run_facts(run, end_ns),
@@ -71,6 +78,7 @@ pub fn view(run: &data::Run) -> RunView {
         stores: trial::stores(run),
         headlines: figure::headlines(&figures),
         figures,
+        lines,
         durability: trial::durability(run),
         trials,
         left_out: run.header.left_out.clone(),

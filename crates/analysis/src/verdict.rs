@@ -2,15 +2,16 @@
 
 use plimsoll_record::data::{PhaseState, Run, RunState};
 
+use crate::line::{self, LineView};
 use crate::number;
 use crate::phase::state_words;
 use crate::trial::{self, Planned};
 use crate::view::{GoalState, GoalView, TrialView, Verdict, VerdictState};
 
 /// Judges the run.
-pub fn verdict(run: &Run, plan: &Planned, goals: &[GoalView], trials: &[TrialView]) -> Verdict {
+pub fn verdict(run: &Run, plan: &Planned, goals: &[GoalView], trials: &[TrialView], lines: &[LineView]) -> Verdict {
     let broken = broken(goals, trials);
-    let unseen = unseen(run, plan, goals);
+    let unseen = unseen(run, plan, goals, lines);
     if let Some(first) = broken.first() {
         let sentence = match (broken.len() - 1, unseen.is_empty()) {
             (0, true) => format!("{first}."),
@@ -25,7 +26,8 @@ pub fn verdict(run: &Run, plan: &Planned, goals: &[GoalView], trials: &[TrialVie
         let sentence = format!("Nothing was seen to break, but {first}.");
         return Verdict { state: VerdictState::Incomplete, sentence, reasons: sentences(&[], &unseen) };
     }
-    Verdict { state: VerdictState::Pass, sentence: kept(run, goals, trials), reasons: Vec::new() }
+    let sentence = if lines.is_empty() { kept(run, goals, trials) } else { line::line_sentence(lines) };
+    Verdict { state: VerdictState::Pass, sentence, reasons: Vec::new() }
 }
 
 /// As sentences. Those about a broken promise begin with the name of a store, which keeps its small letter.
@@ -82,7 +84,7 @@ fn broken(goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
 }
 
 /// What was not seen: the run's own end, trials that failed, goals without a measurement.
-fn unseen(run: &Run, plan: &Planned, goals: &[GoalView]) -> Vec<String> {
+fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView]) -> Vec<String> {
     let mut unseen = Vec::new();
     let planned = plan.trials.len().max(run.trials.len());
     let how = match &run.state {
@@ -104,8 +106,15 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView]) -> Vec<String> {
         };
         unseen.push(format!("the run ended {place}: {how}"));
     }
+    for line in lines.iter().filter(|line| !line::is_decided(&line.result)) {
+        unseen.push(format!("of {} there is no line: {}", line.store, line.result.sentence.trim_end_matches('.')));
+    }
     for trial in &run.trials {
         for phase in &trial.phases {
+            // A void rung ends the search, which says so.
+            if !lines.is_empty() && line::is_rung(&phase.header.kind, &phase.header.name) {
+                continue;
+            }
             match &phase.end.state {
                 state @ (PhaseState::Failed(_) | PhaseState::Void(_)) => unseen.push(format!(
                     "phase {} of {} {}",
@@ -131,7 +140,8 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView]) -> Vec<String> {
             }
         }
     }
-    if unseen.is_empty() && run.trials.len() < planned {
+    // How many rungs a search takes is not planned.
+    if unseen.is_empty() && run.trials.len() < planned && lines.is_empty() {
         unseen.push(format!("{} of {planned} trials were run", run.trials.len()));
     }
     if unseen.is_empty() {

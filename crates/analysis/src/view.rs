@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::line::LineView;
+
 /// Version of the view's shape.
 pub const FORMAT: u32 = 1;
 
@@ -27,6 +29,8 @@ pub struct RunView {
     pub headlines: Vec<Headline>,
     /// Named figures beside the published ones.
     pub figures: Vec<FigureView>,
+    /// The searches for the load line, one for each store; empty for runs that did not search.
+    pub lines: Vec<LineView>,
     /// The durabilities of phases that write: name of the phase, durability. Equal for all trials unless it says so.
     pub durability: Vec<Named>,
     /// The trials that were begun.

@@ -359,6 +359,59 @@
     plots.push(plot);
   };
 
+  // Lines and points over a number that is not time.
+  const chartPlot = (parent, chart) => {
+    const label = `${chart.name} over ${chart.x_name}. Arrow keys move the cursor.`;
+    const element = box(parent, chart.name, `${words(chart)}, over ${chart.x_name.toLowerCase()}`, label);
+    const measured = new Set(chart.points), one = chart.x.length < 2;
+    const [from, to] = [chart.x[0], chart.x[chart.x.length - 1]], margin = (to - from) * .03 || 1;
+    const plot = { box: element, panel: chart, onTime: false };
+    const number = (v) => withUnit(v, chart.x_unit);
+    const marks = (u) => {
+      const { ctx, bbox } = u, ratio = devicePixelRatio;
+      ctx.save();
+      ctx.strokeStyle = ctx.fillStyle = colours.ink;
+      ctx.lineWidth = ratio;
+      ctx.setLineDash([5 * ratio, 4 * ratio]);
+      ctx.font = font(11.5 * ratio);
+      ctx.textBaseline = "top";
+      for (const mark of chart.marks) {
+        const x = u.valToPos(mark.x, "x", true);
+        ctx.beginPath();
+        ctx.moveTo(x, bbox.top);
+        ctx.lineTo(x, bbox.top + bbox.height);
+        ctx.stroke();
+        const left = x > bbox.left + bbox.width * .7;
+        ctx.textAlign = left ? "right" : "left";
+        ctx.fillText(`${mark.name} ${number(mark.x)}`, x + (left ? -5 : 5) * ratio, bbox.top + 4 * ratio);
+      }
+      ctx.restore();
+    };
+    plot.u = new uPlot({
+      width: element.clientWidth - 4, height: 240, padding: [8, 16, 0, 0],
+      series: [{ label: chart.x_name, value: (u, v) => (v == null ? "–" : number(v)) }, ...chart.lines.map((line, at) => ({
+        label: line.name, stroke: colours.lines[at % 8], width: 1.8, dash: dashes[at % 8], spanGaps: true,
+        points: { show: measured.has(at) || one, size: 6, fill: colours.lines[at % 8] }, value: (u, v) => withUnit(v, chart.unit),
+      }))],
+      scales: { x: { time: false, range: [from - margin, to + margin] }, y: chart.logarithmic ? { distr: 3, range: logRange } : { range: (u, min, max) => (max == null ? [0, 1] : [Math.min(0, min), max > 0 ? max * 1.08 : 1]) } },
+      axes: axes(chart.unit, (_, splits) => splits.map((v) => (v == null ? "" : short(v)))),
+      legend: { live: true, markers: { width: 0, fill: (v, at) => v.series[at].stroke(v, at) } },
+      cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false } },
+      hooks: { draw: [marks] },
+    }, [chart.x, ...chart.lines.map((line) => line.values)], element);
+    element.addEventListener("keydown", (event) => {
+      const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+      if (!step || event.target !== element) return;
+      event.preventDefault();
+      const { u } = plot, to = Math.min(Math.max((u.cursor.idx ?? -1) + step, 0), chart.x.length - 1);
+      u.setCursor({ left: u.valToPos(chart.x[to], "x"), top: 0 });
+      readout.setAttribute("aria-live", "polite");
+      readout.textContent = [number(chart.x[to]), ...chart.lines.filter((line) => line.values[to] != null).map((line) => `${line.name} ${withUnit(line.values[to], chart.unit)}`)].join(" · ");
+    });
+    switches(plot.u);
+    plots.push(plot);
+  };
+
   const stack = byId("stack"), curves = byId("curves"), host = byId("host"), op = byId("op");
   const hostPlots = (parent, panels) => panels.forEach((panel) => timePlot(parent, panel, { height: 150 }));
   const draw = () => {
@@ -377,6 +430,11 @@
     heatPlot(stack, data.heat[chosen]);
     curvePlot(curves, data.curves.filter((curve) => curve.op === chosen));
     hostPlots(host, data.host.filter((panel) => panel.primary));
+    data.charts.forEach((chart, at) => {
+      const place = byId(`chart-${at}`);
+      place.replaceChildren();
+      chartPlot(place, chart);
+    });
     const rest = data.host.filter((panel) => !panel.primary);
     if (rest.length) {
       const details = document.createElement("details"), summary = document.createElement("summary"), inside = document.createElement("div");

@@ -3,5 +3,7 @@
 // A failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]
 
+mod line;
+mod simulated;
 mod study;
 mod view;

@@ -14,6 +14,7 @@ use plimsoll_record::data::{
     PhaseState, Run, RunHeader, RunState, Sample, SamplerSeries, Trial, TrialHeader,
 };
 
+use plimsoll_analysis::line::{LineSpec, Next, Rung};
 use plimsoll_record::Distribution;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -232,6 +233,124 @@ pub fn transactions() -> Run {
         r#"{"name":"transfers","trials":[{"phases":[{"name":"mixed","step":{"workers":1}}]}]}"#.into();
     run.trials = vec![trial];
     run
+}
+
+/// A search for the load line of a store that carries 5,000 operations a second, recorded: a queue whose waiting time
+/// grows as queues' do, with its server's CPU.
+pub fn searched() -> Run {
+    let spec = LineSpec {
+        goals: vec![GoalSpec { what: "p99".into(), limit: 20e6, unit: "ns".into() }],
+        cycles: vec!["checkpoints".into()],
+        budget_s: 240.0,
+        ..LineSpec::default()
+    };
+    let mut run = complete();
+    let mut trial = run.trials.remove(4);
+    run.trials.clear();
+    run.samples.clear();
+    run.events.clear();
+    run.header.plan_json =
+        format!(r#"{{"name":"line","line":{},"trials":[{{"phases":[]}}]}}"#, serde_json::to_string(&spec).unwrap());
+    run.header.goals = spec.goals.clone();
+    run.header.figures.clear();
+    run.header.title = "The load line of a queue".into();
+    run.header.question = String::new();
+    run.header.series = vec![
+        series("cpu", "cpu0", "user", "%"),
+        series("cpu", "cpu1", "user", "%"),
+        series("server", "", "user", "%"),
+        series("server", "", "system", "%"),
+    ];
+    trial.header.ordinal = 0;
+    trial.header.start_ns = 0;
+    trial.header.labels.clear();
+    trial.answers.clear();
+    trial.ledgers.clear();
+    trial.phases.clear();
+    run.trials = vec![trial];
+    let mut dice = Dice(4);
+    let mut at_ns = 0;
+    loop {
+        let store = run.trials[0].header.store_label.clone();
+        let Next::Rung(rung) = plimsoll_analysis::line::replay(&spec, &run, &store).1 else { break };
+        let phase = rung_phase(&rung, at_ns, &mut dice, &mut run.samples);
+        at_ns = phase.end.end_ns;
+        run.trials[0].phases.push(phase);
+    }
+    run.trials[0].end_ns = Some(at_ns);
+    run.end_ns = Some(at_ns);
+    run
+}
+
+fn rung_phase(rung: &Rung, at_ns: u64, dice: &mut Dice, samples: &mut Vec<Sample>) -> Phase {
+    const MOST: f64 = 5_000.0;
+    let start_ns = at_ns + 500_000_000;
+    let rate = rung.rate_per_s.unwrap_or(MOST);
+    let whole = (rung.warmup_s + rung.seconds) as u32;
+    let mut slices = Vec::new();
+    for ordinal in 0..whole {
+        let second_ns = start_ns + u64::from(ordinal) * SECOND_NS;
+        let done = rate.min(MOST) * (0.99 + 0.02 * dice.unit());
+        // The queue grows second by second when more comes than goes.
+        let backlog_s = (rate - MOST).max(0.0) / MOST * f64::from(ordinal + 1);
+        let mean_s = backlog_s + 1.0 / (MOST - rate.min(MOST * 0.9995)).max(2.0);
+        let mut histogram = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
+        for _ in 0..done as u64 {
+            histogram.record(((backlog_s - (mean_s - backlog_s) * (1.0 - dice.unit()).ln()) * 1e9) as u64).unwrap();
+        }
+        let measure = if rung.rate_per_s.is_some() { Measure::Response } else { Measure::Service };
+        slices.push(Slice {
+            ordinal,
+            warmup: f64::from(ordinal) < rung.warmup_s,
+            start_ns: second_ns,
+            end_ns: second_ns + SECOND_NS,
+            histograms: vec![SliceHistogram {
+                kind: 0,
+                outcome: Outcome::Ok,
+                measure,
+                histogram: Distribution::from(&histogram),
+            }],
+            ..Slice::default()
+        });
+        let busy = 100.0 * done / MOST;
+        samples.push(Sample {
+            at_ns: second_ns + SECOND_NS,
+            values: vec![(0, busy), (1, 20.0), (2, 160.0 * done / MOST), (3, 38.0 * done / MOST)],
+        });
+    }
+    let unsent = ((rate - MOST).max(0.0) * f64::from(whole)) as u64;
+    if let Some(last) = slices.last_mut().filter(|_| rung.rate_per_s.is_some()) {
+        let mut unfinished = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
+        unfinished.record_n((f64::from(whole) * 1e9) as u64, unsent).unwrap();
+        last.unfinished = Some(Distribution::from(&unfinished));
+    }
+    let end_ns = start_ns + u64::from(whole) * SECOND_NS;
+    Phase {
+        header: PhaseHeader {
+            trial: 0,
+            ordinal: rung.ordinal,
+            name: format!("rung {}", rung.ordinal + 1),
+            kind: "drive".into(),
+            durability: None,
+            clients: 8,
+            rate_per_s: rung.rate_per_s,
+            start_ns,
+        },
+        end: PhaseEnd {
+            end_ns,
+            state: PhaseState::Complete,
+            results: vec![PhaseResult { name: "cycles_checkpoints".into(), unit: String::new(), value: 0.0, n: 1 }],
+            ..PhaseEnd::default()
+        },
+        slices,
+    }
+}
+
+fn series(sampler: &str, subject: &str, name: &str, unit: &str) -> SamplerSeries {
+    SamplerSeries {
+        sampler: sampler.into(),
+        spec: SeriesSpec { subject: subject.into(), name: name.into(), unit: unit.into() },
+    }
 }
 
 /// The study, killed with -9 six seconds into the mixed phase of its third trial.

@@ -457,3 +457,30 @@ fn steps_are_in_no_total_and_stand_under_their_operation() {
     }
     assert_eq!(mixed.steps[1].percentiles[0].ns.unwrap() / 1_000, 500);
 }
+
+#[test]
+fn a_search_is_found_again_in_its_recording() {
+    let run = study::searched();
+    let view = view(&run);
+    assert_eq!(view.verdict.state, VerdictState::Pass, "{:?}", view.verdict);
+    let [line] = view.lines.as_slice() else { panic!("one store") };
+    let rate = line.result.rate_per_s.unwrap();
+    // p99 of an exponential: ln 100 / (5,000 − rate) is 20 ms at 4,770.
+    assert!((rate / 4_770.0 - 1.0).abs() < 0.03, "{}", line.result.sentence);
+    assert!(view.verdict.sentence.starts_with("fjall carries 4,"), "{}", view.verdict.sentence);
+    assert!(line.result.sentence.contains("because the server's CPU was 9"), "{}", line.result.sentence);
+    assert!(line.result.sentence.ends_with("no checkpoint happened within the trial."), "{}", line.result.sentence);
+    assert_eq!(line.rungs.len(), run.trials[0].phases.len());
+    assert!(view.goals.is_empty(), "that a goal breaks on a rung is what was looked for");
+    assert!(line.done.x.windows(2).all(|pair| pair[0] < pair[1]) && line.latency.lines.len() >= 3);
+    let mut run = run;
+    run.header.goals.push(GoalSpec { what: "rate".into(), limit: 5_500.0, unit: "1/s".into() });
+    let wanted = &plimsoll_analysis::view(&run).goals[0];
+    assert_eq!((wanted.state, wanted.got), (GoalState::Missed, Some(rate)));
+    run.header.goals.pop();
+    // Killed in the middle of it, there is no line yet.
+    run.trials[0].phases.truncate(3);
+    let cut = plimsoll_analysis::view(&run);
+    assert_eq!(cut.verdict.state, VerdictState::Incomplete);
+    assert!(cut.verdict.sentence.contains("of fjall there is no line"), "{}", cut.verdict.sentence);
+}

@@ -4,6 +4,8 @@
 //! A content security policy names the page's own scripts and styles by their hashes: whatever a text from a store
 //! looks like, nothing else runs and nothing is fetched.
 
+mod chart;
+mod line;
 mod markup;
 mod results;
 mod trials;
@@ -70,7 +72,9 @@ pub fn page(view: &RunView) -> String {
     out.push_str("<main id=\"main\">\n");
     out.push_str(&results::verdict(view));
     out.push_str(&results::headlines(view));
+    let mut charts = chart::Charts::default();
     let sections = [
+        ("line", "Load line", "The load line", line::lines(view, &mut charts)),
         ("figures", "Figures", "Figures beside the published ones", results::figures(view)),
         ("goals", "Goals", "Goals", results::goals(view)),
         ("truth", "Truth", "Answers and ledger", results::truth(view)),
@@ -103,7 +107,7 @@ pub fn page(view: &RunView) -> String {
     out.push_str(&format!(
         "<script type=\"application/octet-stream\" id=\"plots\">{}</script>\n\
          <script>{UPLOT_JS}</script>\n<script>{PAGE_JS}</script>\n</body>\n</html>\n",
-        packed(view)
+        packed(view, charts.data())
     ));
     out
 }
@@ -114,8 +118,11 @@ fn hash(source: &str) -> String {
 }
 
 /// The plots' data: JSON, zlib, base64.
-fn packed(view: &RunView) -> String {
+fn packed(view: &RunView, charts: Value) -> String {
     let mut plots = serde_json::to_value(&view.plots).unwrap_or_default();
+    if let Some(plots) = plots.as_object_mut() {
+        plots.insert("charts".to_string(), charts);
+    }
     shorten(&mut plots);
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     // Neither can fail: the writer is memory.

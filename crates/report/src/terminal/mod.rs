@@ -1,5 +1,6 @@
 //! The report as text: verdict first, then what it rests on, the figures beside the published ones, and tables.
 
+mod line;
 mod table;
 
 use owo_colors::{OwoColorize, Style};
@@ -28,6 +29,7 @@ pub fn text(view: &RunView, colour: bool, width: usize) -> String {
     let mut text = Text { out: String::new(), colour, width: width.max(40) };
     text.verdict(view);
     text.goals(view);
+    text.lines(view);
     text.figures(view);
     text.truth(view);
     text.space(view);

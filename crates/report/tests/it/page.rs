@@ -80,6 +80,25 @@ fn every_plot_is_drawn_and_nothing_leaves_the_page() {
 }
 
 #[test]
+fn the_load_line_is_drawn_over_the_rates_that_were_asked_for() {
+    let path = page("line", &study::searched());
+    let mut browser = Browser::start();
+    for scheme in ["light", "dark"] {
+        browser.look(1200, 900, scheme);
+        browser.open(&path);
+        browser.wait_for("document.querySelectorAll('.chart .uplot').length === 2");
+        browser.picture(&place().join(format!("line-{scheme}.png")));
+        for line in browser.eval(LINES).as_array().unwrap() {
+            assert!(line[1].as_u64().unwrap() > 10, "{scheme}: no pixels of {line}");
+        }
+    }
+    browser.eval("document.querySelector('.chart .plot').focus()");
+    browser.press("ArrowRight", 39, "");
+    browser.wait_for("document.getElementById('readout').textContent.includes('done ')");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
 fn dark_and_light_differ_and_follow_the_system_while_open() {
     let path = page("complete-scheme", &study::complete());
     let mut browser = Browser::start();

@@ -1,0 +1,226 @@
+//! The line and its uncertainty, from all rungs near it.
+
+use crate::stat::{self, fit};
+
+use super::{Beyond, Broken, Ending, LineResult, LineSpec, Purpose, Rung, RungSummary, explain, sentence};
+
+/// Operations that were due and may be left unsent when the time is up, as a share of all that were due, and as seconds
+/// of the rate: more of both means that the store does not keep up, however long it is given.
+const UNSENT_MAX: f64 = 0.005;
+const UNSENT_MAX_S: f64 = 0.1;
+
+/// What is left of a limit that counts as far away, on both sides.
+const FAR: f64 = 0.6;
+
+/// Rungs within this factor of the gap tell where the line is.
+const NEAR: f64 = 1.1;
+
+/// Share of the most it did below which a store that is asked for more has collapsed.
+const COLLAPSED: f64 = 0.9;
+
+/// How much of its limit the worst goal used, that a store keeps up with what is asked being one of them; over 1 is
+/// broken. `None` for a rung that says nothing.
+pub(super) fn worst_ratio(rung: &Rung, seen: &RungSummary) -> Option<f64> {
+    if seen.void.is_some() || seen.failed.is_some() {
+        return None;
+    }
+    rung.rate_per_s?;
+    let carried = unsent_ratio(seen);
+    let worst = seen.goals.iter().filter_map(|goal| goal.ratio()).fold(0.0, f64::max);
+    if seen.goals.is_empty() || carried > 1.0 {
+        return Some(worst.max(carried));
+    }
+    // A goal that is broken is broken whatever else was not measured.
+    (worst > 1.0 || seen.unmeasured().is_none()).then_some(worst)
+}
+
+/// How much of what may be left unsent was: over 1 the store did not keep up.
+fn unsent_ratio(seen: &RungSummary) -> f64 {
+    seen.unsent_share / UNSENT_MAX.max(UNSENT_MAX_S / seen.seconds.max(UNSENT_MAX_S))
+}
+
+/// Seconds at one rate: in rungs in which every goal held, and in rungs in which one did not.
+struct AtRate {
+    rate: f64,
+    held_s: f64,
+    failed_s: f64,
+    n: usize,
+}
+
+/// What was seen at each rate, in ascending order, and where it changes sides.
+pub(super) struct Rates {
+    rates: Vec<AtRate>,
+    /// Number of rates below the line.
+    below: usize,
+}
+
+impl Rates {
+    /// Takes all rungs that say something. The line is drawn where it leaves the least time on the wrong side: below
+    /// it time in which a goal was broken, above it time in which all held. One rung that was lucky or unlucky then
+    /// pulls it up or down alike, and is outvoted when its rate is repeated.
+    pub fn of(rungs: &[(Rung, RungSummary)]) -> Rates {
+        let mut rates: Vec<AtRate> = Vec::new();
+        for (rung, seen) in rungs {
+            let (Some(rate), Some(ratio)) = (rung.rate_per_s, worst_ratio(rung, seen)) else { continue };
+            let at = rates.iter().position(|known| known.rate == rate).unwrap_or_else(|| {
+                rates.push(AtRate { rate, held_s: 0.0, failed_s: 0.0, n: 0 });
+                rates.len() - 1
+            });
+            if let Some(at) = rates.get_mut(at) {
+                if ratio <= 1.0 {
+                    at.held_s += seen.seconds
+                } else {
+                    at.failed_s += seen.seconds
+                }
+                at.n += 1;
+            }
+        }
+        rates.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+        let wrong_s = |below: usize| {
+            let part = |at: (usize, &AtRate)| if at.0 < below { at.1.failed_s } else { at.1.held_s };
+            rates.iter().enumerate().map(part).sum::<f64>()
+        };
+        let below = (0..=rates.len()).min_by(|a, b| wrong_s(*a).total_cmp(&wrong_s(*b))).unwrap_or(0);
+        Rates { rates, below }
+    }
+
+    /// Whether the goals held at `rate`: longer than they did not. `None` for a rate that was not tried.
+    pub fn held(&self, rate: f64) -> Option<bool> {
+        self.rates.iter().find(|known| known.rate == rate).map(|known| known.held_s > known.failed_s)
+    }
+
+    /// The lowest rate above the line.
+    pub fn lowest_failed(&self) -> Option<f64> {
+        self.rates.get(self.below).map(|known| known.rate)
+    }
+
+    /// The highest rate below it.
+    pub fn highest_held(&self) -> Option<f64> {
+        self.rates.get(self.below.checked_sub(1)?).map(|known| known.rate)
+    }
+
+    /// Number of rungs at `rate` that say something.
+    pub fn count(&self, rate: f64) -> usize {
+        self.rates.iter().find(|known| known.rate == rate).map_or(0, |known| known.n)
+    }
+}
+
+/// Everything there is to say.
+pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: Ending) -> LineResult {
+    let rates = Rates::of(rungs);
+    let (held, failed) = (rates.highest_held(), rates.lowest_failed());
+    let (rate_per_s, uncertainty_per_s) = match (held, failed) {
+        (Some(low), Some(high)) => {
+            let (rate, uncertainty) = line(rungs, low, high);
+            (Some(rate), Some(uncertainty))
+        }
+        _ => (None, None),
+    };
+    let (beyond, beyond_share) = beyond(rungs, failed);
+    let broken = failed.and_then(|rate| broken(rungs, rate));
+    let causes = match (held, failed) {
+        (held, Some(failed)) => explain::causes(rungs, held, failed),
+        _ => Vec::new(),
+    };
+    let deciding = |rate: f64| Some(rate) == held || Some(rate) == failed;
+    let cycles = (!spec.cycles.is_empty()).then(|| {
+        let ended = |name: &String| {
+            let inside = rungs.iter().filter(|(rung, _)| rung.rate_per_s.is_some_and(deciding));
+            inside.flat_map(|(_, seen)| &seen.cycles).filter(|(of, _)| of == name).map(|(_, n)| n).sum()
+        };
+        spec.cycles.iter().map(|name| (name.clone(), ended(name))).collect()
+    });
+    let start = rungs.iter().find(|(rung, _)| rung.purpose == Purpose::Start);
+    let mut result = LineResult {
+        ending,
+        rate_per_s,
+        uncertainty_per_s,
+        held_per_s: held,
+        failed_per_s: failed,
+        broken,
+        causes,
+        beyond,
+        beyond_share,
+        cycles,
+        closed_loop_per_s: start.map(|(_, seen)| seen.rate_per_s),
+        took_s: rungs.iter().map(|(_, seen)| seen.took_s).sum(),
+        n: rungs.len() as u64,
+        sentence: String::new(),
+    };
+    result.sentence = sentence::sentence(&result);
+    result
+}
+
+/// Where the worst goal reaches its limit, and the 95 % interval's half width, at least half the gap: the root of a
+/// straight line through all rungs near the gap, weighted by their time. One rung's percentile is noisy, and where it
+/// grows slowly the highest rate that held would be a matter of luck; all of them together are less so.
+///
+/// Drawn through is what is left of the limit, 1 − 1 / share used: close to saturation the time in a queue grows as the
+/// inverse of the capacity that is left (heavy traffic, Kingman 1961), so that this is a straight line.
+fn line(rungs: &[(Rung, RungSummary)], low: f64, high: f64) -> (f64, f64) {
+    let points: Vec<(f64, f64, f64)> = rungs
+        .iter()
+        .filter_map(|(rung, seen)| {
+            let rate = rung.rate_per_s.filter(|rate| (low / NEAR..=high * NEAR).contains(rate))?;
+            Some((rate, (1.0 - 1.0 / worst_ratio(rung, seen)?).clamp(-FAR, FAR), seen.seconds))
+        })
+        .collect();
+    let half_gap = (high - low) / 2.0;
+    let middle = (f64::midpoint(low, high), half_gap);
+    let Some(fitted) = fit::line(&points).filter(|fitted| fitted.slope > 0.0 && fitted.n >= 4) else {
+        return middle;
+    };
+    let rate = (-fitted.at_zero / fitted.slope).clamp(low / NEAR, high * NEAR);
+    let t = stat::special::t_quantile(stat::CONFIDENCE, fitted.n as f64 - 2.0);
+    (rate, (t * fitted.error_at(rate) / fitted.slope).max(half_gap))
+}
+
+/// The goal that used most of its limit at `rate`, by the median of the rungs in which one was broken.
+fn broken(rungs: &[(Rung, RungSummary)], rate: f64) -> Option<Broken> {
+    let at: Vec<(&Rung, &RungSummary)> = rungs
+        .iter()
+        .filter(|(rung, seen)| {
+            rung.rate_per_s == Some(rate) && worst_ratio(rung, seen).is_some_and(|ratio| ratio > 1.0)
+        })
+        .map(|(rung, seen)| (rung, seen))
+        .collect();
+    let (_, first) = at.first()?;
+    let median = |of: &dyn Fn(&RungSummary) -> Option<f64>| {
+        let values: Vec<f64> = at.iter().filter_map(|(_, seen)| of(seen)).collect();
+        stat::median(&values)
+    };
+    let carried = Broken {
+        what: "carried".to_string(),
+        limit: rate,
+        got: median(&|seen| Some(seen.ended_per_s)).unwrap_or(0.0),
+        unit: "1/s".to_string(),
+    };
+    let unsent = median(&|seen| Some(unsent_ratio(seen))).unwrap_or(0.0);
+    let goals = first.goals.iter().enumerate().filter_map(|(position, goal)| {
+        let ratio = median(&|seen| seen.goals.get(position)?.ratio())?;
+        let got = median(&|seen| seen.goals.get(position)?.value)?;
+        Some((ratio, Broken { what: goal.what.clone(), limit: goal.limit, got, unit: goal.unit.clone() }))
+    });
+    // What users feel goes before that the store did not keep up, which makes all of it worse.
+    let worst = goals.filter(|(ratio, _)| *ratio > 1.0).max_by(|a, b| a.0.total_cmp(&b.0));
+    worst.map(|(_, broken)| broken).or_else(|| (unsent > 1.0).then_some(carried))
+}
+
+/// What the store does past the line, by the highest rate that was tried.
+fn beyond(rungs: &[(Rung, RungSummary)], failed: Option<f64>) -> (Beyond, Option<f64>) {
+    let seen = rungs.iter().filter(|(rung, seen)| rung.purpose == Purpose::Beyond && seen.void.is_none());
+    let last = seen.max_by(|a, b| a.0.rate_per_s.unwrap_or(0.0).total_cmp(&b.0.rate_per_s.unwrap_or(0.0)));
+    let (Some((rung, last)), Some(_)) = (last, failed) else { return (Beyond::NotSeen, None) };
+    let open = rungs.iter().filter(|(rung, seen)| rung.rate_per_s.is_some() && seen.void.is_none());
+    let most = open.map(|(_, seen)| seen.rate_per_s).fold(0.0, f64::max);
+    let share = if most > 0.0 { last.rate_per_s / most } else { 0.0 };
+    let asked = rung.rate_per_s.unwrap_or(0.0);
+    let beyond = if share < COLLAPSED {
+        Beyond::Collapses
+    } else if last.rejected_per_s > 0.02 * asked {
+        Beyond::Sheds
+    } else {
+        Beyond::Queues
+    };
+    (beyond, Some(share))
+}

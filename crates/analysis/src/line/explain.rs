@@ -1,0 +1,180 @@
+//! What the store ran into at the line: resources that are used up there, or that go with the slow seconds.
+//!
+//! Nothing here proves a cause. A resource is named when it is close to its capacity where goals break and was not
+//! where they held, or when the slow seconds are those in which it was used most; otherwise it is said that nothing
+//! that is sampled explains it.
+
+use plimsoll_record::data::{Sample, SamplerSeries};
+
+use crate::latency::Times;
+use crate::number;
+use crate::phase::PhaseFacts;
+use crate::stat::{self, fit};
+
+use super::{Cause, Resource, Rung, RungSummary};
+
+/// Share of a capacity from which on a resource counts as used up.
+const USED_UP: f64 = 0.85;
+
+/// Share of time that waiting for a resource has to have grown by.
+const WAITING: f64 = 0.10;
+
+/// Rank correlation of a resource with the waits of the same second that is worth naming, and pairs it needs.
+const CORRELATED: f64 = 0.5;
+const PAIRS_MIN: usize = 12;
+
+/// Width around one core within which a server counts as working on one thread.
+const ONE_CORE: std::ops::RangeInclusive<f64> = 93.0..=104.0;
+
+/// Everything that was sampled while a phase drove, warm-up left out. The generator's own use explains nothing about
+/// the store.
+pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[SamplerSeries]) -> Vec<Resource> {
+    let counted = || facts.phase.slices.iter().filter(|slice| !slice.warmup);
+    let (Some(first), Some(last)) = (counted().next(), counted().next_back()) else { return Vec::new() };
+    let inside: Vec<&Sample> =
+        samples.iter().filter(|sample| sample.at_ns > first.start_ns && sample.at_ns <= last.end_ns).collect();
+    let waits_s: Vec<Option<f64>> = inside.iter().map(|sample| wait_s(facts, sample.at_ns)).collect();
+    let cores =
+        series.iter().filter(|one| one.sampler == "cpu" && !one.spec.subject.is_empty() && one.spec.name == "user");
+    let cores = cores.count().max(1) as f64;
+    let mut resources: Vec<Resource> = Vec::new();
+    for (position, one) in series.iter().enumerate() {
+        let Some((name, capacity, waiting)) = named(one, cores) else { continue };
+        let value = |sample: &&Sample| {
+            let found = sample.values.iter().find(|(series, _)| *series as usize == position);
+            found.map_or(f64::NAN, |(_, value)| *value)
+        };
+        let values: Vec<f64> = inside.iter().map(value).collect();
+        if values.iter().all(|value| value.is_nan()) {
+            continue;
+        }
+        // Shares of one and the same resource (user and system) are added up.
+        match resources.iter_mut().find(|known| known.name == name && known.unit == one.spec.unit) {
+            Some(known) => known.values.iter_mut().zip(values).for_each(|(sum, value)| *sum += value),
+            None => resources.push(Resource {
+                name,
+                unit: one.spec.unit.clone(),
+                capacity,
+                waiting,
+                values,
+                waits_s: waits_s.clone(),
+            }),
+        }
+    }
+    resources
+}
+
+/// A resource's name as sentences have it, its capacity, and whether it is time spent waiting; `None` for what says
+/// nothing about a store.
+fn named(series: &SamplerSeries, cores: f64) -> Option<(String, Option<f64>, bool)> {
+    let spec = &series.spec;
+    let subject = spec.subject.as_str();
+    let name = spec.name.replace('_', " ");
+    match series.sampler.as_str() {
+        "generator" => None,
+        "cpu" if subject.is_empty() && matches!(spec.name.as_str(), "user" | "system") => {
+            Some(("the machine's CPU".to_string(), Some(100.0), false))
+        }
+        "cpu" => None,
+        "server" if spec.unit == "%" && matches!(spec.name.as_str(), "user" | "system") => {
+            Some(("the server's CPU".to_string(), Some(100.0 * cores), false))
+        }
+        "disk" if spec.name == "busy" => Some((format!("disk {subject}"), Some(100.0), false)),
+        "pressure" => Some((format!("{subject} ({name})"), Some(100.0), true)),
+        sampler => {
+            let of = if subject.is_empty() { sampler } else { subject };
+            Some((format!("{of}: {name}"), None, false))
+        }
+    }
+}
+
+/// How long the slowest per cent of the slice that ended at or after `at_ns` waited; the slowest where it had too few.
+fn wait_s(facts: &PhaseFacts<'_>, at_ns: u64) -> Option<f64> {
+    let measure = facts.measure();
+    let slice = facts.phase.slices.iter().find(|slice| slice.start_ns < at_ns && at_ns <= slice.end_ns)?;
+    let mut times = Times::default();
+    for one in facts.operations(slice).filter(|one| one.measure == measure && !one.outcome.is_error()) {
+        times.add(&one.histogram);
+    }
+    match times.percentile("p99") {
+        _ if times.is_empty() => None,
+        Some(Ok(ns)) => Some(ns as f64 / 1e9),
+        _ => Some(times.max_ns() as f64 / 1e9),
+    }
+}
+
+/// What explains that goals held at `held` and not at `failed`, likeliest first.
+pub(super) fn causes(rungs: &[(Rung, RungSummary)], held: Option<f64>, failed: f64) -> Vec<Cause> {
+    let mut names: Vec<&Resource> = Vec::new();
+    for resource in rungs.iter().flat_map(|(_, seen)| &seen.resources) {
+        if !names.iter().any(|known| known.name == resource.name && known.unit == resource.unit) {
+            names.push(resource);
+        }
+    }
+    let mut causes: Vec<Cause> =
+        names.into_iter().filter_map(|resource| cause(rungs, held, failed, resource)).collect();
+    causes.sort_by(|a, b| b.score.total_cmp(&a.score));
+    causes
+}
+
+fn cause(rungs: &[(Rung, RungSummary)], held: Option<f64>, failed: f64, resource: &Resource) -> Option<Cause> {
+    let at = |wanted: &dyn Fn(f64) -> bool| {
+        let fits = rungs.iter().filter(|(rung, seen)| rung.rate_per_s.is_some_and(wanted) && seen.void.is_none());
+        fits.flat_map(|(_, seen)| &seen.resources)
+            .filter(|one| one.name == resource.name && one.unit == resource.unit)
+            .cloned()
+            .collect::<Vec<Resource>>()
+    };
+    let middle = |of: &[Resource]| {
+        let values: Vec<f64> = of.iter().flat_map(|one| &one.values).copied().filter(|value| !value.is_nan()).collect();
+        stat::median(&values)
+    };
+    let failing = at(&|rate| rate == failed);
+    let used = middle(&failing)?;
+    // Where goals held well below the line: a resource that was used up there already is not what broke them.
+    let lowest = rungs.iter().filter_map(|(rung, _)| rung.rate_per_s).fold(f64::INFINITY, f64::min);
+    let before = middle(&at(&|rate| rate == lowest && rate < failed)).unwrap_or(0.0);
+    if let Some(capacity) = resource.capacity {
+        let (share, share_before) = (used / capacity, before / capacity);
+        if resource.waiting {
+            let grown = share - share_before;
+            let text = format!("{} took {} % of the time", waiting_words(&resource.name), number::significant(used));
+            return (grown > WAITING).then(|| cause_of(resource, text, 0.5 + 0.3 * grown.min(1.0)));
+        }
+        if share >= USED_UP && share - share_before > 0.03 {
+            let text = format!("{} was {} % in use", resource.name, number::significant(share * 100.0));
+            return Some(cause_of(resource, text, share.min(1.0)));
+        }
+        if resource.name == "the server's CPU" && ONE_CORE.contains(&used) && used - before > 3.0 {
+            let text = format!("the server used {} cores, as a single thread would", number::significant(used / 100.0));
+            return Some(cause_of(resource, text, 0.97));
+        }
+    }
+    // Seconds near the line: those in which it was used most against those that were slow.
+    let near = at(&|rate| rate == failed || Some(rate) == held);
+    let pairs: Vec<(f64, f64)> = near
+        .iter()
+        .flat_map(|one| one.values.iter().zip(&one.waits_s))
+        .filter_map(|(value, wait)| Some((*value, (*wait)?)))
+        .filter(|(value, _)| !value.is_nan())
+        .collect();
+    let r = fit::rank_correlation(&pairs);
+    (pairs.len() >= PAIRS_MIN && r >= CORRELATED).then(|| {
+        let text = format!(
+            "the slow seconds are those with most of {} (rank correlation {}, n = {})",
+            resource.name,
+            number::significant(r),
+            pairs.len()
+        );
+        cause_of(resource, text, 0.75 * r)
+    })
+}
+
+fn cause_of(resource: &Resource, text: String, score: f64) -> Cause {
+    Cause { text, resource: resource.name.clone(), score }
+}
+
+/// `io (some)` as somebody who waits: `waiting for io (some)`.
+fn waiting_words(name: &str) -> String {
+    format!("waiting for {name}")
+}

@@ -1,0 +1,227 @@
+//! The load line: the highest rate at which every goal held, found by asking for one rung after the other.
+//!
+//! [`LineSearch`] is a pure state machine. It is given what the last rung came to ([`RungSummary`], made by
+//! [`RungSummary::of`] from what is recorded) and says which rung is next, or what the line is. It decides from the
+//! rungs so far and nothing else: the same summaries give the same line on any machine, which is how a report finds
+//! it again from a recording.
+//!
+//! 1. *Start*: a closed loop as fast as it goes, unless a rate to start from is given.
+//! 2. *Climb*: rates grow by a constant factor until a goal breaks (or shrink until all hold).
+//! 3. *Beyond*: two rungs past the first failure: does the store keep its rate, shed load, or collapse?
+//! 4. *Bisect* between the highest rate that held and the lowest that did not.
+//! 5. *Decide*: these two are repeated until each was seen three times; the time they were seen holding against the
+//!    time they were seen failing decides. A rate that changes sides moves the search.
+//!
+//! | module | what |
+//! |---|---|
+//! | `search` | which rung is next, and how long |
+//! | `rung` | what a rung came to, from slices and samples |
+//! | `estimate` | the line and its uncertainty, from all rungs near it |
+//! | `explain` | what the store ran into |
+//! | `replay` | a search found again from a recording, finished or growing, and its view |
+//! | `sentence` | the result in words |
+
+mod estimate;
+mod explain;
+mod replay;
+mod rung;
+mod search;
+mod sentence;
+
+use plimsoll_record::data::GoalSpec;
+use serde::{Deserialize, Serialize};
+
+pub use replay::{LineView, RUNG_PHASE, RungView, asked_words, is_rung, lines, replay, spec};
+pub(crate) use replay::{is_decided, sentence as line_sentence};
+pub use rung::{CYCLE_RESULT, GoalSeen, Resource, RungSummary};
+pub use search::LineSearch;
+
+/// What is searched for, and within which bounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LineSpec {
+    /// What has to hold: percentiles of response time and `errors`. Other goals are no matter of one rung and are left
+    /// to the verdict.
+    pub goals: Vec<GoalSpec>,
+    /// Rate to start from; `None` measures what a closed loop reaches.
+    pub start_rate_per_s: Option<f64>,
+    /// Lowest rate that is tried.
+    pub rate_min_per_s: f64,
+    /// Highest rate that is tried.
+    pub rate_max_per_s: f64,
+    /// Half of the gap that may stay between the highest rate that held and the lowest that did not, as a share.
+    pub precision: f64,
+    /// Time for everything.
+    pub budget_s: f64,
+    /// Time that a rung takes besides what counts: settling, opening sessions, warm-up. A first guess; what is seen
+    /// replaces it.
+    pub overhead_s: f64,
+    /// Warm-up of each rung.
+    pub warmup_s: f64,
+    /// Length of the store's own maintenance cycle where it is known: deciding rungs last as long where time allows.
+    pub cycle_s: Option<f64>,
+    /// Names of the store's cycle counters; empty when it has none that can be read.
+    pub cycles: Vec<String>,
+}
+
+impl Default for LineSpec {
+    fn default() -> Self {
+        LineSpec {
+            goals: Vec::new(),
+            start_rate_per_s: None,
+            rate_min_per_s: 1.0,
+            rate_max_per_s: 1e8,
+            precision: 0.02,
+            budget_s: 300.0,
+            overhead_s: 2.0,
+            warmup_s: 1.0,
+            cycle_s: None,
+            cycles: Vec::new(),
+        }
+    }
+}
+
+/// What a rung is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// What a closed loop reaches.
+    Start,
+    /// On the ladder.
+    Climb,
+    /// Past the first failure.
+    Beyond,
+    /// Between what held and what did not.
+    Bisect,
+    /// The highest that held or the lowest that did not, again.
+    Decide,
+}
+
+impl Purpose {
+    /// The purpose's word in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Purpose::Start => "start",
+            Purpose::Climb => "climb",
+            Purpose::Beyond => "beyond",
+            Purpose::Bisect => "bisect",
+            Purpose::Decide => "decide",
+        }
+    }
+}
+
+/// One rung: a rate to hold for a time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rung {
+    /// Position in the search, from 0.
+    pub ordinal: u32,
+    /// Operations a second; `None` is a closed loop.
+    pub rate_per_s: Option<f64>,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Warm-up, which counts for nothing.
+    pub warmup_s: f64,
+    /// Time that counts.
+    pub seconds: f64,
+}
+
+/// What the search wants.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// This rung.
+    Rung(Rung),
+    /// Nothing more.
+    Done(Box<LineResult>),
+}
+
+/// How a search ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "how", content = "why")]
+pub enum Ending {
+    /// The line was found.
+    Found,
+    /// Time was up first: the line is found as far as its uncertainty says.
+    TimeUp,
+    /// Every goal held at the highest rate that may be tried.
+    NoFailure,
+    /// A goal was broken at the lowest rate that may be tried.
+    NoPass,
+    /// The generator, not the store, was the limit.
+    Generator(String),
+    /// The store failed or the rungs could not be run.
+    Failed(String),
+    /// A goal could not be measured in the time there was.
+    NotMeasured(String),
+    /// Stopped from outside before its end.
+    Stopped,
+}
+
+/// What the store does with more than it carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Beyond {
+    /// It refuses what is too much and goes on with the rest.
+    Sheds,
+    /// It keeps its rate, and clients wait.
+    Queues,
+    /// It does less than before.
+    Collapses,
+    /// Not tried.
+    NotSeen,
+}
+
+/// What is behind the line.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cause {
+    /// What it is, as a sentence goes on after "because".
+    pub text: String,
+    /// Name of the resource.
+    pub resource: String,
+    /// From 0 to 1: how sure. Only for order.
+    pub score: f64,
+}
+
+/// The goal that broke.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Broken {
+    /// `p99`, `errors`, or `carried` when the store did not keep up with what was asked.
+    pub what: String,
+    /// The limit in `unit`.
+    pub limit: f64,
+    /// Its median over the rungs at the lowest rate that failed, in `unit`; infinite when nothing was answered.
+    pub got: f64,
+    /// Unit.
+    pub unit: String,
+}
+
+/// The load line.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LineResult {
+    /// How the search ended.
+    pub ending: Ending,
+    /// The line, operations a second; `None` when none was found.
+    pub rate_per_s: Option<f64>,
+    /// Half the width of its 95 % interval, and at least half the gap that is left.
+    pub uncertainty_per_s: Option<f64>,
+    /// Highest rate at which every goal held.
+    pub held_per_s: Option<f64>,
+    /// Lowest rate above it at which one did not.
+    pub failed_per_s: Option<f64>,
+    /// Which goal broke first, and by how much.
+    pub broken: Option<Broken>,
+    /// What explains it, likeliest first; empty when nothing that is sampled does.
+    pub causes: Vec<Cause>,
+    /// What happens past the line.
+    pub beyond: Beyond,
+    /// What the store still does at the highest rate tried, as a share of the most it did.
+    pub beyond_share: Option<f64>,
+    /// Maintenance cycles that ended inside the deciding rungs, by counter; `None` where none can be read.
+    pub cycles: Option<Vec<(String, f64)>>,
+    /// What a closed loop reached.
+    pub closed_loop_per_s: Option<f64>,
+    /// Time that all rungs took.
+    pub took_s: f64,
+    /// Number of rungs.
+    pub n: u64,
+    /// One sentence.
+    pub sentence: String,
+}

@@ -1,0 +1,196 @@
+//! A search, found again from a recording: each rung that was driven is handed to the search as it was then.
+
+use plimsoll_record::data::{PhaseState, Run};
+use serde::Serialize;
+
+use crate::chart::{Chart, Mark};
+use crate::latency::{self, Times};
+use crate::number;
+use crate::phase::PhaseFacts;
+use crate::view::Line;
+
+use super::estimate::worst_ratio;
+use super::{Ending, LineResult, LineSearch, LineSpec, Next, Rung, RungSummary};
+
+/// What the name of a phase that drives a rung begins with.
+pub const RUNG_PHASE: &str = "rung";
+
+/// A search as reports show it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LineView {
+    /// Label of the store.
+    pub store: String,
+    /// What came of it.
+    pub result: LineResult,
+    /// The rungs in the order they were driven.
+    pub rungs: Vec<RungView>,
+    /// Operations that did not fail, over the rates asked for; the median of the rungs at each.
+    pub done: Chart,
+    /// Response time by percentile, likewise.
+    pub latency: Chart,
+}
+
+/// A rung as reports show it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RungView {
+    /// What was asked for.
+    pub rung: Rung,
+    /// `held`, `failed`, `void`, `start` (a closed loop) or `not_measured`.
+    pub state: String,
+    /// Why it is void.
+    pub reason: Option<String>,
+    /// Operations that did not fail, a second.
+    pub rate_per_s: f64,
+    /// The goals as it saw them.
+    pub goals: Vec<super::GoalSeen>,
+    /// p50, p90, p99 and p99.9 of the response time in nanoseconds, where there are enough samples.
+    pub percentiles_ns: Vec<Option<u64>>,
+    /// Operations that ended.
+    pub n: u64,
+}
+
+/// The spec of the search in an expanded plan (its field `line`); `None` when the plan has none.
+pub fn spec(run: &Run) -> Option<LineSpec> {
+    let plan: serde_json::Value = serde_json::from_str(&run.header.plan_json).ok()?;
+    serde_json::from_value(plan.get("line")?.clone()).ok()
+}
+
+/// The search on `store` as far as `run` has recorded it, and what it wants next: also of a run that goes on, read
+/// while it grows. Rungs are the phases whose names begin with [`RUNG_PHASE`], in the order they were driven.
+pub fn replay(spec: &LineSpec, run: &Run, store: &str) -> (LineSearch, Next) {
+    let mut search = LineSearch::new(spec.clone());
+    let mut next = search.next(None);
+    for (trial, phase, started_ns) in rungs(run, store) {
+        let Next::Rung(_) = next else { break };
+        match RungSummary::of(spec, trial, phase, &run.samples, &run.header.series, started_ns) {
+            Some(summary) => next = search.next(Some(summary)),
+            None => break,
+        }
+    }
+    (search, next)
+}
+
+/// Trial, position of the phase and begin of its preparations of each rung that ended.
+fn rungs<'r>(run: &'r Run, store: &'r str) -> impl Iterator<Item = (&'r plimsoll_record::data::Trial, usize, u64)> {
+    let mut before_ns = None;
+    let trials = run.trials.iter().filter(move |trial| trial.header.store_label == store);
+    trials
+        .flat_map(|trial| (0..trial.phases.len()).map(move |at| (trial, at)))
+        .filter(|(trial, at)| {
+            trial.phases.get(*at).is_some_and(|phase| {
+                is_rung(&phase.header.kind, &phase.header.name)
+                    && !matches!(phase.end.state, PhaseState::Unfinished | PhaseState::Interrupted)
+            })
+        })
+        .map(move |(trial, at)| {
+            let phase = trial.phases.get(at);
+            // The first was prepared by the load; what lies between two of them is the later one's.
+            let started_ns = before_ns.or_else(|| phase.map(|phase| phase.header.start_ns)).unwrap_or(0);
+            before_ns = phase.map(|phase| phase.end.end_ns);
+            (trial, at, started_ns)
+        })
+}
+
+/// True for a phase that drives a rung: that a goal breaks in it is what the search looks for.
+pub fn is_rung(kind: &str, name: &str) -> bool {
+    kind == "drive" && name.starts_with(RUNG_PHASE)
+}
+
+/// Every search of a run.
+pub fn lines(run: &Run) -> Vec<LineView> {
+    let Some(spec) = spec(run) else { return Vec::new() };
+    crate::trial::stores(run).into_iter().filter_map(|store| line(run, &spec, store)).collect()
+}
+
+fn line(run: &Run, spec: &LineSpec, store: String) -> Option<LineView> {
+    let (search, next) = replay(spec, run, &store);
+    if search.rungs().is_empty() {
+        return None;
+    }
+    let result = match next {
+        Next::Done(result) => *result,
+        Next::Rung(_) => search.stopped(),
+    };
+    let driven = rungs(run, &store).map(|(trial, at, _)| {
+        let waited = trial.phases.get(at).map(|phase| PhaseFacts::gather(trial, phase).waited(None));
+        waited.unwrap_or_default()
+    });
+    let rungs: Vec<RungView> =
+        search.rungs().iter().zip(driven).map(|((rung, seen), waited)| view(rung, seen, &waited)).collect();
+    let mut asked_per_s: Vec<f64> = rungs.iter().filter_map(|one| one.rung.rate_per_s).collect();
+    asked_per_s.sort_by(f64::total_cmp);
+    asked_per_s.dedup();
+    let at_each = |of: &dyn Fn(&RungView) -> Option<f64>| -> Vec<Option<f64>> {
+        let median_at = |rate: &f64| {
+            let fits = rungs.iter().filter(|one| one.rung.rate_per_s == Some(*rate) && one.state != "void");
+            latency::median(&mut fits.filter_map(of).collect::<Vec<_>>())
+        };
+        asked_per_s.iter().map(median_at).collect()
+    };
+    let mut marks = Vec::new();
+    if let Some(x) = result.rate_per_s {
+        marks.push(Mark { x, name: "the line".to_string() });
+    }
+    let chart = |name: &str, unit: &str, lines: Vec<Line>| Chart {
+        name: name.to_string(),
+        x_name: "Asked for".to_string(),
+        x_unit: "1/s".to_string(),
+        unit: unit.to_string(),
+        logarithmic: unit == "s",
+        x: asked_per_s.clone(),
+        points: (0..lines.len()).collect(),
+        lines: lines.into_iter().filter(|line| line.values.iter().any(Option::is_some)).collect(),
+        marks: marks.clone(),
+    };
+    let done = Line { name: "done".to_string(), values: at_each(&|one| Some(one.rate_per_s)) };
+    let percentile = |at: usize| {
+        let name = latency::PERCENTILES.get(at).map_or("", |(name, _)| name);
+        let values = at_each(&move |one| one.percentiles_ns.get(at)?.map(|ns| ns as f64 / 1e9));
+        Line { name: if name == "p999" { "p99.9" } else { name }.to_string(), values }
+    };
+    let latency = chart("Response time", "s", (0..latency::PERCENTILES.len()).map(percentile).collect());
+    Some(LineView { store, result, done: chart("Done", "1/s", vec![done]), latency, rungs })
+}
+
+fn view(rung: &Rung, seen: &RungSummary, waited: &Times) -> RungView {
+    let state = match worst_ratio(rung, seen) {
+        _ if seen.void.is_some() => "void",
+        _ if rung.rate_per_s.is_none() => "start",
+        None => "not_measured",
+        Some(ratio) if ratio <= 1.0 => "held",
+        Some(_) => "failed",
+    };
+    let percentile = |(name, _): &(&str, u64)| waited.percentile(name).and_then(Result::ok);
+    RungView {
+        rung: rung.clone(),
+        state: state.to_string(),
+        reason: seen.void.clone().or_else(|| seen.failed.clone()),
+        rate_per_s: seen.rate_per_s,
+        goals: seen.goals.clone(),
+        percentiles_ns: latency::PERCENTILES.iter().map(percentile).collect(),
+        n: waited.len(),
+    }
+}
+
+/// Whether a search came to a line, or to the knowledge that there is none within its bounds.
+pub fn is_decided(result: &LineResult) -> bool {
+    matches!(result.ending, Ending::Found | Ending::NoFailure)
+        || (result.ending == Ending::TimeUp && result.rate_per_s.is_some())
+}
+
+/// The sentences of all searches, each with its store: `postgres carries …`.
+pub fn sentence(lines: &[LineView]) -> String {
+    let one = |line: &LineView| format!("{} {}", line.store, small(&line.result.sentence));
+    lines.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+/// A sentence that goes on after a name.
+fn small(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or(String::new(), |first| format!("{}{}", first.to_lowercase(), letters.as_str()))
+}
+
+/// `1,770/s`, or that it goes as fast as it can.
+pub fn asked_words(rung: &Rung) -> String {
+    rung.rate_per_s.map_or("closed loop".to_string(), |rate| number::with_unit(rate, "1/s"))
+}

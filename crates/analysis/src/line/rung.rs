@@ -1,0 +1,156 @@
+//! What a rung came to, from what is recorded of it.
+
+use plimsoll_record::data::{GoalSpec, PhaseState, Sample, SamplerSeries, Trial};
+use serde::Serialize;
+
+use crate::phase::PhaseFacts;
+
+use super::LineSpec;
+
+/// What the name of a phase's result begins with that counts maintenance cycles which ended in it:
+/// `cycles_checkpoints`.
+pub const CYCLE_RESULT: &str = "cycles_";
+
+/// A goal as a rung saw it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GoalSeen {
+    /// `p99`, `errors` …
+    pub what: String,
+    /// The limit in `unit`.
+    pub limit: f64,
+    /// Unit.
+    pub unit: String,
+    /// What was seen; `None` with too few samples.
+    pub value: Option<f64>,
+    /// Why there is no value.
+    pub missing: Option<String>,
+    /// Observations behind it.
+    pub n: u64,
+}
+
+impl GoalSeen {
+    /// How much of the limit was used: over 1 it is broken. `None` where it was not measured.
+    pub fn ratio(&self) -> Option<f64> {
+        let value = self.value?;
+        Some(match self.limit {
+            limit if limit > 0.0 => value / limit,
+            _ if value <= 0.0 => 0.5,
+            _ => f64::INFINITY,
+        })
+    }
+}
+
+/// A sampled resource during a rung.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Resource {
+    /// As it stands in a sentence: `the server's CPU`.
+    pub name: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// The most there is of it, in `unit`; `None` where that is not known.
+    pub capacity: Option<f64>,
+    /// True for the share of time in which somebody had to wait for it.
+    pub waiting: bool,
+    /// One value for each sample.
+    pub values: Vec<f64>,
+    /// How long the slowest 1 % (or the slowest) of the same second waited, where it is known: one for each value.
+    pub waits_s: Vec<Option<f64>>,
+}
+
+/// What a rung came to.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct RungSummary {
+    /// Counted time.
+    pub seconds: f64,
+    /// Everything that it took, settling before it included.
+    pub took_s: f64,
+    /// Operations that did not fail, a second.
+    pub rate_per_s: f64,
+    /// Operations that ended, whatever they came to, a second.
+    pub ended_per_s: f64,
+    /// Operations that were due and never sent because time was up, as a share of all that were due.
+    pub unsent_share: f64,
+    /// Operations that the store refused, a second.
+    pub rejected_per_s: f64,
+    /// The goals of the spec that one rung can measure, in their order.
+    pub goals: Vec<GoalSeen>,
+    /// Why the rung is void: the generator was the limit.
+    pub void: Option<String>,
+    /// Why it failed altogether.
+    pub failed: Option<String>,
+    /// What was sampled.
+    pub resources: Vec<Resource>,
+    /// Maintenance cycles that ended in it, by counter.
+    pub cycles: Vec<(String, f64)>,
+}
+
+impl RungSummary {
+    /// What the phase at position `phase` of `trial` came to as a rung. `samples` are those of the whole run, or those
+    /// taken while the phase drove; `started_ns` is when the rung's preparations began.
+    ///
+    /// `None` when there is no such phase.
+    pub fn of(
+        spec: &LineSpec,
+        trial: &Trial,
+        phase: usize,
+        samples: &[Sample],
+        series: &[SamplerSeries],
+        started_ns: u64,
+    ) -> Option<RungSummary> {
+        let facts = PhaseFacts::gather(trial, trial.phases.get(phase)?);
+        let end_ns = facts.phase.end.end_ns;
+        let counted = facts.counted_s.max(1e-9);
+        let (void, failed) = match &facts.phase.end.state {
+            PhaseState::Void(why) => (Some(why.clone()), None),
+            PhaseState::Failed(why) => (None, Some(why.clone())),
+            PhaseState::Unfinished | PhaseState::Interrupted => (None, Some("it did not end".to_string())),
+            PhaseState::Complete => (None, None),
+        };
+        let results = &facts.phase.end.results;
+        Some(RungSummary {
+            seconds: facts.counted_s,
+            took_s: end_ns.saturating_sub(started_ns) as f64 / 1e9,
+            rate_per_s: facts.rate(None).map_or(0.0, |rate| rate.value),
+            ended_per_s: facts.count(None, |_| true) as f64 / counted,
+            unsent_share: facts.unfinished_count() as f64
+                / (facts.count(None, |_| true) + facts.unfinished_count()).max(1) as f64,
+            rejected_per_s: facts.count(None, |outcome| outcome == plimsoll_core::Outcome::Rejected) as f64 / counted,
+            goals: spec.goals.iter().filter(|goal| searchable(goal)).map(|goal| seen(&facts, goal)).collect(),
+            void,
+            failed,
+            resources: super::explain::resources(&facts, samples, series),
+            cycles: results
+                .iter()
+                .filter_map(|result| Some((result.name.strip_prefix(CYCLE_RESULT)?.to_string(), result.value)))
+                .collect(),
+        })
+    }
+
+    /// True for the goals that were all measured.
+    pub(super) fn unmeasured(&self) -> Option<&GoalSeen> {
+        self.goals.iter().find(|goal| goal.value.is_none())
+    }
+}
+
+/// Goals that one rung can measure.
+fn searchable(goal: &GoalSpec) -> bool {
+    matches!(goal.what.as_str(), "p50" | "p90" | "p99" | "p999" | "errors")
+}
+
+fn seen(facts: &PhaseFacts<'_>, goal: &GoalSpec) -> GoalSeen {
+    let scale = if goal.unit == "ns" { 1e9 } else { 1.0 };
+    // Of a rung that is void or failed there are values too; that it is one is said beside them.
+    let measured = match goal.what.as_str() {
+        "errors" => facts.error_percent().ok_or_else(|| "no operation ended".to_string()),
+        name => match facts.waited(None).percentile(name) {
+            Some(Ok(ns)) => Ok(crate::phase::Quantity { value: ns as f64 / 1e9, n: facts.waited(None).len() }),
+            Some(Err(why)) => Err(why),
+            None => Err(format!("there is no {name}")),
+        },
+    };
+    let (value, missing, n) = match measured {
+        Ok(quantity) => (Some(quantity.value * scale), None, quantity.n),
+        Err(why) => (None, Some(why), 0),
+    };
+    GoalSeen { what: goal.what.clone(), limit: goal.limit, unit: goal.unit.clone(), value, missing, n }
+}

@@ -1,0 +1,237 @@
+//! Which rung is next, and how long it is to last.
+
+use super::estimate::{self, Rates};
+use super::{Ending, LineResult, LineSpec, Next, Purpose, Rung, RungSummary};
+
+/// Rungs at the highest rate that held and at the lowest that did not.
+const DECIDING: usize = 3;
+
+/// Where the ladder begins, as a share of what a closed loop reaches.
+const FIRST_STEP: f64 = 0.5;
+
+/// Factor of the ladder when it begins at a measured maximum, and at a rate that somebody gave.
+const STEP_MEASURED: f64 = 1.3;
+const STEP_GIVEN: f64 = 1.6;
+
+/// How far past the first failure the two rungs beyond are.
+const BEYOND: [f64; 2] = [1.25, 1.5];
+
+/// Shortest and longest time that counts of one rung. Deciding rungs may last a maintenance cycle.
+const RUNG_S: (f64, f64) = (3.0, 60.0);
+
+/// Rungs in all: a search that moves about is stopped.
+const RUNGS_MAX: usize = 200;
+
+/// The search. See the module.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LineSearch {
+    spec: LineSpec,
+    pub(super) rungs: Vec<(Rung, RungSummary)>,
+    asked: Option<Rung>,
+}
+
+impl LineSearch {
+    /// A search that has not begun.
+    pub fn new(spec: LineSpec) -> Self {
+        LineSearch { spec, rungs: Vec::new(), asked: None }
+    }
+
+    /// The rungs so far.
+    pub fn rungs(&self) -> &[(Rung, RungSummary)] {
+        &self.rungs
+    }
+
+    /// What is searched for.
+    pub fn spec(&self) -> &LineSpec {
+        &self.spec
+    }
+
+    /// Takes what the rung that was asked for last came to (`None` before the first), and says what is next.
+    pub fn next(&mut self, last: Option<RungSummary>) -> Next {
+        if let (Some(rung), Some(summary)) = (self.asked.take(), last) {
+            self.rungs.push((rung, summary));
+        }
+        match self.decide() {
+            Ok((rate_per_s, purpose)) => {
+                let rung = self.rung(rate_per_s, purpose);
+                let left_s = self.spec.budget_s - self.spent_s();
+                if rung.seconds + self.overhead_s() > left_s + 1e-6 && !self.rungs.is_empty() {
+                    return Next::Done(Box::new(self.result(Ending::TimeUp)));
+                }
+                self.asked = Some(rung.clone());
+                Next::Rung(rung)
+            }
+            Err(ending) => Next::Done(Box::new(self.result(ending))),
+        }
+    }
+
+    /// What is known so far, as the result of a search that was stopped.
+    pub fn stopped(&self) -> LineResult {
+        self.result(Ending::Stopped)
+    }
+
+    fn result(&self, ending: Ending) -> LineResult {
+        estimate::result(&self.spec, &self.rungs, ending)
+    }
+
+    /// The rate of the next rung (`None`: as fast as it goes) and what it is for, or why there is none.
+    fn decide(&self) -> Result<(Option<f64>, Purpose), Ending> {
+        let Some((last, summary)) = self.rungs.last() else {
+            return Ok(match self.spec.start_rate_per_s {
+                None => (None, Purpose::Start),
+                Some(rate) => (Some(self.bounded(rate)), Purpose::Climb),
+            });
+        };
+        if let Some(why) = &summary.failed {
+            return Err(Ending::Failed(why.clone()));
+        }
+        if self.rungs.len() >= RUNGS_MAX {
+            return Err(Ending::TimeUp);
+        }
+        if let (Some(why), Some(_)) = (&summary.void, last.rate_per_s) {
+            // Something else on the machine may have been in the way once.
+            let before = self.rungs.len().checked_sub(2).and_then(|at| self.rungs.get(at));
+            let again = before.is_some_and(|(rung, seen)| rung.rate_per_s == last.rate_per_s && seen.void.is_some());
+            return if again { Err(Ending::Generator(why.clone())) } else { Ok((last.rate_per_s, last.purpose)) };
+        }
+        if let (Some(goal), Some(rate)) = (summary.unmeasured(), last.rate_per_s) {
+            let why = format!("{}: {}", goal.what, goal.missing.as_deref().unwrap_or("not measured"));
+            let times = self.rungs.iter().filter(|(rung, _)| rung.rate_per_s == Some(rate)).count();
+            // Asked again, it lasts longer: see `rung`.
+            return if times < 3 { Ok((last.rate_per_s, last.purpose)) } else { Err(Ending::NotMeasured(why)) };
+        }
+        self.on_the_ladder()
+    }
+
+    fn on_the_ladder(&self) -> Result<(Option<f64>, Purpose), Ending> {
+        let rates = Rates::of(&self.rungs);
+        let step = if self.spec.start_rate_per_s.is_none() { STEP_MEASURED } else { STEP_GIVEN };
+        let Some(high) = rates.lowest_failed() else {
+            let Some(held) = rates.highest_held() else {
+                // After a closed loop.
+                let reached = self.rungs.first().map_or(0.0, |(_, summary)| summary.rate_per_s);
+                return Ok((Some(self.bounded(reached * FIRST_STEP)), Purpose::Climb));
+            };
+            if held >= self.spec.rate_max_per_s {
+                return Err(Ending::NoFailure);
+            }
+            return Ok((Some(self.bounded(held * step)), Purpose::Climb));
+        };
+        if let Some(rate) = self.beyond(&rates) {
+            return Ok((Some(rate), Purpose::Beyond));
+        }
+        let Some(low) = rates.highest_held() else {
+            if high <= self.spec.rate_min_per_s {
+                return Err(Ending::NoPass);
+            }
+            return Ok((Some(self.bounded(high / 2.0)), Purpose::Climb));
+        };
+        if high / low > 1.0 + 1.5 * self.spec.precision {
+            let middle = rounded((low * high).sqrt());
+            if middle > low && middle < high {
+                return Ok((Some(middle), Purpose::Bisect));
+            }
+        }
+        let (low_n, high_n) = (rates.count(low), rates.count(high));
+        if low_n.min(high_n) >= DECIDING {
+            return Err(Ending::Found);
+        }
+        Ok((Some(if low_n <= high_n { low } else { high }), Purpose::Decide))
+    }
+
+    /// The next of the two rungs past the first failure.
+    fn beyond(&self, rates: &Rates) -> Option<f64> {
+        let first = self.rungs.iter().filter(|(rung, _)| rung.purpose == Purpose::Climb).filter_map(|(rung, _)| {
+            let rate = rung.rate_per_s?;
+            (rates.held(rate) == Some(false)).then_some(rate)
+        });
+        let first = first.fold(0.0, f64::max);
+        let done =
+            self.rungs.iter().filter(|(rung, seen)| rung.purpose == Purpose::Beyond && seen.void.is_none()).count();
+        let rate = rounded(first * BEYOND.get(done)?);
+        (first > 0.0 && rate <= self.spec.rate_max_per_s).then_some(rate)
+    }
+
+    fn bounded(&self, rate: f64) -> f64 {
+        rounded(rate).clamp(self.spec.rate_min_per_s, self.spec.rate_max_per_s)
+    }
+
+    fn spent_s(&self) -> f64 {
+        self.rungs.iter().map(|(_, summary)| summary.took_s).sum()
+    }
+
+    /// What a rung takes besides what counts: the mean of those that were, or the spec's guess.
+    fn overhead_s(&self) -> f64 {
+        let seen: Vec<f64> = self.rungs.iter().map(|(_, seen)| (seen.took_s - seen.seconds).max(0.0)).collect();
+        if seen.is_empty() { self.spec.overhead_s + self.spec.warmup_s } else { crate::stat::mean(&seen) }
+    }
+
+    /// The rung with the time that the budget leaves it: what is still to come is counted, each kind with its weight.
+    fn rung(&self, rate_per_s: Option<f64>, purpose: Purpose) -> Rung {
+        let rates = Rates::of(&self.rungs);
+        let beyond_left =
+            BEYOND.len().saturating_sub(self.rungs.iter().filter(|(rung, _)| rung.purpose == Purpose::Beyond).count());
+        let (climbs, bisections) = match (rates.highest_held(), rates.lowest_failed()) {
+            (Some(low), Some(high)) => {
+                let gap = ((high / low).ln() / (1.0 + 1.5 * self.spec.precision).ln()).max(1.0);
+                (0.0, gap.log2().ceil())
+            }
+            (None, None) if self.rungs.is_empty() => (4.0, 4.0),
+            _ => (2.0, 4.0),
+        };
+        let decided = match (rates.highest_held(), rates.lowest_failed()) {
+            (Some(low), Some(high)) => rates.count(low).min(DECIDING) + rates.count(high).min(DECIDING),
+            _ => 2,
+        };
+        // One deciding rung more than planned: a rate may change sides.
+        let deciding = (2 * DECIDING - decided) as f64 + 1.0;
+        let n = climbs + bisections + deciding + beyond_left as f64;
+        let weights =
+            climbs + bisections + weight(Purpose::Decide) * deciding + weight(Purpose::Beyond) * beyond_left as f64;
+        let left_s = self.spec.budget_s - self.spent_s() - n * self.overhead_s();
+        let mut seconds = (left_s / weights * weight(purpose)).clamp(RUNG_S.0, RUNG_S.1);
+        if purpose == Purpose::Decide {
+            let room_s = left_s / deciding.max(1.0);
+            seconds = seconds.max(self.spec.cycle_s.map_or(0.0, |cycle_s| 1.2 * cycle_s).min(room_s));
+        }
+        if let Some(rate) = rate_per_s {
+            seconds = seconds.max(self.needed_s(rate).min(left_s.max(seconds)));
+        }
+        Rung {
+            ordinal: self.rungs.len() as u32,
+            rate_per_s,
+            purpose,
+            warmup_s: self.spec.warmup_s,
+            seconds: (seconds * 10.0).ceil() / 10.0,
+        }
+    }
+
+    /// Seconds in which `rate` has the samples that its percentiles need, with a fifth to spare.
+    fn needed_s(&self, rate: f64) -> f64 {
+        let samples = self.spec.goals.iter().filter_map(|goal| {
+            let one_in = crate::latency::PERCENTILES.iter().find(|(name, _)| *name == goal.what)?.1;
+            Some(crate::latency::SAMPLES_ABOVE * one_in)
+        });
+        let again =
+            self.rungs.iter().filter(|(rung, seen)| rung.rate_per_s == Some(rate) && seen.unmeasured().is_some());
+        samples.max().unwrap_or(0) as f64 * 1.2 / rate * 2f64.powi(again.count() as i32)
+    }
+}
+
+/// Time of a rung in relation to the others.
+fn weight(purpose: Purpose) -> f64 {
+    match purpose {
+        Purpose::Start | Purpose::Climb | Purpose::Bisect => 1.0,
+        Purpose::Beyond => 0.7,
+        Purpose::Decide => 2.5,
+    }
+}
+
+/// Four significant digits: nobody wants to read 41,237.918273 op/s in a plan.
+fn rounded(rate: f64) -> f64 {
+    if rate <= 0.0 || !rate.is_finite() {
+        return 0.0;
+    }
+    let step = 10f64.powi(rate.log10().floor() as i32 - 3);
+    (rate / step).round() * step
+}

@@ -1,0 +1,151 @@
+//! The result in words.
+
+use crate::number;
+
+use super::{Beyond, Broken, Ending, LineResult};
+
+/// One sentence: what it carries, what breaks above that and why, and what happens there.
+pub(super) fn sentence(result: &LineResult) -> String {
+    let generator = match &result.ending {
+        Ending::Generator(why) => Some(format!("the generator, not the store, is the limit: {why}")),
+        _ => None,
+    };
+    match (&result.ending, result.rate_per_s, result.uncertainty_per_s) {
+        (Ending::Failed(why), ..) => format!("The search ended: {why}."),
+        (Ending::NotMeasured(why), ..) => format!("No line was found: {why}."),
+        (Ending::NoFailure, ..) => format!(
+            "Carries at least {} op/s, the most that was tried: no goal broke.",
+            result.held_per_s.map_or("–".to_string(), number::significant)
+        ),
+        (Ending::NoPass, ..) => format!(
+            "Does not keep its goals even at {} op/s: {}.",
+            result.failed_per_s.map_or("–".to_string(), number::significant),
+            result.broken.as_ref().map_or("nothing was measured".to_string(), broke)
+        ),
+        (_, Some(rate), Some(uncertainty)) => found(result, rate, uncertainty),
+        (Ending::Generator(_), ..) => match result.held_per_s {
+            Some(held) => {
+                format!(
+                    "Carries at least {} op/s; above that {}.",
+                    number::significant(held),
+                    generator.unwrap_or_default()
+                )
+            }
+            None => format!("No line was found: {}.", generator.unwrap_or_default()),
+        },
+        _ => match (result.held_per_s, result.failed_per_s) {
+            (Some(held), _) => format!("Carries at least {} op/s; the search did not end.", number::significant(held)),
+            (_, Some(failed)) => format!(
+                "Does not carry {} op/s; whether it carries less was not tried in the time there was.",
+                number::significant(failed)
+            ),
+            _ => "No line was found: the search did not end.".to_string(),
+        },
+    }
+}
+
+fn found(result: &LineResult, rate: f64, uncertainty: f64) -> String {
+    let (rate, uncertainty) = as_measured(rate, uncertainty);
+    let mut text = format!("Carries {rate} ± {uncertainty} op/s; above that ");
+    text.push_str(&result.broken.as_ref().map_or("a goal breaks".to_string(), breaks));
+    match result.causes.first() {
+        Some(cause) => text.push_str(&format!(" because {}", cause.text)),
+        None => text.push_str(", and no resource that was sampled explains it"),
+    }
+    match (result.beyond, result.beyond_share) {
+        (Beyond::Sheds, _) => text.push_str("; asked for more, it refuses and goes on"),
+        (Beyond::Queues, _) => text.push_str("; asked for more, it keeps its rate and clients wait"),
+        (Beyond::Collapses, Some(share)) => {
+            text.push_str(&format!(
+                "; asked for more, it falls to {} % of its rate",
+                number::significant(share * 100.0)
+            ));
+        }
+        _ => {}
+    }
+    if let Some(cycles) = &result.cycles
+        && cycles.iter().all(|(_, n)| *n == 0.0)
+    {
+        let names: Vec<String> = cycles.iter().map(|(name, _)| singular(name)).collect();
+        text.push_str(&format!("; no {} happened within the trial", names.join(" or ")));
+    }
+    match &result.ending {
+        Ending::Generator(why) => {
+            text.push_str(&format!("; the search ended because of the generator, not the store: {why}"))
+        }
+        Ending::TimeUp => text.push_str("; time was up before it was decided"),
+        Ending::Stopped => text.push_str("; the search was stopped"),
+        _ => {}
+    }
+    text.push('.');
+    text
+}
+
+/// `p99 passes 20.0 ms`.
+fn breaks(broken: &Broken) -> String {
+    let limit = number::with_unit(broken.limit, &broken.unit);
+    match broken.what.as_str() {
+        "carried" => format!(
+            "it does not keep up: {} of {} a second end",
+            number::significant(broken.got),
+            number::significant(broken.limit)
+        ),
+        "errors" if broken.limit == 0.0 => format!("operations fail ({})", number::with_unit(broken.got, &broken.unit)),
+        "errors" => format!("errors pass {limit} ({})", number::with_unit(broken.got, &broken.unit)),
+        what => format!("{} passes {limit} ({})", percentile(what), number::with_unit(broken.got, &broken.unit)),
+    }
+}
+
+/// `p99 is 48.0 ms, wanted ≤ 20.0 ms`.
+fn broke(broken: &Broken) -> String {
+    let (got, limit) = (number::with_unit(broken.got, &broken.unit), number::with_unit(broken.limit, &broken.unit));
+    match broken.what.as_str() {
+        "carried" => breaks(broken),
+        what => format!(
+            "{} {got}, wanted ≤ {limit}",
+            if what == "errors" { "errors are".to_string() } else { format!("{} is", percentile(what)) }
+        ),
+    }
+}
+
+fn percentile(what: &str) -> String {
+    if what == "p999" { "p99.9".to_string() } else { what.to_string() }
+}
+
+fn singular(name: &str) -> String {
+    name.strip_suffix('s').unwrap_or(name).replace('_', " ")
+}
+
+/// A value and its uncertainty with the same last digit: two of the uncertainty if it begins with a 1, else one.
+fn as_measured(value: f64, uncertainty: f64) -> (String, String) {
+    if !(uncertainty > 0.0 && uncertainty.is_finite()) {
+        return (number::significant(value), number::significant(uncertainty));
+    }
+    let exponent = uncertainty.log10().floor() as i32;
+    let first = uncertainty / 10f64.powi(exponent);
+    let last = if first < 1.95 { exponent - 1 } else { exponent };
+    let step = 10f64.powi(last);
+    let decimals = usize::try_from(-last).unwrap_or(0);
+    let text = |value: f64| {
+        let rounded = (value / step).round() * step;
+        if decimals == 0 { number::count(rounded as u64) } else { format!("{rounded:.decimals$}") }
+    };
+    (text(value), text(uncertainty))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_and_its_uncertainty_end_at_the_same_digit() {
+        let text = |value, uncertainty| {
+            let (value, uncertainty) = as_measured(value, uncertainty);
+            format!("{value} ± {uncertainty}")
+        };
+        assert_eq!(text(41_237.0, 612.0), "41,200 ± 600");
+        assert_eq!(text(41_237.0, 160.0), "41,240 ± 160");
+        assert_eq!(text(4.237, 0.06), "4.24 ± 0.06");
+        assert_eq!(text(4_237.4, 0.0), "4,240 ± 0");
+    }
+}

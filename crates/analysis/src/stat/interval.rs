@@ -1,0 +1,135 @@
+//! Medians, ratios and anything else with a 95 % interval.
+
+use super::special::coin_at_most;
+use super::{CONFIDENCE, median};
+
+/// A value with the interval in which the truth lies with 95 % confidence.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// The estimate.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Observations behind it.
+    pub n: u64,
+}
+
+/// The median and its distribution-free interval: the order statistics of the sign test (David & Nagaraja, *Order
+/// Statistics*, 3rd ed., section 7.1). The true confidence is 95 % or somewhat more. `None` with fewer than six
+/// values: no interval of theirs has 95 %.
+pub fn of_median(values: &[f64]) -> Option<Interval> {
+    let n = values.len() as u64;
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    // The most values that may be left out at either end.
+    let outside = (0..n / 2).take_while(|k| 2.0 * coin_at_most(*k, n) <= 1.0 - CONFIDENCE).last()?;
+    Some(Interval {
+        value: median(&sorted)?,
+        low: *sorted.get(outside as usize)?,
+        high: *sorted.get((n - 1 - outside) as usize)?,
+        n,
+    })
+}
+
+/// The median of the ratios `b / a` of pairs that were measured together, with [`of_median`]'s interval. Pairs with a
+/// zero are left out.
+pub fn of_paired_ratio(pairs: &[(f64, f64)]) -> Option<Interval> {
+    let ratios: Vec<f64> = pairs.iter().filter(|(a, b)| *a > 0.0 && *b > 0.0).map(|(a, b)| b / a).collect();
+    of_median(&ratios)
+}
+
+/// Numbers for resampling: splitmix64 from a fixed seed (Steele, Lea & Flood, OOPSLA 2014).
+pub struct Dice(u64);
+
+impl Dice {
+    /// The sequence of this seed.
+    pub fn new(seed: u64) -> Self {
+        Dice(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform below `n`, which is not 0.
+    pub fn below(&mut self, n: usize) -> usize {
+        ((u128::from(self.next()) * n as u128) >> 64) as usize
+    }
+}
+
+/// Positions of a circular block resample of `n` values that hang together over `block` of them (Politis & Romano,
+/// 1992): blocks are drawn, not values, so that what follows upon each other stays together.
+pub fn resample(n: usize, block: usize, dice: &mut Dice, into: &mut Vec<usize>) {
+    into.clear();
+    while into.len() < n {
+        let start = dice.below(n);
+        into.extend((0..block.max(1)).map(|step| (start + step) % n));
+    }
+    into.truncate(n);
+}
+
+/// The middle 95 % of resampled values: the percentile interval (Efron, 1979). `None` with fewer than forty.
+pub fn percentiles(mut resampled: Vec<f64>) -> Option<(f64, f64)> {
+    resampled.retain(|value| value.is_finite());
+    resampled.sort_by(f64::total_cmp);
+    let n = resampled.len();
+    if n < 40 {
+        return None;
+    }
+    let at = |share: f64| resampled.get(((n - 1) as f64 * share).round() as usize).copied();
+    Some((at((1.0 - CONFIDENCE) / 2.0)?, at(f64::midpoint(1.0, CONFIDENCE))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_needs_six_values_for_its_interval() {
+        assert_eq!(of_median(&[1.0, 2.0, 3.0, 4.0, 5.0]), None);
+        let six = of_median(&[6.0, 2.0, 3.0, 1.0, 5.0, 4.0]).unwrap();
+        assert_eq!((six.value, six.low, six.high, six.n), (3.5, 1.0, 6.0, 6));
+        // n = 10: the second and the ninth (97.9 %), as in the tables of the sign test.
+        let ten = of_median(&(1..=10).map(f64::from).collect::<Vec<_>>()).unwrap();
+        assert_eq!((ten.low, ten.high), (2.0, 9.0));
+        let many = of_median(&(1..=100).map(f64::from).collect::<Vec<_>>()).unwrap();
+        assert_eq!((many.low, many.high), (40.0, 61.0));
+    }
+
+    #[test]
+    fn the_interval_of_a_median_holds_the_truth_as_often_as_it_says() {
+        let mut dice = Dice::new(1);
+        let held = (0..2_000)
+            .filter(|_| {
+                let values: Vec<f64> =
+                    (0..15).map(|_| (dice.below(1 << 30) as f64 / f64::from(1 << 30)).powi(3)).collect();
+                let interval = of_median(&values).unwrap();
+                interval.low <= 0.125 && 0.125 <= interval.high
+            })
+            .count();
+        // n = 15: the true confidence is 96.5 %.
+        assert!((1_900..=1_965).contains(&held), "{held} of 2,000");
+    }
+
+    #[test]
+    fn a_ratio_is_of_pairs() {
+        let pairs: Vec<_> = (1..=9).map(|drift| (100.0 * f64::from(drift), 70.0 * f64::from(drift))).collect();
+        let ratio = of_paired_ratio(&pairs).unwrap();
+        assert!((ratio.low - 0.7).abs() < 1e-12 && (ratio.high - 0.7).abs() < 1e-12, "{ratio:?}");
+    }
+
+    #[test]
+    fn a_resample_keeps_blocks_together() {
+        let (mut dice, mut at) = (Dice::new(7), Vec::new());
+        resample(20, 5, &mut dice, &mut at);
+        assert_eq!(at.len(), 20);
+        assert!(at.chunks(5).all(|block| block.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 20)));
+        assert_eq!(percentiles(vec![1.0; 39]), None);
+    }
+}

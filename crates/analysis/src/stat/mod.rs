@@ -1,0 +1,40 @@
+//! Statistics: intervals, tests, autocorrelation, warm-up. Pure functions of numbers; the sources of formulas stand at
+//! each.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`interval`] | medians, paired ratios and bootstrap, each with a 95 % interval |
+//! | [`difference`] | are two samples different: Welch's t for slice series, Mann–Whitney for few repeats |
+//! | [`series`] | autocorrelation and effective sample size; where a warm-up ends |
+//! | [`fit`] | straight lines and rank correlation |
+//! | [`special`] | distribution functions |
+//!
+//! No randomness that is not from a fixed seed: the same run gives the same numbers on any machine.
+
+pub mod difference;
+pub mod fit;
+pub mod interval;
+pub mod series;
+pub mod special;
+
+/// Confidence of every interval.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// The mean; 0 of none.
+pub fn mean(values: &[f64]) -> f64 {
+    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
+}
+
+/// The unbiased variance; 0 of fewer than two.
+pub fn variance(values: &[f64]) -> f64 {
+    if values.len() < 2 {
+        return 0.0;
+    }
+    let mean = mean(values);
+    values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len() - 1) as f64
+}
+
+/// The median: the mean of the two in the middle when their number is even; `None` of none.
+pub fn median(values: &[f64]) -> Option<f64> {
+    crate::latency::median(&mut values.to_vec())
+}

@@ -1,0 +1,268 @@
+//! Simulated stores of known capacity: what a rung of a load-line search would come to on them.
+
+use std::collections::VecDeque;
+
+use plimsoll_analysis::line::{GoalSeen, LineResult, LineSearch, LineSpec, Next, Resource, Rung, RungSummary};
+use plimsoll_record::data::GoalSpec;
+
+/// Uniform numbers from a fixed seed (splitmix64).
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.unit()).ln()
+    }
+}
+
+/// A queue with servers.
+#[derive(Clone)]
+pub struct Store {
+    /// Servers.
+    pub servers: usize,
+    /// Mean service time.
+    pub service_s: f64,
+    /// Exponential service times; otherwise constant with a tenth of uniform noise.
+    pub exponential: bool,
+    /// With more waiting than this, service takes `slower` times as long.
+    pub thrashes_at: usize,
+    pub slower: f64,
+    /// With this many in it the store refuses.
+    pub refuses_at: usize,
+    /// Every so long no service begins for a while.
+    pub stall_every_s: f64,
+    pub stall_s: f64,
+    /// The generator does not reach more than this.
+    pub generator_per_s: f64,
+}
+
+impl Store {
+    pub fn exponential(rate_per_s: f64) -> Store {
+        Store {
+            servers: 1,
+            service_s: 1.0 / rate_per_s,
+            exponential: true,
+            thrashes_at: usize::MAX,
+            slower: 1.0,
+            refuses_at: usize::MAX,
+            stall_every_s: f64::INFINITY,
+            stall_s: 0.0,
+            generator_per_s: f64::INFINITY,
+        }
+    }
+
+    fn service(&self, dice: &mut Dice, waiting: usize) -> f64 {
+        let service = match self.exponential {
+            true => dice.exponential(self.service_s),
+            false => self.service_s * (0.9 + 0.2 * dice.unit()),
+        };
+        if waiting > self.thrashes_at { service * self.slower } else { service }
+    }
+
+    /// What an open loop of Poisson arrivals at `rate` would see.
+    pub fn drive(&self, rate: f64, warmup_s: f64, seconds: f64, dice: &mut Dice) -> Seen {
+        let end_s = warmup_s + seconds;
+        let stalls_from = dice.unit() * self.stall_every_s.min(1e6);
+        let mut free = vec![0.0f64; self.servers];
+        let mut leaving: VecDeque<f64> = VecDeque::new();
+        let mut seen = Seen { seconds: vec![Second::default(); end_s.ceil() as usize + 1], ..Seen::default() };
+        let mut at = 0.0;
+        loop {
+            at += dice.exponential(1.0 / rate);
+            if at >= end_s {
+                break;
+            }
+            while leaving.front().is_some_and(|time| *time <= at) {
+                leaving.pop_front();
+            }
+            if leaving.len() >= self.refuses_at {
+                seen.refused += u64::from(at >= warmup_s);
+                continue;
+            }
+            let server = (0..self.servers).min_by(|a, b| free[*a].total_cmp(&free[*b])).unwrap();
+            let mut start = free[server].max(at);
+            if self.stall_every_s.is_finite() {
+                let into = (start - stalls_from).rem_euclid(self.stall_every_s);
+                if into < self.stall_s {
+                    start += self.stall_s - into;
+                }
+            }
+            let service = self.service(dice, leaving.len());
+            let end = start + service;
+            free[server] = end;
+            let position = leaving.partition_point(|time| *time <= end);
+            leaving.insert(position, end);
+            if let Some(second) = seen.seconds.get_mut(start as usize) {
+                second.busy_s += service;
+            }
+            if end >= warmup_s {
+                // What was not answered when the time was up stands with the time it waited.
+                seen.waits_s.push(if end <= end_s { end - at } else { end_s - at });
+                seen.ended += u64::from(end <= end_s);
+                let second = &mut seen.seconds[at as usize];
+                second.wait_s = second.wait_s.max(end.min(end_s) - at);
+            }
+        }
+        seen.stalls = (0..seen.seconds.len())
+            .map(|second| {
+                let into = (second as f64 - stalls_from).rem_euclid(self.stall_every_s.min(1e9));
+                f64::from(u8::from(into < self.stall_s || into > self.stall_every_s - 1.0))
+            })
+            .collect();
+        seen
+    }
+
+    /// The rate at which the goals reach their limits, from long simulations.
+    pub fn truth(&self, goals: &[GoalSpec]) -> f64 {
+        let (mut low, mut high) = (100.0f64, 10_000.0f64);
+        while high / low > 1.002 {
+            let rate = (low * high).sqrt();
+            let seen = self.drive(rate, 2.0, 400_000.0 / rate, &mut Dice(99));
+            let held = goals.iter().all(|goal| seen.value(&goal.what) <= goal.limit)
+                && (seen.ended + seen.refused) as f64 >= 0.995 * 400_000.0;
+            if held { low = rate } else { high = rate }
+        }
+        (low * high).sqrt()
+    }
+}
+
+#[derive(Default, Clone)]
+pub struct Second {
+    busy_s: f64,
+    wait_s: f64,
+}
+
+#[derive(Default)]
+pub struct Seen {
+    waits_s: Vec<f64>,
+    ended: u64,
+    refused: u64,
+    seconds: Vec<Second>,
+    stalls: Vec<f64>,
+}
+
+impl Seen {
+    /// In nanoseconds or per cent.
+    pub fn value(&self, what: &str) -> f64 {
+        if what == "errors" {
+            let unanswered = self.waits_s.len() as u64 - self.ended;
+            return (self.refused + unanswered) as f64 * 100.0
+                / (self.waits_s.len() as u64 + self.refused).max(1) as f64;
+        }
+        let one_in = match what {
+            "p50" => 2,
+            "p99" => 100,
+            other => panic!("{other}"),
+        };
+        let mut waits = self.waits_s.clone();
+        let at = waits.len() - 1 - waits.len() / one_in;
+        *waits.select_nth_unstable_by(at, f64::total_cmp).1 * 1e9
+    }
+}
+
+/// What else there is to see.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Sampled {
+    Nothing,
+    ServerCpu,
+    Flushes,
+}
+
+pub fn p99(limit_ms: f64) -> GoalSpec {
+    GoalSpec { what: "p99".into(), limit: limit_ms * 1e6, unit: "ns".into() }
+}
+
+pub fn errors(limit_percent: f64) -> GoalSpec {
+    GoalSpec { what: "errors".into(), limit: limit_percent, unit: "%".into() }
+}
+
+/// Answers a rung as a store would.
+pub fn answer(store: &Store, spec: &LineSpec, rung: &Rung, sampled: Sampled, dice: &mut Dice) -> RungSummary {
+    let overhead_s = 0.4;
+    let capacity = store.servers as f64 / store.service_s;
+    let base = RungSummary {
+        seconds: rung.seconds,
+        took_s: rung.seconds + rung.warmup_s + overhead_s,
+        cycles: vec![("checkpoints".into(), 0.0)],
+        ..RungSummary::default()
+    };
+    let Some(rate) = rung.rate_per_s else {
+        let rate = (capacity * (0.97 + 0.04 * dice.unit())).min(store.generator_per_s);
+        let void = (rate >= store.generator_per_s).then(|| "its workers were busy 97 % of the time".to_string());
+        return RungSummary { rate_per_s: rate, ended_per_s: rate, void, ..base };
+    };
+    let seen = store.drive(rate.min(store.generator_per_s), rung.warmup_s, rung.seconds, dice);
+    let goals = spec.goals.iter().map(|goal| {
+        let n = seen.waits_s.len() as u64;
+        let enough = goal.what == "errors" || n >= 1_000;
+        GoalSeen {
+            what: goal.what.clone(),
+            limit: goal.limit,
+            unit: goal.unit.clone(),
+            value: enough.then(|| seen.value(&goal.what)),
+            missing: (!enough).then(|| format!("needs 1,000 samples, has {n}")),
+            n,
+        }
+    });
+    let whole = seen.seconds.iter().zip(&seen.stalls).take((rung.warmup_s + rung.seconds) as usize);
+    let whole: Vec<_> = whole.skip(rung.warmup_s.ceil() as usize).collect();
+    let waits_s: Vec<Option<f64>> = whole.iter().map(|(second, _)| Some(second.wait_s)).collect();
+    let resource = |name: &str, capacity: Option<f64>, values: Vec<f64>| Resource {
+        name: name.into(),
+        unit: if capacity.is_some() { "%".into() } else { "1/s".into() },
+        capacity,
+        waiting: false,
+        values,
+        waits_s: waits_s.clone(),
+    };
+    let mut resources =
+        vec![resource("disk vda", Some(100.0), whole.iter().map(|_| 20.0 + 30.0 * dice.unit()).collect())];
+    match sampled {
+        Sampled::Nothing => {}
+        Sampled::ServerCpu => {
+            let cpu = |second: &Second| (second.busy_s * 100.0).min(100.0 * store.servers as f64);
+            let values = whole.iter().map(|(second, _)| cpu(second)).collect();
+            resources.push(resource("the server's CPU", Some(100.0 * store.servers as f64), values));
+        }
+        Sampled::Flushes => {
+            resources.push(resource(
+                "disk: flushes",
+                None,
+                whole.iter().map(|(_, stall)| **stall * 30.0 + 5.0 * dice.unit()).collect(),
+            ));
+        }
+    }
+    let void = (rate > store.generator_per_s).then(|| "its workers were busy 97 % of the time".to_string());
+    RungSummary {
+        rate_per_s: seen.ended as f64 / rung.seconds,
+        ended_per_s: (seen.ended + seen.refused) as f64 / rung.seconds,
+        // What is being served is sent.
+        unsent_share: (seen.waits_s.len() - seen.ended as usize).saturating_sub(store.servers) as f64
+            / (seen.waits_s.len() + seen.refused as usize).max(1) as f64,
+        rejected_per_s: seen.refused as f64 / rung.seconds,
+        goals: goals.collect(),
+        void,
+        resources,
+        ..base
+    }
+}
+
+/// A whole search; the most rungs it may take is the search's own business.
+pub fn search(store: &Store, spec: &LineSpec, sampled: Sampled, seed: u64) -> (LineResult, LineSearch) {
+    let mut dice = Dice(seed.wrapping_mul(0x1234_5678_9abc_def1));
+    let mut search = LineSearch::new(spec.clone());
+    let mut last = None;
+    loop {
+        match search.next(last.take()) {
+            Next::Rung(rung) => last = Some(answer(store, spec, &rung, sampled, &mut dice)),
+            Next::Done(result) => return (*result, search),
+        }
+    }
+}

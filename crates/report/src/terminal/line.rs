@@ -1,0 +1,58 @@
+//! The search for the load line as text.
+
+use owo_colors::Style;
+use plimsoll_analysis::line::{GoalSeen, asked_words};
+use plimsoll_analysis::{RunView, number};
+
+use super::Text;
+use super::table::{Cell, Side, Table};
+
+impl Text {
+    /// Each search: its sentence, then its rungs.
+    pub(super) fn lines(&mut self, view: &RunView) {
+        for line in &view.lines {
+            self.heading("Load line", &line.store);
+            self.paragraph("  ", Style::new(), &line.result.sentence, Style::new().bold());
+            let mut head = vec![
+                ("rung".to_string(), Side::Right),
+                ("for".to_string(), Side::Left),
+                ("asked".to_string(), Side::Right),
+                ("done".to_string(), Side::Right),
+                ("time".to_string(), Side::Right),
+                ("n".to_string(), Side::Right),
+            ];
+            let goals: &[GoalSeen] = line.rungs.first().map_or(&[], |rung| &rung.goals);
+            head.extend(
+                goals.iter().map(|goal| {
+                    (format!("{} ≤ {}", goal.what, number::with_unit(goal.limit, &goal.unit)), Side::Right)
+                }),
+            );
+            head.push((String::new(), Side::Left));
+            let mut table = Table::new(head);
+            for rung in &line.rungs {
+                let mut cells = vec![
+                    Cell::new(number::count(u64::from(rung.rung.ordinal) + 1)),
+                    Cell::new(rung.rung.purpose.name()),
+                    Cell::new(asked_words(&rung.rung)),
+                    Cell::new(number::with_unit(rung.rate_per_s, "1/s")),
+                    Cell::new(number::seconds(rung.rung.seconds)),
+                    Cell::new(number::count(rung.n)),
+                ];
+                cells.extend(rung.goals.iter().map(|goal| {
+                    Cell::new(goal.value.map_or("–".to_string(), |value| number::with_unit(value, &goal.unit)))
+                }));
+                let style = match rung.state.as_str() {
+                    "held" => Style::new().green(),
+                    "failed" => Style::new().red(),
+                    _ => Style::new().yellow(),
+                };
+                let reason = rung.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+                cells.push(Cell::styled(format!("{}{reason}", rung.state.replace('_', " ")), style));
+                table.row(cells);
+            }
+            for text in table.lines(self.colour, self.width) {
+                self.line(&text);
+            }
+        }
+    }
+}
