@@ -50,6 +50,16 @@ A password is taken from PGPASSWORD, PGPASSFILE or ~/.pgpass, a service file, or
 
 Values between commas are swept: each combination is a trial. `--print-plan` shows the plan that it comes to.")]
     Drive(Box<DriveArgs>),
+    /// Find the load line: the highest rate at which every goal holds, and what stops the store there.
+    #[command(after_help = "Examples:
+  plimsoll line tpcb --on postgres --clients 16 --goal p99=20ms
+  plimsoll line oltp --mix read_write --on mariadb --clients 32 --goal p99=50ms --goal errors=0.1%
+  plimsoll line tpcb --on postgres --clients 16 --thorough
+  plimsoll line my-plan.toml
+
+It climbs a ladder of rates, bisects to ± 2 %, looks at two rungs past the first failure, and repeats the rungs that
+decide. Without a goal: p99=20ms and errors=0.1%.")]
+    Line(Box<LineArgs>),
     /// Read a plan and say what would run and for how long; run nothing.
     #[command(after_help = "Examples:
   plimsoll check my-plan.toml
@@ -136,7 +146,7 @@ pub struct DriveArgs {
     #[arg(long, short = 'f', value_name = "FILE[@WEIGHT]")]
     pub file: Vec<String>,
     /// Stores to run on: names or URLs, separated by commas.
-    #[arg(long, value_name = "STORE,…", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "STORE,…", value_delimiter = ',')]
     pub on: Vec<String>,
     /// A parameter of the workload, or of a store (`postgres.shared_buffers=1GiB`).
     #[arg(long, value_name = "NAME=VALUE")]
@@ -201,6 +211,26 @@ pub struct DriveArgs {
     /// No progress on stderr.
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// Options of `line`.
+#[derive(Debug, Args)]
+pub struct LineArgs {
+    /// What is driven. The workload may be a plan file with one `drive` phase.
+    #[command(flatten)]
+    pub drive: DriveArgs,
+    /// Time for everything [default: 5min].
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<String>,
+    /// Half an hour instead of five minutes: longer rungs, that see the store's own cycles.
+    #[arg(long, conflicts_with = "budget")]
+    pub thorough: bool,
+    /// Rate to start from; otherwise what a closed loop reaches.
+    #[arg(long, value_name = "RATE")]
+    pub from: Option<String>,
+    /// Half of the gap that may stay [default: 2%].
+    #[arg(long, value_name = "SHARE")]
+    pub precision: Option<String>,
 }
 
 impl DriveArgs {

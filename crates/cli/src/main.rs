@@ -86,6 +86,7 @@ fn run(verb: Verb) -> Result<u8, CliError> {
     match verb {
         Verb::Run(args) => verbs::run::run(&catalogue, &args),
         Verb::Drive(args) => verbs::drive::run(&catalogue, &args),
+        Verb::Line(args) => verbs::line::run(&catalogue, &args),
         Verb::Check(args) => verbs::check::run(&catalogue, &args),
         Verb::Report(args) => verbs::report::run(&args),
         Verb::Runs(args) => verbs::runs::run(&args),

@@ -40,9 +40,7 @@ impl Passwords {
 
 /// The plan that `args` name, and its text.
 pub fn load(catalogue: &Catalogue, args: &PlanArgs, passwords: &mut Passwords) -> Result<(Plan, String), CliError> {
-    let (name, text) = read(&args.plan)?;
-    let beside = Path::new(&args.plan).parent().unwrap_or(Path::new("")).to_owned();
-    read_plan(catalogue, PlanText { name, text, beside }, &args.on, args.seed, passwords)
+    read_plan(catalogue, read(&args.plan)?, &args.on, args.seed, passwords)
 }
 
 /// The text of a plan.
@@ -109,9 +107,11 @@ pub fn whole_urls(pieces: &[String]) -> Vec<String> {
     whole
 }
 
-fn read(plan: &str) -> Result<(String, String), CliError> {
+/// The text of the study or file `plan`.
+pub fn read(plan: &str) -> Result<PlanText, CliError> {
     if let Some(study) = studies::find(plan) {
-        return Ok((study.name.to_owned(), study.text.to_owned()));
+        let (name, text) = (study.name.to_owned(), study.text.to_owned());
+        return Ok(PlanText { name, text, beside: PathBuf::new() });
     }
     let path = Path::new(plan);
     let names: Vec<&str> = studies::ALL.iter().map(|study| study.name).collect();
@@ -135,7 +135,8 @@ fn read(plan: &str) -> Result<(String, String), CliError> {
             .next("give the path of a plan file, TOML in UTF-8")
     })?;
     let name = path.file_stem().map_or(plan.to_owned(), |stem| stem.to_string_lossy().into_owned());
-    Ok((name, text))
+    let beside = path.parent().unwrap_or(Path::new("")).to_owned();
+    Ok(PlanText { name, text, beside })
 }
 
 /// A plan's error, drawn with the lines it is about.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Cold, Durability, OpKind, Store, StoreSpec, Stream, StreamSpec, ValueBuf, Workload};
+use plimsoll_core::{Cold, CounterSort, Durability, OpKind, Store, StoreSpec, Stream, StreamSpec, ValueBuf, Workload};
 use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason};
 use plimsoll_plan::model::{self, Start, Step};
 use plimsoll_record::data::{Asked, Event, PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
@@ -14,6 +14,8 @@ use crate::error::{CliError, exit};
 use crate::phase::{Bench, Driven, Keep, TrialRun, push};
 use crate::written::Written;
 
+/// What the name of a phase's result begins with that counts the store's own cycles which ended in it.
+const CYCLE_RESULT: &str = "cycles_";
 /// Longest a load or a check may leave one operation unanswered.
 const BULK_OP_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -350,6 +352,7 @@ impl TrialRun<'_, '_> {
             ..self.spec()
         };
         let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
+        let cycles = cycles(self.store)?;
         let result = self.driven(Driven {
             ordinal,
             clients: drive.clients,
@@ -363,6 +366,10 @@ impl TrialRun<'_, '_> {
         self.push_totals(end, &result);
         if let model::Limit::DurationNs(ns) = drive.limit {
             push(end, "planned_seconds", "s", ns as f64 / 1e9, 1);
+        }
+        for (name, ended) in self::cycles(self.store)? {
+            let before = cycles.iter().find(|(other, _)| *other == name).map_or(0.0, |(_, before)| *before);
+            push(end, &format!("{CYCLE_RESULT}{name}"), "", (ended - before).max(0.0), 1);
         }
         push(end, "unfinished", "", result.unfinished as f64, 1);
         push(end, "lost_connections", "", result.lost_connections as f64, 1);
@@ -424,6 +431,16 @@ impl TrialRun<'_, '_> {
             });
         }
     }
+}
+
+/// What the store counts of the work that it puts off under load.
+fn cycles(store: &mut dyn Store) -> Result<Vec<(&'static str, f64)>, CliError> {
+    let counters = store.counters()?;
+    Ok(counters
+        .into_iter()
+        .filter(|counter| counter.sort == CounterSort::Cycle)
+        .map(|counter| (counter.name, counter.value))
+        .collect())
 }
 
 /// The drive's own words for when operations start. A ramp takes as long as its phase.

@@ -10,7 +10,7 @@
 //! | `document` | the text as nodes that know where they stand |
 //! | `stores`, `workload`, `phases`, `wishes`, `params` | the parts of a plan, each read from its table |
 //! | `formulas` | what formulas may name |
-//! | `rate` | a rate that changes over a phase |
+//! | `rate`, `line` | a rate that changes over a phase; the search for the load line |
 //! | `sweep`, `series`, `expand` | values that may be lists; how they combine, repeats and their order; the trials |
 //! | `quantity`, `url`, `nearest` | numbers with units; URLs and their passwords; what a mistyped word meant |
 //! | `outline`, `schema` | a plan in plain lines; a JSON Schema of plans, for editors |
@@ -19,6 +19,7 @@ mod document;
 pub mod error;
 mod expand;
 mod formulas;
+mod line;
 pub mod model;
 mod nearest;
 mod outline;
@@ -44,8 +45,8 @@ use error::Source;
 pub use error::{PlanError, Problem};
 use expand::Drafts;
 pub use model::{
-    Arrivals, Drive, Figure, Goal, GoalKind, Limit, Pace, Phase, Plan, Published, Rate, Start, Step, StoreUse, Trial,
-    WorkloadUse,
+    Arrivals, Drive, Figure, Goal, GoalKind, Limit, Line, Pace, Phase, Plan, Published, Rate, Start, Step, StoreUse,
+    Trial, WorkloadUse,
 };
 pub use schema::schema;
 use sweep::{Choices, Dimensions};
@@ -53,7 +54,7 @@ pub use url::{password_ranges, split_password};
 
 /// The keys of a plan.
 const KEYS: &[&str] = &[
-    "title", "question", "source", "stores", "seed", "slice", "samplers", "repeats", "order", "start", "sweep",
+    "title", "question", "source", "stores", "seed", "slice", "samplers", "repeats", "order", "start", "sweep", "line",
     "workload", "phase", "goals", "figure",
 ];
 
@@ -173,6 +174,7 @@ impl<'c> Reading<'c> {
             _ => Vec::new(),
         };
         let series = self.series(&root);
+        let line = self.line(&root);
         if !self.problems.borrow().is_empty() {
             return None;
         }
@@ -186,7 +188,7 @@ impl<'c> Reading<'c> {
         let series = series?;
         let (trials, left_out) = self.expand(&drafts, &series);
         let timed_s = trials.iter().map(timed_s).sum();
-        Some(Plan {
+        let plan = Plan {
             name: name.to_owned(),
             title: if title.is_empty() { name.to_owned() } else { title },
             question,
@@ -198,9 +200,12 @@ impl<'c> Reading<'c> {
             samplers: samplers?,
             slice_ns: slice_ns?,
             repeats: series.repeats,
+            line,
             start: series.start,
             timed_s,
-        })
+        };
+        self.can_be_searched(&root, &plan);
+        self.problems.borrow().is_empty().then_some(plan)
     }
 
     fn samplers(&self, root: &Section<'_>) -> Option<Vec<String>> {

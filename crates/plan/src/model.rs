@@ -34,12 +34,32 @@ pub struct Plan {
     /// What trials start from.
     #[serde(default)]
     pub start: Start,
+    /// The load line of each trial is searched for: its drive is held at one rate after the other.
+    #[serde(default)]
+    pub line: Option<Line>,
     /// Seconds that the phases with a given duration take. Loads and questions come on top.
     pub timed_s: f64,
 }
 
 fn one() -> u32 {
     1
+}
+
+/// The bounds of a search for the load line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// Operations a second to start from; `None` measures what a closed loop reaches.
+    pub from_per_s: Option<f64>,
+    /// Lowest rate that is tried.
+    pub least_per_s: Option<f64>,
+    /// Highest rate that is tried.
+    pub most_per_s: Option<f64>,
+    /// Half of the gap that may stay between the highest rate that held and the lowest that did not, as a share.
+    pub precision: f64,
+    /// Time for everything, in nanoseconds.
+    pub budget_ns: u64,
+    /// Warm-up of each rung, in nanoseconds.
+    pub warmup_ns: u64,
 }
 
 /// One point of the sweep.

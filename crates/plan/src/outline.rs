@@ -19,6 +19,10 @@ impl Plan {
             workloads.join(", "),
             stores.join(", ")
         ));
+        if let Some(line) = &self.line {
+            let budget = show_ns(line.budget_ns);
+            lines.push(format!("the load line of each, to ±{} %, within {budget}", line.precision * 100.0));
+        }
         if self.repeats > 1 {
             lines.push(format!("each point {} times; trials start {}", self.repeats, self.start.name()));
         }

@@ -3,6 +3,9 @@
 //! It is made from the catalogue, so that it names this build's stores, workloads and their parameters. What only the
 //! parser can tell (a rate of zero, a kind that the workload does not have) it does not.
 
+// A schema is put together from pieces that nobody needs afterwards.
+#![allow(clippy::needless_pass_by_value)]
+
 use plimsoll_core::{Catalogue, ParamSpec, ParamType};
 use serde_json::{Map, Value, json};
 
@@ -49,6 +52,17 @@ fn top(key: &str, catalogue: &Catalogue) -> Value {
         ])),
         "workload" => workload(catalogue),
         "phase" => phases(),
+        "line" => said(
+            object([
+                ("from", quantity(Dimension::Rate)),
+                ("least", quantity(Dimension::Rate)),
+                ("most", quantity(Dimension::Rate)),
+                ("precision", quantity(Dimension::Share)),
+                ("budget", quantity(Dimension::Time)),
+                ("warmup", quantity(Dimension::Time)),
+            ]),
+            "Search for the load line, within these bounds.",
+        ),
         "goals" => object(GOALS.iter().map(|(name, _)| (*name, goal(name)))),
         "figure" => tables(object([
             ("name", text("How reports call it.")),

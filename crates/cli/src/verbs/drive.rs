@@ -19,17 +19,21 @@ pub fn run(catalogue: &Catalogue, args: &DriveArgs) -> Result<u8, CliError> {
     if args.print_plan {
         return crate::print(&text);
     }
+    run_text(catalogue, plans::PlanText { name, text, beside: Path::new("").to_owned() }, args)
+}
+
+/// Runs the plan that was put together from `args`.
+pub(super) fn run_text(catalogue: &Catalogue, from: plans::PlanText, args: &DriveArgs) -> Result<u8, CliError> {
     let mut passwords = Passwords::default();
     if let Some(path) = &args.password_file {
         passwords.set_default(secrets::read_password_file(path)?);
     }
-    let from = plans::PlanText { name, text, beside: Path::new("").to_owned() };
     let (plan, text) = plans::read_plan(catalogue, from, &args.on, args.seed, &mut passwords)?;
     run::run_plan(catalogue, &plan, &text, &passwords, args.quiet)
 }
 
 /// The plan's name and text.
-fn plan_text(args: &DriveArgs) -> Result<(String, String), CliError> {
+pub(super) fn plan_text(args: &DriveArgs) -> Result<(String, String), CliError> {
     let name = match (&args.workload, &args.file[..]) {
         (Some(workload), []) => workload.clone(),
         (None, [_, ..]) => "script".to_owned(),
@@ -42,6 +46,10 @@ fn plan_text(args: &DriveArgs) -> Result<(String, String), CliError> {
                 .next("leave one of them out"));
         }
     };
+    if args.on.is_empty() {
+        return Err(CliError::new(exit::USAGE, "it must be said on which store")
+            .next("name one or more with --on, for example --on postgres; `plimsoll list stores` lists them"));
+    }
     let mut text = String::from("# Written by `plimsoll drive` from its options.\n");
     let (stores, workload): (Vec<_>, Vec<_>) = settings(&args.set)?.into_iter().partition(|(key, _)| key.contains('.'));
     // `--on` says where; tables stand here only for stores that take settings.
@@ -91,7 +99,7 @@ fn plan_text(args: &DriveArgs) -> Result<(String, String), CliError> {
     Ok((name, text))
 }
 
-fn push(text: &mut String, key: &str, value: &str) {
+pub(super) fn push(text: &mut String, key: &str, value: &str) {
     let _ = writeln!(text, "{key} = {value}");
 }
 
@@ -181,7 +189,7 @@ fn list(given: &str) -> String {
 }
 
 /// A value as TOML: whole numbers and truth values as they are, everything else in quotes.
-fn value(given: &str) -> String {
+pub(super) fn value(given: &str) -> String {
     let is_number = given.parse::<i64>().is_ok() && !given.starts_with('+');
     if is_number || matches!(given, "true" | "false") {
         return given.to_owned();
@@ -264,7 +272,7 @@ p99 = "20ms"
             ("tpcb --on postgres --set scale", "`scale` is not a name and a value"),
             ("tpcb --on postgres --set sqlite.cache=1", "is for a store that is not there"),
             ("tpcb --on postgres --mix a=b", "`b` is not the share of a"),
-            ("tpcb", "--on <STORE,…>"),
+            ("tpcb", "it must be said on which store"),
         ] {
             let error = text(options).unwrap_err();
             assert!(error.contains(what), "{options}: {error}");

@@ -73,7 +73,7 @@ fn unknown_keys_are_told_from_near_ones() {
         "stores",
         "«Seed» = 1\nstores",
         "unknown key `Seed` in the plan",
-        "did you mean `seed`? keys here: title, question, source, stores, seed, slice, samplers, repeats, order, start, sweep, workload, phase, goals, figure",
+        "did you mean `seed`? keys here: title, question, source, stores, seed, slice, samplers, repeats, order, start, sweep, line, workload, phase, goals, figure",
     );
     replaced(
         "name = \"coupons\"",
@@ -477,4 +477,20 @@ fn shapes_of_rates_are_checked() {
     );
     added("rate = \"1/s\"\narrivals = «\"odd\"»", "unknown spacing of arrivals `odd`", "there are: even, poisson");
     added("depth = «0»", "`depth` must be 1 to 1024, not 0", "");
+}
+
+#[test]
+fn a_line_has_bounds_and_a_goal_that_a_rate_can_break() {
+    let goals = "\n[goals]\np99 = \"20ms\"\n";
+    added("\n«[line]»\n", "a load line needs a goal that one rate can break", "write [goals] with `p99 = \"20ms\"`");
+    added(
+        &format!("{goals}[line]\n«form» = \"1/s\""),
+        "unknown key `form` in [line]",
+        "did you mean `from`? keys here: from, least, most, precision, budget, warmup",
+    );
+    added(&format!("{goals}[line]\nprecision = «\"50%\"»"), "`precision` must be 0.1% to 25%", "");
+    added(&format!("{goals}[line]\nbudget = «\"1s\"»"), "`budget` must be 30s to 168h, not 1s", "");
+    added(&format!("{goals}«[line]»\nleast = \"2/s\"\nmost = \"1/s\""), "`least` must be below `most`", "");
+    let twice = "\n[[phase]]\nname = \"b\"\ndo = \"drive\"\nfor = \"1s\"\nmix = { read = 1 }";
+    added(&format!("{twice}{goals}«[line]»"), "a load line is searched with one `drive` phase, not 2", "");
 }

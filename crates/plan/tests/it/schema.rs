@@ -8,8 +8,8 @@ use crate::catalogue::catalogue;
 
 fn compiled() -> (Schemas, SchemaIndex) {
     let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
-    compiler.add_resource("plan.json", schema(&catalogue())).unwrap();
-    let index = compiler.compile("plan.json", &mut schemas).unwrap();
+    compiler.add_resource("plan.json", schema(&catalogue())).expect("a right schema");
+    let index = compiler.compile("plan.json", &mut schemas).expect("a right schema");
     (schemas, index)
 }
 
