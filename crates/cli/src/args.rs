@@ -105,7 +105,22 @@ decide. Without a goal: p99=20ms and errors=0.1%.")]
   plimsoll schema > plan.schema.json     and as the plan's first line: #:schema ./plan.schema.json")]
     Schema,
     /// Say what on this machine would spoil a measurement or is missing.
-    Doctor,
+    #[command(after_help = "Examples:
+  plimsoll doctor
+  plimsoll doctor --calibrate              measures the generator's ceiling and this machine's noise floor
+  plimsoll doctor --honesty postgres       stops a private server for a second: is all of it seen?")]
+    Doctor(DoctorArgs),
+}
+
+/// Options of `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Measure the generator's ceiling and this machine's noise floor, and keep them for later runs.
+    #[arg(long)]
+    pub calibrate: bool,
+    /// Stop a private server for a second under load, and hold what was measured against what it has to be.
+    #[arg(long, value_name = "STORE")]
+    pub honesty: Option<String>,
 }
 
 /// A plan and what is replaced in it.

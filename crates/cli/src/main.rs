@@ -9,8 +9,10 @@
 //! | `plans`, `secrets` | from what was typed to a plan; passwords, and keeping them from others |
 //! | `progress`, `interrupt`, `ticker`, `written` | what goes on beside: the progress line, Ctrl-C, samplers, device bytes |
 //! | `catalogue`, `studies` | what a plan may name; the built-in plans |
+//! | `calibration` | the generator's ceiling and the noise floor of this machine |
 
 mod args;
+mod calibration;
 mod catalogue;
 mod check;
 mod error;
@@ -94,11 +96,7 @@ fn run(verb: Verb) -> Result<u8, CliError> {
         Verb::Completions { shell } => verbs::shell::completions(shell),
         Verb::Man { directory } => verbs::shell::man(&directory),
         Verb::Schema => verbs::shell::schema(&catalogue),
-        Verb::Doctor => {
-            let diagnosis = verbs::doctor::diagnose(&catalogue, &plimsoll_record::default_runs_dir()?);
-            print(&diagnosis.text)?;
-            Ok(if diagnosis.well { exit::OK } else { exit::GOAL_MISSED })
-        }
+        Verb::Doctor(args) => verbs::doctor::run(&catalogue, &args),
     }
 }
 

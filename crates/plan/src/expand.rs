@@ -162,7 +162,11 @@ impl<'c> Reading<'c> {
     /// Whether the workload's statements are written for the store's SQL; reports if not.
     fn understands(&self, store: &StoreDraft<'_>, workload: &WorkloadSpec) -> bool {
         let spec = store.kind.spec();
-        if workload.dialects.is_empty() || spec.dialect.is_some_and(|dialect| workload.dialects.contains(&dialect)) {
+        // What keeps nothing understands everything.
+        if workload.dialects.is_empty()
+            || !spec.keeps_data
+            || spec.dialect.is_some_and(|dialect| workload.dialects.contains(&dialect))
+        {
             return true;
         }
         let dialects: Vec<&str> = workload.dialects.iter().map(|dialect| dialect.name()).collect();

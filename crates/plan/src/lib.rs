@@ -48,6 +48,7 @@ pub use model::{
     Arrivals, Drive, Figure, Goal, GoalKind, Limit, Line, Pace, Phase, Plan, Published, Rate, Start, Step, StoreUse,
     Trial, WorkloadUse,
 };
+pub use params::defaults;
 pub use schema::schema;
 use sweep::{Choices, Dimensions};
 pub use url::{password_ranges, split_password};

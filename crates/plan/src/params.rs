@@ -35,7 +35,7 @@ impl Reading<'_> {
 }
 
 /// All parameters at their defaults. One whose default is no value of its type has none.
-pub(crate) fn defaults(specs: &[ParamSpec]) -> Params {
+pub fn defaults(specs: &[ParamSpec]) -> Params {
     Params(specs.iter().filter_map(|spec| Some((spec.name.to_owned(), default(spec)?))).collect())
 }
 

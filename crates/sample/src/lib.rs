@@ -38,7 +38,7 @@ use plimsoll_core::{Sampler, SamplerSpec, Unavailable};
 
 pub use environment::environment;
 pub use server::ServerProcesses;
-pub use tree::{TreeIo, own_io, process_tree_io};
+pub use tree::{TreeIo, own_io, process_tree_io, with_descendants};
 
 type Opened = Result<Box<dyn Sampler>, Unavailable>;
 

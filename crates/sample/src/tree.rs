@@ -62,7 +62,7 @@ pub fn process_tree_io(pids: &[u32]) -> Result<TreeIo, Unavailable> {
 }
 
 /// `pids` and all their descendants.
-pub(crate) fn with_descendants(pids: &[u32]) -> BTreeSet<u32> {
+pub fn with_descendants(pids: &[u32]) -> BTreeSet<u32> {
     let mut members: BTreeSet<u32> = pids.iter().copied().collect();
     let mut queue: Vec<u32> = pids.to_vec();
     while let Some(pid) = queue.pop() {

@@ -7,6 +7,11 @@ use std::path::Path;
 use plimsoll_core::Catalogue;
 use plimsoll_sample::environment;
 
+use crate::args::DoctorArgs;
+use crate::calibration::{self, Calibration};
+use crate::error::{CliError, exit};
+use crate::verbs::honesty;
+
 /// How bad a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Grade {
@@ -43,6 +48,34 @@ pub struct Diagnosis {
     pub text: String,
     /// True when nothing would spoil a measurement and nothing is missing.
     pub well: bool,
+}
+
+/// Does what `args` ask for. The exit code says whether all is well.
+pub fn run(catalogue: &Catalogue, args: &DoctorArgs) -> Result<u8, CliError> {
+    let runs_dir = plimsoll_record::default_runs_dir()?;
+    if args.calibrate {
+        let made = calibration::measure(catalogue, &mut crate::say)?;
+        let path = made.keep(&runs_dir)?;
+        crate::print(&lines("calibration", &made))?;
+        crate::say(&format!("kept in {}", path.display()));
+    }
+    if let Some(store) = &args.honesty {
+        return honesty::run(catalogue, store, &runs_dir);
+    }
+    if args.calibrate {
+        return Ok(exit::OK);
+    }
+    let diagnosis = diagnose(catalogue, &runs_dir);
+    crate::print(&diagnosis.text)?;
+    match Calibration::load(&runs_dir) {
+        Some(made) => crate::print(&lines("calibration", &made))?,
+        None => crate::print("calibration\n  none     → plimsoll doctor --calibrate\n")?,
+    };
+    Ok(if diagnosis.well { exit::OK } else { exit::GOAL_MISSED })
+}
+
+fn lines(title: &str, made: &Calibration) -> String {
+    made.lines().into_iter().fold(format!("{title}\n"), |text, (name, value)| format!("{text}  {name}: {value}\n"))
 }
 
 /// Looks at this machine; recordings would go to `runs_dir`.

@@ -3,6 +3,7 @@
 pub mod check;
 pub mod doctor;
 pub mod drive;
+pub mod honesty;
 pub mod line;
 pub mod list;
 pub mod report;

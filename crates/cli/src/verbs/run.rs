@@ -13,6 +13,7 @@ use plimsoll_record::Recorder;
 use plimsoll_record::data::{Event, FigureSpec, GoalSpec, Run, RunHeader, RunState, SamplerSeries};
 
 use crate::args::RunArgs;
+use crate::calibration::Calibration;
 use crate::error::{CliError, exit};
 use crate::interrupt::Interrupt;
 use crate::phase::Bench;
@@ -313,7 +314,7 @@ fn header(
         seed: plan.trials.first().map_or(0, |trial| trial.seed),
         slice_ns: plan.slice_ns,
         started_wall_ns,
-        environment: plimsoll_sample::environment(runs_dir),
+        environment: environment(runs_dir),
         left_out: plan.left_out.clone(),
         goals: plan
             .goals
@@ -332,6 +333,13 @@ fn header(
             .collect(),
         series,
     }
+}
+
+/// The machine, and what is known of how well it measures.
+fn environment(runs_dir: &Path) -> Vec<(String, String)> {
+    let mut all = plimsoll_sample::environment(runs_dir);
+    all.extend(Calibration::load(runs_dir).iter().flat_map(Calibration::lines));
+    all
 }
 
 /// Wall time in nanoseconds since 1970; 0 for a clock that stands before.

@@ -5,6 +5,7 @@
 
 mod bench;
 mod coupons;
+mod doctor;
 mod failures;
 mod kill;
 mod open_loop;

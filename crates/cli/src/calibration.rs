@@ -1,0 +1,260 @@
+//! What this machine can tell apart: how fast the generator is with nothing behind it, and how much two runs of the
+//! same thing differ. Kept beside the recordings, and noted in every run.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{Catalogue, Durability, OpenOptions, Params, StreamSpec, Target};
+use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{CliError, exit};
+
+/// Runs of each sort. Any two of the noise's are a pair.
+const CEILING_RUNS: usize = 5;
+const NOISE_RUNS: usize = 12;
+const CEILING_RUN: Duration = Duration::from_millis(500);
+const NOISE_RUN: Duration = Duration::from_millis(500);
+/// How long a thread that does nothing else looks for gaps in its time.
+const IDLE_RUN: Duration = Duration::from_secs(2);
+/// A pause of a thread that wants to run and is not let, in nanoseconds: shorter ones are the clock's own.
+const GAP_NS: u64 = 5_000;
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Wall time, nanoseconds since 1970.
+    pub made_wall_ns: i64,
+    /// CPU, kernel and number of processors: a calibration of another machine says nothing.
+    pub machine: String,
+    /// Operations a second of one worker with nothing behind it: median, least, most.
+    pub ceiling_per_s: [f64; 3],
+    /// The same of two workers together.
+    pub ceiling_of_two_per_s: [f64; 3],
+    /// Share by which 95 % of all pairs of runs of the same thing differ at most: throughput, p50, p99.
+    pub noise: [f64; 3],
+    /// Time in which a thread that wanted to run was not let, as a share; and the longest such time in nanoseconds.
+    pub taken_away: (f64, u64),
+}
+
+impl Calibration {
+    /// Where it is kept.
+    pub fn path(runs_dir: &Path) -> PathBuf {
+        runs_dir.parent().unwrap_or(runs_dir).join("calibration.json")
+    }
+
+    /// The one of this machine, if there is one.
+    pub fn load(runs_dir: &Path) -> Option<Calibration> {
+        let text = std::fs::read_to_string(Self::path(runs_dir)).ok()?;
+        serde_json::from_str(&text).ok().filter(|found: &Calibration| found.machine == machine())
+    }
+
+    /// Keeps it for later runs.
+    pub fn keep(&self, runs_dir: &Path) -> Result<PathBuf, CliError> {
+        let path = Self::path(runs_dir);
+        let failed = |error: std::io::Error| CliError::io(path.display(), &error);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(failed)?;
+        }
+        let text = serde_json::to_string_pretty(self).unwrap_or_default();
+        // A half-written one is not to be found by anybody.
+        let beside = path.with_extension("json.new");
+        std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, &path)).map_err(failed)?;
+        Ok(path)
+    }
+
+    /// Its lines, for people and for recordings.
+    pub fn lines(&self) -> Vec<(String, String)> {
+        let mops = |[median, least, most]: [f64; 3]| {
+            format!(
+                "{:.1} M op/s ({:.1} to {:.1}, n = {CEILING_RUNS}), {:.1} ns each",
+                median / 1e6,
+                least / 1e6,
+                most / 1e6,
+                1e9 / median
+            )
+        };
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        let two = self.ceiling_of_two_per_s;
+        vec![
+            ("generator's ceiling, 1 worker".to_owned(), mops(self.ceiling_per_s)),
+            (
+                "generator's ceiling, 2 workers".to_owned(),
+                format!("{:.1} M op/s, {:.2} × one", two[0] / 1e6, two[0] / self.ceiling_per_s[0]),
+            ),
+            (
+                "noise floor".to_owned(),
+                format!(
+                    "throughput {}, p50 {}, p99 {}: 95 % of {} pairs of equal runs differ by less",
+                    percent(self.noise[0]),
+                    percent(self.noise[1]),
+                    percent(self.noise[2]),
+                    NOISE_RUNS * (NOISE_RUNS - 1) / 2
+                ),
+            ),
+            (
+                "time taken from a thread that wants to run".to_owned(),
+                format!("{}, {:.2} ms at once at most", percent(self.taken_away.0), self.taken_away.1 as f64 / 1e6),
+            ),
+        ]
+    }
+}
+
+/// Measures this machine; `say` is told what takes a while.
+pub fn measure(catalogue: &Catalogue, say: &mut dyn FnMut(&str)) -> Result<Calibration, CliError> {
+    let clock = Clock::start();
+    let seconds = |runs: usize, run: Duration| runs as f64 * run.as_secs_f64();
+    say(&format!("the generator with nothing behind it ({:.0} s)", seconds(2 * CEILING_RUNS, CEILING_RUN)));
+    // One and two in turn: what drifts meanwhile falls on both.
+    let (mut one, mut two) = (Vec::new(), Vec::new());
+    for _ in 0..CEILING_RUNS {
+        one.push(ceiling(catalogue, &clock, 1)?);
+        two.push(ceiling(catalogue, &clock, 2)?);
+    }
+    say(&format!("the same thing again and again ({:.0} s)", seconds(NOISE_RUNS, NOISE_RUN)));
+    let mut runs = Vec::new();
+    for _ in 0..NOISE_RUNS {
+        runs.push(echo().map_err(|error| CliError::io("a pair of sockets", &error))?);
+    }
+    say(&format!("a thread that wants to run ({:.0} s)", IDLE_RUN.as_secs_f64()));
+    Ok(Calibration {
+        made_wall_ns: std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as i64),
+        machine: machine(),
+        ceiling_per_s: spread(&mut one),
+        ceiling_of_two_per_s: spread(&mut two),
+        noise: [0, 1, 2].map(|of| differences_95(&runs.iter().map(|run| run[of]).collect::<Vec<_>>())),
+        taken_away: taken_away(),
+    })
+}
+
+fn machine() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("");
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let processors = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("{} · {} · {processors} processors", model.trim_start_matches([':', ' ', '\t']).trim(), kernel.trim())
+}
+
+/// Operations a second of `workers` on the null store.
+fn ceiling(catalogue: &Catalogue, clock: &Clock, workers: u32) -> Result<f64, CliError> {
+    let missing = || CliError::new(exit::USAGE, "this build has no null store and workload `nothing`");
+    let kind = catalogue.store("null").ok_or_else(missing)?;
+    let workload = catalogue.workload("nothing").ok_or_else(missing)?;
+    let workload = (workload.make)(1, &Params::default(), &[]).map_err(|_| missing())?;
+    let target = Target::Private { data_dir: "/nonexistent".into(), log_dir: "/nonexistent".into() };
+    let options = OpenOptions { target, params: Params::default(), run_id: "calibration".to_owned() };
+    let mut store = kind.open(options, &mut |_| {})?;
+    let stream = workload.stream(&StreamSpec::One { kind: "nothing".to_owned(), clients: workers });
+    let spec = DriveSpec { limit: Limit::Duration(CEILING_RUN), ..DriveSpec::default() };
+    let drive = Drive {
+        clock,
+        spec: &spec,
+        sessions: store.sessions(workers, Durability::AtEnd)?,
+        kinds: workload.kinds(),
+        stream: Arc::from(stream.map_err(|why| CliError::new(exit::USAGE, why))?),
+        observers: Vec::new(),
+        stop: Arc::default(),
+    };
+    let result = drive.run(&mut |_| {}).map_err(|error| CliError::new(exit::STORE, error.to_string()))?;
+    Ok(result.ops as f64 * 1e9 / (result.end_ns - result.start_ns).max(1) as f64)
+}
+
+/// One byte there and back between two threads: round trips a second, median and 99th percentile in nanoseconds.
+fn echo() -> std::io::Result<[f64; 3]> {
+    let (mut here, mut there) = UnixStream::pair()?;
+    let echoing = std::thread::spawn(move || {
+        let mut byte = [0];
+        while there.read_exact(&mut byte).is_ok() && there.write_all(&byte).is_ok() {}
+    });
+    let mut times_ns: Vec<u64> = Vec::with_capacity(1 << 16);
+    let started = Instant::now();
+    let mut last = started;
+    while started.elapsed() < NOISE_RUN {
+        here.write_all(&[1])?;
+        here.read_exact(&mut [0])?;
+        let now = Instant::now();
+        times_ns.push((now - last).as_nanos() as u64);
+        last = now;
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    drop(here);
+    let _ = echoing.join();
+    times_ns.sort_unstable();
+    let at = |share: f64| times_ns[((times_ns.len() - 1) as f64 * share) as usize] as f64;
+    Ok([times_ns.len() as f64 / seconds, at(0.5), at(0.99)])
+}
+
+/// The share of time in which this thread was not let, and the longest such time.
+fn taken_away() -> (f64, u64) {
+    let started = Instant::now();
+    let (mut last, mut gone_ns, mut longest_ns) = (started, 0, 0);
+    while started.elapsed() < IDLE_RUN {
+        let now = Instant::now();
+        let gap_ns = (now - last).as_nanos() as u64;
+        if gap_ns > GAP_NS {
+            gone_ns += gap_ns;
+            longest_ns = longest_ns.max(gap_ns);
+        }
+        last = now;
+    }
+    (gone_ns as f64 / IDLE_RUN.as_nanos() as f64, longest_ns)
+}
+
+/// Median, least and most.
+fn spread(values: &mut [f64]) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    [values[values.len() / 2], values[0], values[values.len() - 1]]
+}
+
+/// The share by which 95 % of all pairs differ at most.
+fn differences_95(values: &[f64]) -> f64 {
+    let mut differences = Vec::new();
+    for (at, one) in values.iter().enumerate() {
+        for other in &values[at + 1..] {
+            differences.push((one - other).abs() * 2.0 / (one + other));
+        }
+    }
+    differences.sort_by(f64::total_cmp);
+    differences.get((differences.len() * 95).div_ceil(100).saturating_sub(1)).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_noise_is_what_most_pairs_differ_by() {
+        assert_eq!(differences_95(&[10.0; 12]), 0.0);
+        // 11 of 66 pairs differ by 20/110 of their mean: more than one in twenty.
+        let mut values = [100.0; 12];
+        values[3] = 120.0;
+        assert!((differences_95(&values) - 20.0 / 110.0).abs() < 1e-9);
+        // One pair of many does not make the floor.
+        let few: Vec<f64> = (0..12).map(f64::from).map(|at| 1000.0 + at).collect();
+        assert!(differences_95(&few) < 0.011);
+    }
+
+    #[test]
+    fn a_calibration_is_kept_and_another_machines_is_not_taken() {
+        let place = tempfile::tempdir().unwrap();
+        let runs = place.path().join("runs");
+        let mut made = Calibration {
+            made_wall_ns: 1,
+            machine: machine(),
+            ceiling_per_s: [3e7, 2e7, 4e7],
+            ceiling_of_two_per_s: [6e7, 5e7, 7e7],
+            noise: [0.01, 0.02, 0.3],
+            taken_away: (0.001, 2_000_000),
+        };
+        assert_eq!(Calibration::load(&runs), None);
+        made.keep(&runs).unwrap();
+        assert_eq!(Calibration::load(&runs).as_ref(), Some(&made));
+        assert_eq!(made.lines()[1].1, "60.0 M op/s, 2.00 × one");
+        made.machine = "another".to_owned();
+        made.keep(&runs).unwrap();
+        assert_eq!(Calibration::load(&runs), None);
+    }
+}

@@ -1,0 +1,252 @@
+//! `plimsoll doctor --honesty`: whether a pause of the server is seen whole.
+//!
+//! A private server is stopped (SIGSTOP) for a second while operations come at a fixed rate. Every operation that was
+//! due in that second has waited for the rest of it, so what the response times must look like is known beforehand.
+//! A generator that starts its clock when it gets round to sending sees almost none of it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use plimsoll_core::{
+    Catalogue, Dialect, Durability, Interface, Measure, OpenOptions, Store, StoreKind, StreamSpec, Target, Workload,
+};
+use plimsoll_drive::{Clock, Drive, DriveSpec, Limit, Pace};
+
+use crate::error::{CliError, exit};
+use crate::interrupt::Interrupt;
+
+const RATE_PER_S: f64 = 1_000.0;
+const WINDOW: Duration = Duration::from_secs(10);
+const STALL_AT: Duration = Duration::from_secs(4);
+const STALL: Duration = Duration::from_secs(1);
+const CLIENTS: u32 = 8;
+/// What measured may differ from expected: what the server needs to get through what has piled up, and a busy machine.
+const TOLERANCE: f64 = 0.05;
+
+/// One percentile: what it has to be, and what was measured, as response and as service time.
+struct Row {
+    percentile: f64,
+    expected_ns: f64,
+    response_ns: u64,
+    service_ns: u64,
+}
+
+/// Stops a private server of the kind `name` for a second, and prints expected beside measured.
+pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, CliError> {
+    let kind = catalogue.store(name).filter(|kind| kind.spec().private && !kind.spec().schemes.is_empty());
+    let Some(kind) = kind else {
+        let servers: Vec<&str> = catalogue
+            .stores
+            .iter()
+            .map(|kind| kind.spec())
+            .filter(|spec| spec.private && !spec.schemes.is_empty())
+            .map(|spec| spec.name)
+            .collect();
+        return Err(CliError::new(exit::USAGE, format!("`{name}` is no server that can be started and stopped here"))
+            .next(format!("name one of: {}", servers.join(", "))));
+    };
+    kind.installed()?;
+    let interrupt = Interrupt::install();
+    let directory = runs_dir.join(format!("honesty-{}", std::process::id()));
+    let data_dir = directory.join("data").join(name);
+    std::fs::create_dir_all(&data_dir).map_err(|error| CliError::io(data_dir.display(), &error))?;
+    let result = measure(catalogue, kind, &directory, &interrupt);
+    let removed = std::fs::remove_dir_all(&directory).map_err(|error| CliError::io(directory.display(), &error));
+    let rows = result?;
+    removed?;
+    if interrupt.is_set() {
+        return Ok(exit::INTERRUPTED);
+    }
+    let honest = rows.iter().all(Row::is_right);
+    crate::print(&text(name, &rows, honest))?;
+    Ok(if honest { exit::OK } else { exit::GOAL_MISSED })
+}
+
+impl Row {
+    fn is_right(&self) -> bool {
+        let stall_ns = STALL.as_nanos() as f64;
+        (self.response_ns as f64 - self.expected_ns).abs() <= TOLERANCE * stall_ns
+    }
+}
+
+/// The percentile `p` of the response times: operations due in the stall wait for its rest, all others not at all.
+fn expected_ns(percentile: f64) -> f64 {
+    let waiting = STALL.as_secs_f64() / WINDOW.as_secs_f64();
+    let above = 1.0 - percentile / 100.0;
+    (STALL.as_nanos() as f64 * (1.0 - above / waiting)).max(0.0)
+}
+
+fn measure(
+    catalogue: &Catalogue,
+    kind: &dyn StoreKind,
+    directory: &Path,
+    interrupt: &Interrupt,
+) -> Result<Vec<Row>, CliError> {
+    let (workload, op) = question(catalogue, kind)?;
+    crate::say(&format!("starting a private {}", kind.spec().name));
+    let target =
+        Target::Private { data_dir: directory.join("data").join(kind.spec().name), log_dir: directory.to_owned() };
+    let params = plimsoll_plan::defaults(kind.spec().params);
+    let mut store = kind.open(OpenOptions { target, params, run_id: "honesty".to_owned() }, &mut |_| {})?;
+    store.create(workload.layout())?;
+    load(&mut *store, &*workload)?;
+    crate::say(&format!(
+        "{RATE_PER_S}/s for {} s, the server stopped for {} s after {} s",
+        WINDOW.as_secs(),
+        STALL.as_secs(),
+        STALL_AT.as_secs()
+    ));
+    let measured = drive_through_a_stall(&mut *store, &*workload, &op, interrupt);
+    store.close()?;
+    measured
+}
+
+/// The plainest question that the store can be asked, and which kind of operation it is.
+fn question(catalogue: &Catalogue, kind: &dyn StoreKind) -> Result<(Box<dyn Workload>, String), CliError> {
+    let spec = kind.spec();
+    let speaks = |interface| spec.interfaces.contains(&interface);
+    let (name, op) = match spec.dialect {
+        Some(Dialect::Mysql) => ("oltp", "point_select"),
+        Some(_) => ("select", "select"),
+        None if speaks(Interface::Kv) => ("kv", "read"),
+        None if speaks(Interface::Http) => ("http", "get"),
+        None => ("coupons", "read"),
+    };
+    let missing = || CliError::new(exit::USAGE, format!("there is no plain question for {}", spec.name));
+    let workload = catalogue.workload(name).ok_or_else(missing)?;
+    let made = (workload.make)(1, &plimsoll_plan::defaults(workload.params), &[]).map_err(|_| missing())?;
+    Ok((made, op.to_owned()))
+}
+
+fn load(store: &mut dyn Store, workload: &dyn Workload) -> Result<(), CliError> {
+    if let Ok(stream) = workload.stream(&StreamSpec::Load { batch: 1_000, clients: 1 }) {
+        let spec = DriveSpec { limit: Limit::Exhausted, op_timeout: Duration::from_secs(120), ..DriveSpec::default() };
+        drive(store, workload, stream.into(), &spec, Arc::default(), 1, &mut |_| {})?;
+    }
+    Ok(store.after_load(workload.layout())?)
+}
+
+fn drive_through_a_stall(
+    store: &mut dyn Store,
+    workload: &dyn Workload,
+    op: &str,
+    interrupt: &Interrupt,
+) -> Result<Vec<Row>, CliError> {
+    let stream = workload.stream(&StreamSpec::One { kind: op.to_owned(), clients: CLIENTS });
+    let stream = stream.map_err(|why| CliError::new(exit::USAGE, why))?.into();
+    let spec = DriveSpec { limit: Limit::Duration(WINDOW), pace: Pace::even(RATE_PER_S), ..DriveSpec::default() };
+    let roots = store.processes();
+    let mut both = [histogram(), histogram()];
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| stall(&roots, &over));
+        let driven = drive(store, workload, stream, &spec, interrupt.flag(), CLIENTS, &mut |slice| {
+            for one in &slice.histograms {
+                let at = usize::from(one.measure == Measure::Service);
+                // Equal bounds: nothing is out of range.
+                let _ = both[at].add(&one.histogram);
+            }
+            if let Some(unfinished) = &slice.unfinished {
+                let _ = both[0].add(unfinished);
+            }
+        });
+        over.store(true, Ordering::Relaxed);
+        driven
+    })?;
+    let [response, service] = both;
+    let row = |percentile| Row {
+        percentile,
+        expected_ns: expected_ns(percentile),
+        response_ns: response.value_at_percentile(percentile),
+        service_ns: service.value_at_percentile(percentile),
+    };
+    Ok([50.0, 90.0, 95.0, 99.0, 99.9].map(row).into())
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("bounds that a histogram can have")
+}
+
+fn drive(
+    store: &mut dyn Store,
+    workload: &dyn Workload,
+    stream: Arc<dyn plimsoll_core::Stream>,
+    spec: &DriveSpec,
+    stop: Arc<AtomicBool>,
+    clients: u32,
+    on_slice: &mut dyn FnMut(plimsoll_core::Slice),
+) -> Result<(), CliError> {
+    let clock = Clock::start();
+    let sessions = store.sessions(clients, Durability::Durable)?;
+    let drive = Drive { clock: &clock, spec, sessions, kinds: workload.kinds(), stream, observers: Vec::new(), stop };
+    let result = drive.run(on_slice).map_err(|error| CliError::new(exit::STORE, error.to_string()))?;
+    match result.errors.first() {
+        None => Ok(()),
+        Some(error) => Err(CliError::new(exit::STORE, format!("{} operations failed", error.count))
+            .detail(format!("{} {}", error.code, error.message))),
+    }
+}
+
+/// Stops the server's processes for a while, and lets them go on whatever happens.
+fn stall(roots: &[u32], over: &AtomicBool) {
+    let wait = |time: Duration| {
+        let started = std::time::Instant::now();
+        while started.elapsed() < time && !over.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1).min(time.saturating_sub(started.elapsed())));
+        }
+    };
+    wait(STALL_AT);
+    let stopped = plimsoll_sample::with_descendants(roots);
+    signal(&stopped, rustix::process::Signal::STOP);
+    wait(STALL);
+    signal(&stopped, rustix::process::Signal::CONT);
+}
+
+fn signal(pids: &std::collections::BTreeSet<u32>, signal: rustix::process::Signal) {
+    for pid in pids.iter().filter_map(|pid| rustix::process::Pid::from_raw(*pid as i32)) {
+        // One that has ended meanwhile needs no signal.
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+fn text(name: &str, rows: &[Row], honest: bool) -> String {
+    let ms = |ns: f64| format!("{:.1} ms", ns / 1e6);
+    let n = (RATE_PER_S * WINDOW.as_secs_f64()) as u64;
+    let mut text = format!(
+        "{name}, stopped for {} s of {} s at {RATE_PER_S}/s (n = {n}, {CLIENTS} clients)\n\n  percentile   expected   measured   if the clock started at the send\n",
+        STALL.as_secs(),
+        WINDOW.as_secs()
+    );
+    for row in rows {
+        let mark = if row.is_right() { "" } else { "   ← wrong" };
+        text.push_str(&format!(
+            "  {:<10} {:>10} {:>10} {:>10}{mark}\n",
+            format!("p{}", row.percentile),
+            ms(row.expected_ns),
+            ms(row.response_ns as f64),
+            ms(row.service_ns as f64)
+        ));
+    }
+    text.push_str(if honest {
+        "\nThe pause is seen whole: measured is within 5 % of the pause of what it has to be.\n"
+    } else {
+        "\nThe pause is not seen as it has to be: do not trust percentiles from this machine.\n"
+    });
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::expected_ns;
+
+    #[test]
+    fn a_tenth_of_all_operations_waits() {
+        assert_eq!(expected_ns(50.0), 0.0);
+        assert!(expected_ns(90.0).abs() < 1.0);
+        assert!((expected_ns(95.0) - 500e6).abs() < 1.0);
+        assert!((expected_ns(99.0) - 900e6).abs() < 1.0);
+    }
+}

@@ -1,0 +1,30 @@
+//! What the program knows of itself: its ceiling, the machine's noise, and whether it sees a pause whole.
+
+use crate::bench::Place;
+
+#[test]
+fn a_pause_of_the_server_is_seen_whole() {
+    let place = Place::new();
+    let ran = place.run(&["doctor", "--honesty", "postgres"]).expect(0);
+    let ran = ran.says("The pause is seen whole").says("p99.9");
+    // What a generator that starts its clock at the send would have seen.
+    assert!(ran.out.contains("if the clock started at the send"), "{ran:?}");
+    let left: Vec<_> = std::fs::read_dir(place.runs()).map(|all| all.flatten().collect()).unwrap_or_default();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn only_a_server_of_ones_own_can_be_stopped() {
+    let place = Place::new();
+    place.run(&["doctor", "--honesty", "sqlite"]).expect(2).says("`sqlite` is no server").says("postgres");
+}
+
+#[test]
+fn a_calibration_is_kept_shown_and_noted_in_runs() {
+    let place = Place::new();
+    place.run(&["doctor", "--calibrate"]).expect(0).says("generator's ceiling, 1 worker").says("noise floor");
+    let shown = place.run(&["doctor"]);
+    assert!(shown.out.contains("noise floor: throughput"), "{shown:?}");
+    place.run(&["drive", "nothing", "--on", "null", "--for", "200ms", "-q"]).expect(0);
+    place.run(&["report", "latest", "--format", "json"]).expect(0).says("noise floor");
+}
