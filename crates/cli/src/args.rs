@@ -184,6 +184,12 @@ pub struct DriveArgs {
     /// How the operations of an open loop are spaced: even or poisson.
     #[arg(long, value_name = "SPACING,…")]
     pub arrivals: Option<String>,
+    /// How exactly the generator wakes up: precise (µs late), spin (1 µs, more CPU) or coarse (1 ms, least CPU).
+    #[arg(long, value_name = "HOW,…")]
+    pub wake: Option<String>,
+    /// How sockets are driven: auto, epoll or io_uring.
+    #[arg(long, value_name = "HOW,…")]
+    pub io: Option<String>,
     /// How long: 60s, 10min [default: 30s].
     #[arg(long = "for", value_name = "TIME,…", conflicts_with = "ops")]
     pub duration: Option<String>,

@@ -146,8 +146,8 @@ impl TrialRun<'_, '_> {
         let workers = driven.spec.worker_count(&sessions);
         let mut observers: Vec<Box<dyn Observer>> = match &mut self.ledger {
             Some(ledger) if driven.measured => {
-                // A ticket is the number of a session within its worker.
-                let tickets = sessions.len();
+                // A ticket is the number of a client within its worker.
+                let tickets = driven.spec.clients(sessions.len() as u32) as usize;
                 ledger.observers(driven.ordinal as u16, workers, tickets)
             }
             _ => Vec::new(),

@@ -16,6 +16,8 @@ use crate::written::Written;
 
 /// What the name of a phase's result begins with that counts the store's own cycles which ended in it.
 const CYCLE_RESULT: &str = "cycles_";
+/// How much earlier than an operation is due a spinning worker wakes up.
+const SPIN: Duration = Duration::from_micros(50);
 /// Longest a load or a check may leave one operation unanswered.
 const BULK_OP_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -334,11 +336,7 @@ impl TrialRun<'_, '_> {
     }
 
     fn drive(&mut self, ordinal: u32, drive: &model::Drive, end: &mut PhaseEnd) -> Result<(), CliError> {
-        let stream: Arc<dyn Stream> = self
-            .workload
-            .stream(&StreamSpec::Mix { mix: drive.mix.clone(), clients: drive.clients })
-            .map(Arc::from)
-            .map_err(no_stream)?;
+        let stream: Arc<dyn Stream> = self.workload.stream(&mix(drive)).map(Arc::from).map_err(no_stream)?;
         let spec = DriveSpec {
             limit: match drive.limit {
                 model::Limit::DurationNs(ns) => Limit::Duration(Duration::from_nanos(ns)),
@@ -347,6 +345,19 @@ impl TrialRun<'_, '_> {
             warmup: Duration::from_nanos(drive.warmup_ns),
             pace: pace(drive, self.trial.seed ^ self.first_cycle(ordinal)),
             op_timeout: Duration::from_nanos(drive.op_timeout_ns),
+            depth: drive.depth,
+            backlog: Duration::from_nanos(drive.backlog_ns),
+            wake: match drive.wake {
+                model::Wake::Precise => plimsoll_drive::Wake::Precise,
+                model::Wake::Spin => plimsoll_drive::Wake::Spin(SPIN),
+                model::Wake::Coarse => plimsoll_drive::Wake::Coarse,
+            },
+            io: match drive.io {
+                model::Io::Auto => plimsoll_drive::Io::Auto,
+                model::Io::Epoll => plimsoll_drive::Io::Epoll,
+                model::Io::IoUring => plimsoll_drive::Io::Uring,
+            },
+            pin: drive.pin.clone(),
             workers: drive.workers,
             first_cycle: self.first_cycle(ordinal),
             ..self.spec()
@@ -519,7 +530,7 @@ pub fn can_ask(trial: &model::Trial, workload: &dyn Workload) -> Result<(), CliE
                 StreamSpec::Load { batch: *batch, clients: *clients }
             }
             Step::Ask { op, .. } => StreamSpec::One { kind: op.clone(), clients: 1 },
-            Step::Drive(drive) => StreamSpec::Mix { mix: drive.mix.clone(), clients: drive.clients },
+            Step::Drive(drive) => mix(drive),
             _ => continue,
         };
         workload.stream(&spec).map_err(|why| CliError::new(exit::USAGE, format!("phase {}: {why}", phase.name)))?;
@@ -527,9 +538,14 @@ pub fn can_ask(trial: &model::Trial, workload: &dyn Workload) -> Result<(), CliE
     Ok(())
 }
 
-/// Whether the layout's statements are the whole load.
+/// The operations of a drive. Each place in a pipeline is a client of its own.
+fn mix(drive: &model::Drive) -> StreamSpec {
+    StreamSpec::Mix { mix: drive.mix.clone(), clients: drive.clients.saturating_mul(drive.depth) }
+}
+
+/// Whether making the layout is the whole load: its statements fill what they make, or there is nothing to fill.
 fn filled_by_statements(workload: &dyn Workload) -> bool {
-    !workload.layout().statements.is_empty() && workload.stream(&StreamSpec::Load { batch: 1, clients: 1 }).is_err()
+    workload.layout().collections.is_empty() && workload.stream(&StreamSpec::Load { batch: 1, clients: 1 }).is_err()
 }
 
 /// What a trial starts from, in words.

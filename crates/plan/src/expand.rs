@@ -322,6 +322,10 @@ fn drive(draft: &DriveDraft, point: &mut Point<'_>) -> Drive {
     Drive {
         clients,
         depth: draft.depth.at(point).0,
+        backlog_ns: draft.backlog_ns.at(point).0,
+        wake: draft.wake.at(point).0,
+        io: draft.io.at(point).0,
+        pin: draft.pin.clone(),
         workers: draft.workers.at(point).0.min(clients),
         mix: draft.mix.at(point).0.clone(),
         pace,

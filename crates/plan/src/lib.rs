@@ -45,8 +45,8 @@ use error::Source;
 pub use error::{PlanError, Problem};
 use expand::Drafts;
 pub use model::{
-    Arrivals, Drive, Figure, Goal, GoalKind, Limit, Line, Pace, Phase, Plan, Published, Rate, Start, Step, StoreUse,
-    Trial, WorkloadUse,
+    Arrivals, Drive, Figure, Goal, GoalKind, Io, Limit, Line, Pace, Phase, Plan, Published, Rate, Start, Step,
+    StoreUse, Trial, Wake, WorkloadUse,
 };
 pub use params::defaults;
 pub use schema::schema;

@@ -70,7 +70,7 @@ impl Reading<'_> {
             let drives = trial.phases.iter().filter(|phase| matches!(phase.step, Step::Drive(_))).count();
             if drives != 1 {
                 let what = format!("a load line is searched with one `drive` phase, not {drives}");
-                self.problem(node.span.clone(), what, None);
+                self.problem(node.span, what, None);
                 return;
             }
         }

@@ -186,6 +186,15 @@ pub struct Drive {
     pub depth: u32,
     /// Worker threads that drive wire sessions.
     pub workers: u32,
+    /// Open loop: how long an operation may have been due before the store is said not to carry the rate, in
+    /// nanoseconds.
+    pub backlog_ns: u64,
+    /// How exactly workers wake up for what is due.
+    pub wake: Wake,
+    /// How wire sessions' sockets are driven.
+    pub io: Io,
+    /// Processors that workers are pinned to, one after the other; none are when it is empty.
+    pub pin: Vec<u32>,
     /// Shares of the kinds of operation.
     pub mix: Mix,
     /// Closed or open loop.
@@ -273,6 +282,32 @@ pub enum Arrivals {
     Even,
     /// As those of many users who know nothing of each other: exponentially distributed gaps.
     Poisson,
+}
+
+/// How exactly workers wake up for an operation that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wake {
+    /// By the kernel's timer: some microseconds late.
+    #[default]
+    Precise,
+    /// The last microseconds by looking at the clock: about a microsecond late, for more CPU.
+    Spin,
+    /// Once a millisecond: least CPU.
+    Coarse,
+}
+
+/// How wire sessions' sockets are driven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Io {
+    /// Whichever is cheaper here.
+    #[default]
+    Auto,
+    /// By epoll.
+    Epoll,
+    /// By io_uring.
+    IoUring,
 }
 
 /// What a trial starts from.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use plimsoll_core::{Durability, Mix, ParamValue};
 
 use crate::document::{Kind, Node, Reading, Section, short};
-use crate::model::{Arrivals, Rate};
+use crate::model::{Arrivals, Io, Rate, Wake};
 use crate::nearest;
 use crate::quantity::Dimension;
 use crate::stores::StoreDraft;
@@ -16,6 +16,8 @@ use crate::workload::WorkloadDraft;
 const CLIENTS_MAX: u32 = 100_000;
 /// Most operations that a client has under way at once.
 const DEPTH_MAX: u32 = 1_024;
+/// How long an operation may have been due before the store is said not to carry the rate: ten seconds.
+const BACKLOG_NS: u64 = 10 * 1_000_000_000;
 /// Most phases of a trial.
 const PHASES_MAX: usize = 200;
 /// Most records to an operation, and most questions of a phase.
@@ -74,6 +76,10 @@ pub(crate) struct DriveDraft {
     pub(crate) depth: Choices<u32>,
     pub(crate) rate: Option<Choices<Rate>>,
     pub(crate) arrivals: Choices<Arrivals>,
+    pub(crate) backlog_ns: Choices<u64>,
+    pub(crate) wake: Choices<Wake>,
+    pub(crate) io: Choices<Io>,
+    pub(crate) pin: Vec<u32>,
     pub(crate) warmup_ns: Choices<u64>,
     pub(crate) limit: LimitDraft,
     pub(crate) durability: Choices<Durability>,
@@ -102,6 +108,10 @@ pub(crate) fn keys(step: &str) -> &'static [&'static str] {
             "loop",
             "rate",
             "arrivals",
+            "backlog",
+            "wake",
+            "io",
+            "pin",
             "warmup",
             "for",
             "ops",
@@ -238,6 +248,27 @@ impl Reading<'_> {
                 _ => Arrivals::Even,
             })
         });
+        let backlog_ns = self.time(section, phase, "backlog", BACKLOG_NS, TIME_NS_MIN);
+        let precise = Choices::fixed(Wake::default(), section.span.clone());
+        let wake = self.optional(section, phase, "wake", precise, |node| {
+            Some(match self.word(node, "way to wake up", &["precise", "spin", "coarse"])? {
+                "precise" => Wake::Precise,
+                "spin" => Wake::Spin,
+                _ => Wake::Coarse,
+            })
+        });
+        let auto = Choices::fixed(Io::default(), section.span.clone());
+        let io = self.optional(section, phase, "io", auto, |node| {
+            Some(match self.word(node, "way to the sockets", &["auto", "epoll", "io_uring"])? {
+                "auto" => Io::Auto,
+                "epoll" => Io::Epoll,
+                _ => Io::IoUring,
+            })
+        });
+        let pin = match section.get("pin") {
+            Some(node) => self.processors(&node),
+            None => Some(Vec::new()),
+        };
         let warmup_ns = self.time(section, phase, "warmup", 0, 0);
         let limit = self.limit(phase, section);
         let durability = self.durability(section, phase, false);
@@ -272,11 +303,24 @@ impl Reading<'_> {
                 None => None,
             },
             arrivals: arrivals?,
+            backlog_ns: backlog_ns?,
+            wake: wake?,
+            io: io?,
+            pin: pin?,
             warmup_ns: warmup_ns?,
             limit: limit?,
             durability: durability?,
             op_timeout_ns: op_timeout_ns?,
         })
+    }
+
+    /// Processors, by number: one list, not a sweep.
+    fn processors(&self, node: &Node<'_>) -> Option<Vec<u32>> {
+        let Some(elements) = node.elements().filter(|elements| !elements.is_empty()) else {
+            self.wrong_type(node, "a list of processors such as [1]");
+            return None;
+        };
+        self.all(&elements, |element| self.int(element, 0..=4095).map(|number| number as u32))
     }
 
     fn limit(&self, phase: &str, section: &Section<'_>) -> Option<LimitDraft> {

@@ -153,6 +153,12 @@ fn phase_key(key: &str) -> Value {
         "loop" => said(swept(json!({ "enum": ["closed", "open"] })), "When the next operation starts."),
         "rate" => said(swept(rate()), "Operations a second of all clients together."),
         "arrivals" => said(swept(json!({ "enum": ["even", "poisson"] })), "How they are spaced."),
+        "backlog" => {
+            said(swept(quantity(Dimension::Time)), "Age of a due operation at which the store does not carry it.")
+        }
+        "wake" => said(swept(json!({ "enum": ["precise", "spin", "coarse"] })), "How exactly workers wake up."),
+        "io" => said(swept(json!({ "enum": ["auto", "epoll", "io_uring"] })), "How sockets are driven."),
+        "pin" => said(json!({ "type": "array", "items": { "type": "integer" } }), "Processors of the workers."),
         "warmup" | "for" | "op_timeout" => swept(quantity(Dimension::Time)),
         "durability" => {
             said(swept(json!({ "enum": ["durable", "buffered", "at-end"] })), "What an acknowledged write survives.")

@@ -78,6 +78,8 @@ pub(super) fn plan_text(args: &DriveArgs) -> Result<(String, String), CliError> 
         ("workers", &args.workers),
         ("rate", &args.rate),
         ("arrivals", &args.arrivals),
+        ("wake", &args.wake),
+        ("io", &args.io),
         ("warmup", &args.warmup),
         ("for", &args.duration),
         ("ops", &args.ops),

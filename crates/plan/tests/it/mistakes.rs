@@ -60,7 +60,7 @@ fn the_right_plan_is_right() {
 
 #[test]
 fn unknown_keys_are_told_from_near_ones() {
-    let keys = "keys here: do, name, only, clients, depth, workers, mix, loop, rate, arrivals, warmup, for, ops, durability, op_timeout";
+    let keys = "keys here: do, name, only, clients, depth, workers, mix, loop, rate, arrivals, backlog, wake, io, pin, warmup, for, ops, durability, op_timeout";
     added("«client» = 8", "unknown key `client` in a `drive` phase", &format!("did you mean `clients`? {keys}"));
     added("«banana» = 8", "unknown key `banana` in a `drive` phase", keys);
     replaced(
@@ -476,6 +476,8 @@ fn shapes_of_rates_are_checked() {
         "",
     );
     added("rate = \"1/s\"\narrivals = «\"odd\"»", "unknown spacing of arrivals `odd`", "there are: even, poisson");
+    added("wake = «\"late\"»", "unknown way to wake up `late`", "there are: precise, spin, coarse");
+    added("pin = «1»", "`pin` must be a list of processors such as [1], not the number 1", "");
     added("depth = «0»", "`depth` must be 1 to 1024, not 0", "");
 }
 

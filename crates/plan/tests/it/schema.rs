@@ -14,7 +14,8 @@ fn compiled() -> (Schemas, SchemaIndex) {
 }
 
 fn as_json(text: &str) -> Value {
-    serde_json::to_value(toml::from_str::<toml::Value>(text).unwrap()).unwrap()
+    let value: toml::Value = toml::from_str(text).expect("TOML");
+    serde_json::to_value(value).expect("JSON")
 }
 
 const RIGHT: &str = r#"
