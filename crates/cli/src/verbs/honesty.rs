@@ -23,8 +23,10 @@ const WINDOW: Duration = Duration::from_secs(10);
 const STALL_AT: Duration = Duration::from_secs(4);
 const STALL: Duration = Duration::from_secs(1);
 const CLIENTS: u32 = 8;
-/// What measured may differ from expected: what the server needs to get through what has piled up, and a busy machine.
-const TOLERANCE: f64 = 0.05;
+/// What measured may be below and above expected, as shares of the stall. Less is seen only by who does not look;
+/// more is also what the server needs afterwards to get through what has piled up.
+const BELOW: f64 = 0.05;
+const ABOVE: f64 = 0.2;
 
 /// One percentile: what it has to be, and what was measured, as response and as service time.
 struct Row {
@@ -67,8 +69,8 @@ pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, Cli
 
 impl Row {
     fn is_right(&self) -> bool {
-        let stall_ns = STALL.as_nanos() as f64;
-        (self.response_ns as f64 - self.expected_ns).abs() <= TOLERANCE * stall_ns
+        let difference = (self.response_ns as f64 - self.expected_ns) / STALL.as_nanos() as f64;
+        (-BELOW..=ABOVE).contains(&difference)
     }
 }
 
@@ -163,7 +165,7 @@ fn drive_through_a_stall(
         response_ns: response.value_at_percentile(percentile),
         service_ns: service.value_at_percentile(percentile),
     };
-    Ok([50.0, 90.0, 95.0, 99.0, 99.9].map(row).into())
+    Ok([50.0, 75.0, 95.0, 99.0, 99.9].map(row).into())
 }
 
 fn histogram() -> Histogram<u64> {
@@ -231,7 +233,7 @@ fn text(name: &str, rows: &[Row], honest: bool) -> String {
         ));
     }
     text.push_str(if honest {
-        "\nThe pause is seen whole: measured is within 5 % of the pause of what it has to be.\n"
+        "\nThe pause is seen whole: nothing that had to be waited for is missing.\n"
     } else {
         "\nThe pause is not seen as it has to be: do not trust percentiles from this machine.\n"
     });
