@@ -522,8 +522,8 @@ fn still_warm(file_bytes: u64, resident_bytes: u64) -> Option<String> {
     })
 }
 
-/// Whether `workload` has what every phase of `trial` asks for; an error says which has not.
-pub fn can_ask(trial: &model::Trial, workload: &dyn Workload) -> Result<(), CliError> {
+/// Whether `workload` has what every phase of `trial` asks for, and the store speaks it; an error says which has not.
+pub fn can_ask(trial: &model::Trial, workload: &dyn Workload, store: &StoreSpec) -> Result<(), CliError> {
     for phase in &trial.phases {
         let spec = match &phase.step {
             Step::Load { batch, clients, .. } if !filled_by_statements(workload) => {
@@ -534,6 +534,11 @@ pub fn can_ask(trial: &model::Trial, workload: &dyn Workload) -> Result<(), CliE
             _ => continue,
         };
         workload.stream(&spec).map_err(|why| CliError::new(exit::USAGE, format!("phase {}: {why}", phase.name)))?;
+        if let Some((kind, interface)) = unspoken(&spec, workload, store) {
+            let (phase, store) = (&phase.name, store.name);
+            let what = format!("phase {phase}: the store `{store}` does not speak `{interface}`, which `{kind}` needs");
+            return Err(CliError::new(exit::USAGE, what).next("name another store, or leave this kind out"));
+        }
     }
     Ok(())
 }
@@ -541,6 +546,20 @@ pub fn can_ask(trial: &model::Trial, workload: &dyn Workload) -> Result<(), CliE
 /// The operations of a drive. Each place in a pipeline is a client of its own.
 fn mix(drive: &model::Drive) -> StreamSpec {
     StreamSpec::Mix { mix: drive.mix.clone(), clients: drive.clients.saturating_mul(drive.depth) }
+}
+
+/// A kind that `spec` asks for, and the interface it needs that the store does not speak. A workload may have kinds that
+/// not every store of its own interfaces can do.
+fn unspoken<'w>(spec: &StreamSpec, workload: &'w dyn Workload, store: &StoreSpec) -> Option<(&'w str, &'static str)> {
+    let asked = |name: &str| match spec {
+        StreamSpec::Load { .. } => false,
+        StreamSpec::One { kind, .. } => kind == name,
+        StreamSpec::Mix { mix, .. } => mix.iter().any(|(kind, share)| kind == name && *share > 0),
+    };
+    workload.kinds().iter().filter(|kind| asked(&kind.name)).find_map(|kind| {
+        let interface = kind.interface().filter(|interface| !store.interfaces.contains(interface))?;
+        Some((kind.name.as_str(), interface.name()))
+    })
 }
 
 /// Whether making the layout is the whole load: its statements fill what they make, or there is nothing to fill.

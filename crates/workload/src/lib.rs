@@ -8,6 +8,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`coupons`] | records with one indexed field, found by a condition: what does an index cost and bring? |
+//! | [`kv`] | YCSB's core workloads: values under keys, some more popular than others |
 //! | [`select`] | `pgbench -S`: one row by its primary key, in SQL |
 //! | [`nothing`] | operations that do nothing: what the generator itself costs |
 //! | [`script`] | the user's own scripts, in pgbench's language |
@@ -16,6 +17,7 @@
 //! To add one: a file beside these, and a line in [`all`].
 
 pub mod coupons;
+pub mod kv;
 pub mod nothing;
 mod retry;
 pub mod scramble;
@@ -26,7 +28,7 @@ use plimsoll_core::WorkloadSpec;
 
 /// All workloads, in the order in which they are listed.
 pub fn all() -> Vec<WorkloadSpec> {
-    vec![coupons::spec(), select::spec(), nothing::spec(), script::spec()]
+    vec![coupons::spec(), kv::spec(), select::spec(), nothing::spec(), script::spec()]
 }
 
 #[cfg(test)]

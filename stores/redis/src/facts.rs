@@ -8,7 +8,7 @@ use crate::control::Control;
 
 /// The settings that can make a figure another one, with the defaults of Redis 7 (redis.conf of 7.0). No others are
 /// read: some hold passwords.
-const DEFAULTS: [(&str, &str); 32] = [
+const DEFAULTS: [(&str, &str); 30] = [
     ("activedefrag", "no"),
     ("activerehashing", "yes"),
     ("active-expire-effort", "1"),
@@ -34,13 +34,11 @@ const DEFAULTS: [(&str, &str); 32] = [
     ("maxmemory-policy", "noeviction"),
     ("min-replicas-to-write", "0"),
     ("no-appendfsync-on-rewrite", "no"),
-    ("port", "6379"),
     ("rdbcompression", "yes"),
     ("save", "3600 1 300 100 60 10000"),
     ("slowlog-log-slower-than", "10000"),
     ("timeout", "0"),
     ("tls-port", "0"),
-    ("unixsocket", ""),
 ];
 
 /// What INFO says, by name.
@@ -110,15 +108,32 @@ pub(crate) fn config(control: &mut Control, name: &str) -> Result<Option<String>
     Ok(answer.list().get(1).map(crate::Node::text))
 }
 
-/// All settings of [`DEFAULTS`] that are otherwise; those of `ours` were set by Plimsoll.
-pub(crate) fn settings(control: &mut Control, ours: &[&str]) -> Result<Vec<Setting>, StoreError> {
+/// Settings of a private server that Plimsoll makes, and what they are where durabilities differ in them.
+const OURS: [(&str, Option<&str>); 5] = [
+    ("appendfsync", Some("always for durable, no for buffered")),
+    ("appendonly", Some("yes for durable and buffered, no for at-end until its sync")),
+    ("io-threads", None),
+    ("maxmemory", None),
+    ("save", None),
+];
+
+/// All settings of [`DEFAULTS`] that are otherwise.
+pub(crate) fn settings(control: &mut Control, is_private: bool) -> Result<Vec<Setting>, StoreError> {
     let mut found = Vec::new();
     for (name, default) in DEFAULTS {
-        let Some(value) = config(control, name)? else { continue };
-        let (name, default) = (name.to_owned(), default.to_owned());
+        let Some(mut value) = config(control, name)? else { continue };
+        let ours = OURS.iter().find(|(ours, _)| is_private && *ours == name);
+        if let Some((_, Some(words))) = ours {
+            value = (*words).to_owned();
+        }
         if value != default {
-            let source = if ours.contains(&name.as_str()) { "plimsoll" } else { "server" };
-            found.push(Setting { name, value, default: Some(default), source: source.to_owned() });
+            let source = if ours.is_some() { "plimsoll" } else { "server" };
+            found.push(Setting {
+                name: name.to_owned(),
+                value,
+                default: Some(default.to_owned()),
+                source: source.to_owned(),
+            });
         }
     }
     Ok(found)

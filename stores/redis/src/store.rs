@@ -24,8 +24,6 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 const SCAN_KEYS: &[u8] = b"1000";
 /// Where attached servers are told which runs have keys there.
 const RUNS_KEY: &[u8] = b"plimsoll:runs";
-/// What we set of a private server.
-const OURS: &[&str] = &["port", "unixsocket", "save", "appendonly", "appendfsync", "maxmemory", "io-threads"];
 
 /// What begins the keys of a run in an attached server.
 pub(crate) fn prefix_of(run_id: &str) -> String {
@@ -207,11 +205,11 @@ impl RedisStore {
 
 impl Store for RedisStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
-        let ours: &[&str] = if self.server.is_some() { OURS } else { &[] };
-        let place = if self.server.is_some() { "private server".to_owned() } else { self.login.place.clone() };
+        let is_private = self.server.is_some();
+        let place = if is_private { "private server".to_owned() } else { self.login.place.clone() };
         let control = self.control()?;
         let version = Info::read(control)?.version();
-        let settings = match facts::settings(control, ours) {
+        let settings = match facts::settings(control, is_private) {
             // Not everybody may ask for settings.
             Err(error) if error.kind == StoreErrorKind::Permission => Vec::new(),
             settings => settings?,

@@ -248,7 +248,7 @@ fn announce(
     let mut said = BTreeMap::new();
     for trial in &plan.trials {
         let Some(kind) = catalogue.store(&trial.store.kind) else { continue };
-        trial::can_ask(trial, &*make_workload(catalogue, trial)?)?;
+        trial::can_ask(trial, &*make_workload(catalogue, trial)?, kind.spec())?;
         let lines = kind.announce(&options(&trial.store, directory, id, passwords))?;
         if trial.store.url.is_some() && said.insert(trial.store.label.clone(), ()).is_none() {
             for line in lines {

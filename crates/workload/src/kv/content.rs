@@ -1,0 +1,172 @@
+//! Keys and values: functions of (seed, record, version), from which both can be told again.
+//!
+//! A key is `user` and 19 digits, a number that stands for the record's: records in order have keys in no order, as in
+//! YCSB, and two records never have the same. A value begins with that number and with the stamp of the write that it
+//! is of, and goes on with printable characters that follow from both.
+
+use std::sync::Arc;
+
+use plimsoll_core::Version;
+
+use crate::scramble::{Feistel, hash, mix};
+
+/// Number and stamp.
+pub(super) const HEADER_BYTES: usize = 16;
+/// A key's bytes.
+pub(super) const KEY_BYTES: usize = KEY_BEGIN.len() + KEY_DIGITS;
+
+const KEY_BEGIN: &[u8] = b"user";
+const KEY_DIGITS: usize = 19;
+/// Numbers that keys stand for, as a power of two; below 10^19.
+const KEY_BITS: u32 = 62;
+/// Characters that values are cut out of: a power of two. Small enough to stay in a core's second cache.
+const CHARACTERS: usize = 1 << 16;
+
+/// Keys and values of one seed.
+#[derive(Debug, Clone)]
+pub struct Content {
+    seed: u64,
+    keys: Feistel,
+    value_bytes: usize,
+    characters: Arc<[u8]>,
+}
+
+impl Content {
+    /// Keys, and values of `value_bytes` each, at least [`HEADER_BYTES`].
+    pub(super) fn new(seed: u64, value_bytes: usize) -> Self {
+        // Printable, as YCSB's: from the blank to the tilde.
+        let character = |place: usize| b' ' + (hash(seed, 0xc4a8, place as u64) % 95) as u8;
+        Self {
+            seed,
+            keys: Feistel::new(seed, KEY_BITS),
+            value_bytes: value_bytes.max(HEADER_BYTES),
+            characters: (0..CHARACTERS).map(character).collect(),
+        }
+    }
+
+    /// Appends the key of record `id`, which is below 2^62.
+    #[inline]
+    pub fn write_key(&self, id: u64, key: &mut Vec<u8>) {
+        write_key(self.keys.apply(id), key);
+    }
+
+    /// The record with this key; `None` for keys that no record has.
+    pub fn id_of(&self, key: &[u8]) -> Option<u64> {
+        number_of(key).map(|number| self.keys.invert(number))
+    }
+
+    /// Appends the value that `version` of record `id` has.
+    #[inline]
+    pub fn write_value(&self, id: u64, version: Version, value: &mut Vec<u8>) {
+        self.value_of(self.keys.apply(id), version, value);
+    }
+
+    /// The same for the record with this key, which is one of ours.
+    #[inline]
+    pub(super) fn write_value_of(&self, key: &[u8], version: Version, value: &mut Vec<u8>) {
+        self.value_of(number_of(key).unwrap_or_default(), version, value);
+    }
+
+    /// Which write a value found under `key` is of; `None` when no write of ours put such bytes there.
+    pub fn version_of(&self, key: &[u8], value: &[u8]) -> Option<Version> {
+        let stamp = value.get(8..HEADER_BYTES)?.try_into().map(i64::from_le_bytes).ok()?;
+        let version = Version::from_stamp(stamp)?;
+        let mut expected = Vec::with_capacity(self.value_bytes);
+        self.value_of(number_of(key)?, version, &mut expected);
+        (expected == value).then_some(version)
+    }
+
+    #[inline]
+    fn value_of(&self, number: u64, version: Version, value: &mut Vec<u8>) {
+        let stamp = version.stamp();
+        value.reserve(self.value_bytes);
+        value.extend_from_slice(&number.to_le_bytes());
+        value.extend_from_slice(&stamp.to_le_bytes());
+        let mut left = self.value_bytes - HEADER_BYTES;
+        let mut place = mix(self.seed ^ number ^ (stamp as u64).rotate_left(32));
+        while left > 0 {
+            let from = place as usize % CHARACTERS;
+            let part = &self.characters[from..CHARACTERS.min(from + left)];
+            value.extend_from_slice(part);
+            left -= part.len();
+            place = mix(place);
+        }
+    }
+}
+
+#[inline]
+fn write_key(number: u64, key: &mut Vec<u8>) {
+    let mut text = *b"user0000000000000000000";
+    let mut rest = number;
+    for pair in text[KEY_BEGIN.len() + 1..].rchunks_exact_mut(2) {
+        let two = (rest % 100) as u8;
+        rest /= 100;
+        pair[0] = b'0' + two / 10;
+        pair[1] = b'0' + two % 10;
+    }
+    text[KEY_BEGIN.len()] = b'0' + rest as u8;
+    key.extend_from_slice(&text);
+}
+
+fn number_of(key: &[u8]) -> Option<u64> {
+    let digits = key.strip_prefix(KEY_BEGIN).filter(|digits| digits.len() == KEY_DIGITS)?;
+    let mut number = 0u64;
+    for digit in digits {
+        number =
+            number.checked_mul(10)?.checked_add(u64::from(digit.checked_sub(b'0').filter(|digit| *digit < 10)?))?;
+    }
+    (number < 1 << KEY_BITS).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        // A content is 65,536 characters to draw.
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn a_key_gives_its_record_back(seed: u64, id in 0u64..1 << 62, junk: Vec<u8>) {
+            let content = Content::new(seed, 100);
+            let mut key = Vec::new();
+            content.write_key(id, &mut key);
+            prop_assert_eq!(key.len(), KEY_BYTES);
+            prop_assert_eq!(content.id_of(&key), Some(id));
+            prop_assert_eq!(content.id_of(&key[1..]), None);
+            prop_assert_eq!(content.id_of(&junk), None);
+        }
+
+        #[test]
+        fn a_value_tells_whose_it_is(seed: u64, id in 0u64..1 << 40, client in 0u32..1 << 20, cycle in 0u64..1 << 39, bytes in 16usize..5_000, place: prop::sample::Index) {
+            let content = Content::new(seed, bytes);
+            let (mut key, mut other, mut value, mut same) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            content.write_key(id, &mut key);
+            content.write_key(id + 1, &mut other);
+            let version = Version::Written { client, cycle };
+            content.write_value(id, version, &mut value);
+            content.write_value_of(&key, version, &mut same);
+            prop_assert_eq!(&value, &same);
+            prop_assert_eq!(value.len(), bytes);
+            prop_assert_eq!(content.version_of(&key, &value), Some(version));
+            prop_assert_eq!(content.version_of(&other, &value), None);
+            let place = place.index(bytes);
+            value[place] ^= 1;
+            prop_assert_eq!(content.version_of(&key, &value), None);
+            prop_assert_eq!(content.version_of(&key, &value[1..]), None);
+        }
+    }
+
+    #[test]
+    fn values_are_printable_and_differ_from_write_to_write() {
+        let content = Content::new(1, 1_000);
+        let (mut loaded, mut written) = (Vec::new(), Vec::new());
+        content.write_value(5, Version::Loaded, &mut loaded);
+        content.write_value(5, Version::Written { client: 0, cycle: 0 }, &mut written);
+        assert!(loaded[HEADER_BYTES..].iter().all(|byte| (b' '..=b'~').contains(byte)));
+        let same = loaded[HEADER_BYTES..].iter().zip(&written[HEADER_BYTES..]).filter(|(a, b)| a == b).count();
+        assert!(same < 40, "{same} of 984 characters are the same, 10 are by chance");
+    }
+}

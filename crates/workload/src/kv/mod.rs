@@ -1,0 +1,293 @@
+//! Keys and values: the core workloads of YCSB.
+//!
+//! `records` values stand under keys of their own. Clients read them, write them anew, insert others, read several in the
+//! order of their keys, or read one and write it: shares of these, and how popular which records are, are what YCSB's
+//! workloads A to F differ in (Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010).
+//!
+//! | file | what |
+//! |---|---|
+//! | `choose` | how popular which records are |
+//! | `content` | keys and values as functions of (seed, record, version) |
+//! | `turns` | which kind is next, and which of its kind |
+//! | `stream` | which operation each client does next |
+//! | `steps` | the two steps of a `read_modify_write` |
+
+mod choose;
+mod content;
+mod steps;
+mod stream;
+mod turns;
+
+use plimsoll_core::{
+    Call, Interface, KindId, KvCall, Layout, OpKind, ParamSpec, ParamType, Params, Stream, StreamSpec, Truth,
+    ValueType, Workload, WorkloadError, WorkloadSpec,
+};
+
+pub use choose::{Chooser, Zipf};
+pub use content::Content;
+
+const READ: KindId = 0;
+const UPDATE: KindId = 1;
+const INSERT: KindId = 2;
+const SCAN: KindId = 3;
+const READ_MODIFY_WRITE: KindId = 4;
+const RMW_READ: KindId = 5;
+const MODIFY: KindId = 6;
+const KINDS: [&str; 5] = ["read", "update", "insert", "scan", "read_modify_write"];
+
+const fn int(name: &'static str, (min, max): (i64, i64), default: &'static str, summary: &'static str) -> ParamSpec {
+    ParamSpec { name, param_type: ParamType::Int { min, max }, default, summary }
+}
+
+const PARAMS: &[ParamSpec] = &[
+    int("records", (1, 1_000_000_000), "100000", "values to load"),
+    int("field_count", (1, 1_000), "10", "fields of a record; all of them are one value"),
+    int("field_length", (1, 1 << 20), "100", "bytes of a field"),
+    ParamSpec {
+        name: "distribution",
+        param_type: ParamType::OneOf(&["scrambled", "zipfian", "latest", "uniform", "hotspot"]),
+        default: "scrambled",
+        summary: "how popular which records are",
+    },
+    int("hot_records", (0, 100), "20", "percent of the records that are hot, with `hotspot`"),
+    int("hot_operations", (0, 100), "80", "percent of the operations that go to them"),
+    int("scan_length", (1, 10_000), "100", "a scan reads 1 to this many records, each number as likely"),
+];
+
+/// The workload's name, interfaces, kinds and parameters.
+pub fn spec() -> WorkloadSpec {
+    WorkloadSpec {
+        name: "kv",
+        summary: "YCSB's core workloads: values read and written under keys, some more popular than others",
+        interfaces: &[Interface::Kv],
+        dialects: &[],
+        takes_scripts: false,
+        kinds: &KINDS,
+        params: PARAMS,
+        make: |seed, params, _| Ok(Box::new(Pairs::new(seed, params)?)),
+    }
+}
+
+struct Pairs {
+    seed: u64,
+    records: u64,
+    scan_length: u64,
+    value_bytes: u64,
+    content: Content,
+    chooser: Chooser,
+    layout: Layout,
+    kinds: Vec<OpKind>,
+}
+
+impl Pairs {
+    fn new(seed: u64, params: &Params) -> Result<Self, WorkloadError> {
+        let int = |name: &str| params.int(name).unsigned_abs();
+        let value_bytes = int("field_count") * int("field_length");
+        let wrong = |what: String, help: &str| WorkloadError { what, place: None, help: Some(help.to_owned()) };
+        if value_bytes < content::HEADER_BYTES as u64 || value_bytes > 64 << 20 {
+            let what = format!("a value of field_count × field_length = {value_bytes} bytes");
+            return Err(wrong(what, "a value has 16 bytes, which say whose it is, to 64 MiB"));
+        }
+        let distribution = params.text("distribution");
+        let (records, hot, hot_operations) = (int("records"), int("hot_records"), int("hot_operations"));
+        let chooser = Chooser::new(distribution, records, hot, hot_operations).ok_or_else(|| {
+            wrong(format!("there is no distribution `{distribution}`"), "see `plimsoll list workloads`")
+        })?;
+        Ok(Self {
+            seed,
+            records,
+            scan_length: int("scan_length"),
+            value_bytes,
+            content: Content::new(seed, value_bytes as usize),
+            chooser,
+            layout: Layout::default(),
+            kinds: kinds(),
+        })
+    }
+}
+
+fn kinds() -> Vec<OpKind> {
+    let (key, value) = (ValueType::Bytes, ValueType::Bytes);
+    let kind = |name: &str, call, params: &[ValueType], step_of| OpKind {
+        name: name.into(),
+        call,
+        params: params.to_vec(),
+        keep_answer: false,
+        step_of,
+    };
+    let of_steps = Some(READ_MODIFY_WRITE);
+    vec![
+        kind(KINDS[0], Call::Kv(KvCall::Get), &[key], None),
+        kind(KINDS[1], Call::Kv(KvCall::Put), &[key, value], None),
+        kind(KINDS[2], Call::Kv(KvCall::Put), &[key, value], None),
+        kind(KINDS[3], Call::Kv(KvCall::Scan), &[key, ValueType::Int], None),
+        kind(KINDS[4], Call::Steps, &[key], None),
+        kind("read before write", Call::Kv(KvCall::Get), &[key], of_steps),
+        kind("write after read", Call::Kv(KvCall::Put), &[key, value], of_steps),
+    ]
+}
+
+impl Workload for Pairs {
+    fn interfaces(&self) -> &[Interface] {
+        &[Interface::Kv]
+    }
+
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn kinds(&self) -> &[OpKind] {
+        &self.kinds
+    }
+
+    fn stream(&self, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
+        stream::stream(self, spec)
+    }
+
+    fn truth(&self) -> Option<&dyn Truth> {
+        None
+    }
+
+    fn record_count(&self) -> u64 {
+        self.records
+    }
+
+    fn record_bytes(&self) -> u64 {
+        content::KEY_BYTES as u64 + self.value_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use plimsoll_core::{Answer, Outcome, ParamValue, Step, Value, ValueBuf, Version};
+
+    use super::*;
+
+    fn pairs(records: i64, distribution: &str) -> Pairs {
+        let mut params = crate::tests::defaults(spec().params);
+        params.0.insert("records".into(), ParamValue::Int(records));
+        params.0.insert("distribution".into(), ParamValue::Text(distribution.into()));
+        Pairs::new(3, &params).unwrap()
+    }
+
+    fn mix(pairs: &Pairs, shares: &[(&str, u32)], clients: u32) -> Box<dyn Stream> {
+        let mix = shares.iter().map(|(kind, share)| ((*kind).to_owned(), *share)).collect();
+        pairs.stream(&StreamSpec::Mix { mix, clients }).unwrap()
+    }
+
+    fn bytes<'a>(params: &'a ValueBuf, position: usize) -> &'a [u8] {
+        match params.values().get(position) {
+            Value::Bytes(bytes) => bytes,
+            other => panic!("{other:?} is no bytes"),
+        }
+    }
+
+    #[test]
+    fn the_load_puts_every_record_once_whatever_the_batch() {
+        let pairs = pairs(1_000, "uniform");
+        let mut seen = BTreeSet::new();
+        for client in 0..3 {
+            let stream = pairs.stream(&StreamSpec::Load { batch: 100, clients: 3 }).unwrap();
+            let mut params = ValueBuf::new();
+            for cycle in 0.. {
+                params.clear();
+                let Some(kind) = stream.op(client, cycle, &mut params) else { break };
+                assert_eq!((kind, params.len()), (INSERT, 2));
+                let (key, value) = (bytes(&params, 0), bytes(&params, 1));
+                assert_eq!(pairs.content.version_of(key, value), Some(Version::Loaded));
+                assert_eq!(key.len() + value.len(), pairs.record_bytes() as usize);
+                assert!(seen.insert(pairs.content.id_of(key).unwrap()));
+            }
+        }
+        assert!(seen.into_iter().eq(0..1_000));
+    }
+
+    #[test]
+    fn inserts_are_new_and_reads_of_the_latest_are_of_what_is_there() {
+        let pairs = pairs(500, "latest");
+        let stream = mix(&pairs, &[("read", 95), ("insert", 5)], 4);
+        let mut there: BTreeSet<u64> = (0..500).collect();
+        let (mut params, mut reads_of_new, mut reads) = (ValueBuf::new(), 0, 0);
+        for client in 0..4 {
+            for cycle in 0..4_000 {
+                params.clear();
+                let kind = stream.op(client, cycle, &mut params).unwrap();
+                let id = pairs.content.id_of(bytes(&params, 0)).unwrap();
+                if kind == INSERT {
+                    assert!(there.insert(id), "{id} is there already");
+                    let version = Version::Written { client, cycle };
+                    assert_eq!(pairs.content.version_of(bytes(&params, 0), bytes(&params, 1)), Some(version));
+                } else {
+                    assert!(there.contains(&id), "client {client} asks for {id} at {cycle} before it is there");
+                    reads += 1;
+                    reads_of_new += u64::from(id >= 500);
+                }
+            }
+        }
+        assert!(there.into_iter().eq(500 - 500..500 + 4 * 200), "inserted records leave no gap");
+        assert!(reads_of_new * 2 > reads, "{reads_of_new} of {reads} reads are of what was inserted");
+    }
+
+    #[test]
+    fn a_mix_has_its_shares_and_every_kind_its_parameters() {
+        let pairs = pairs(10_000, "scrambled");
+        let shares = [("read", 1), ("update", 2), ("insert", 3), ("scan", 4), ("read_modify_write", 5)];
+        let stream = mix(&pairs, &shares, 2);
+        let (mut params, mut counts) = (ValueBuf::new(), BTreeMap::new());
+        for cycle in 0..15_000 {
+            params.clear();
+            let kind = stream.op(1, cycle, &mut params).unwrap();
+            let types = params.values().iter().map(|value| value.value_type().unwrap());
+            assert!(types.eq(pairs.kinds[usize::from(kind)].params.iter().copied()));
+            if let Value::Int(length) = params.values().get(1) {
+                assert!((1..=100).contains(&length));
+            }
+            *counts.entry(kind).or_insert(0) += 1;
+        }
+        assert!(counts.into_iter().eq((0..5).zip([1_000, 2_000, 3_000, 4_000, 5_000])));
+    }
+
+    #[test]
+    fn a_read_modify_write_writes_what_it_read() {
+        let pairs = pairs(100, "zipfian");
+        let stream = mix(&pairs, &[("read_modify_write", 1)], 1);
+        let mut steps = stream.steps(0).unwrap();
+        let (mut begun, mut params) = (ValueBuf::new(), ValueBuf::new());
+        for (cycle, read) in [Outcome::Ok, Outcome::NotFound, Outcome::Rejected].into_iter().enumerate() {
+            begun.clear();
+            let kind = stream.op(0, cycle as u64, &mut begun).unwrap();
+            steps.begin(cycle as u64, kind, begun.values());
+            assert_eq!(steps.next(&mut params), Step::Send { kind: RMW_READ, more: false });
+            assert_eq!(bytes(&params, 0), bytes(&begun, 0));
+            steps.answered(read, &Answer::default());
+            params.clear();
+            if read == Outcome::Rejected {
+                assert_eq!(steps.next(&mut params), Step::End { kind, outcome: read });
+                continue;
+            }
+            assert_eq!(steps.next(&mut params), Step::Send { kind: MODIFY, more: false });
+            assert_eq!(bytes(&params, 0), bytes(&begun, 0));
+            let version = Version::Written { client: 0, cycle: cycle as u64 };
+            assert_eq!(pairs.content.version_of(bytes(&params, 0), bytes(&params, 1)), Some(version));
+            steps.answered(Outcome::Ok, &Answer::default());
+            params.clear();
+            assert_eq!(steps.next(&mut params), Step::End { kind, outcome: Outcome::Ok });
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_a_reason() {
+        let uniform = pairs(10, "uniform");
+        let refused = |mix: Vec<(String, u32)>| uniform.stream(&StreamSpec::Mix { mix, clients: 1 }).err().unwrap();
+        assert!(refused(vec![("delete".into(), 1)]).contains("read_modify_write"));
+        assert!(refused(vec![("read".into(), 0)]).contains("share"));
+        let mut params = crate::tests::defaults(spec().params);
+        params.0.insert("distribution".into(), ParamValue::Text("scrambled".into()));
+        params.0.insert("field_count".into(), ParamValue::Int(1));
+        params.0.insert("field_length".into(), ParamValue::Int(15));
+        let error = Pairs::new(1, &params).err().unwrap();
+        assert!(error.what.contains("15 bytes") && error.help.unwrap().contains("16 bytes"));
+    }
+}

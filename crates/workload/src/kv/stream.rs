@@ -1,0 +1,127 @@
+//! Which operation each client does next.
+
+use plimsoll_core::{KindId, Steps, Stream, StreamSpec, Value, ValueBuf, Version};
+
+use super::content::Content;
+use super::steps::ReadModifyWrite;
+use super::turns::Turns;
+use super::{Chooser, INSERT, KINDS, Pairs, READ, READ_MODIFY_WRITE, SCAN, UPDATE};
+use crate::scramble::{below, hash, mix};
+
+const KIND_SALT: u64 = 0x51;
+const KEY_SALT: u64 = 0x52;
+
+pub(super) fn stream(pairs: &Pairs, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
+    match spec {
+        // A put writes one value, whatever the batch.
+        StreamSpec::Load { clients, .. } => Ok(Box::new(Load {
+            content: pairs.content.clone(),
+            records: pairs.records,
+            clients: u64::from(*clients).max(1),
+        })),
+        StreamSpec::One { kind, clients } => mixed(pairs, &[(kind.clone(), 1)], *clients),
+        StreamSpec::Mix { mix, clients } => mixed(pairs, mix, *clients),
+    }
+}
+
+fn mixed(pairs: &Pairs, mix: &[(String, u32)], clients: u32) -> Result<Box<dyn Stream>, String> {
+    let mut shares = Vec::new();
+    for (name, share) in mix {
+        match KINDS.iter().position(|kind| kind == name) {
+            Some(kind) => shares.push((kind as KindId, *share)),
+            None => return Err(format!("`kv` has no kind `{name}`, only {}", KINDS.join(", "))),
+        }
+    }
+    let turns = Turns::new(pairs.seed ^ KIND_SALT, &shares).ok_or("the mix gives no kind a share")?;
+    Ok(Box::new(Mixed {
+        seed: pairs.seed ^ KEY_SALT,
+        content: pairs.content.clone(),
+        chooser: pairs.chooser.clone(),
+        records: pairs.records,
+        scan_length: pairs.scan_length,
+        clients: u64::from(clients).max(1),
+        turns,
+    }))
+}
+
+struct Load {
+    content: Content,
+    records: u64,
+    clients: u64,
+}
+
+impl Stream for Load {
+    fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
+        let id = cycle * self.clients + u64::from(client);
+        if id >= self.records {
+            return None;
+        }
+        params.push_bytes_with(|key| self.content.write_key(id, key));
+        params.push_bytes_with(|value| self.content.write_value(id, Version::Loaded, value));
+        Some(INSERT)
+    }
+}
+
+struct Mixed {
+    seed: u64,
+    content: Content,
+    chooser: Chooser,
+    records: u64,
+    scan_length: u64,
+    clients: u64,
+    turns: Turns,
+}
+
+impl Stream for Mixed {
+    fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
+        let turn = self.turns.turn(u64::from(client), cycle);
+        if turn.kind == INSERT {
+            self.write(self.inserted(u64::from(client), turn.number), client, cycle, params);
+            return Some(INSERT);
+        }
+        let bits = hash(self.seed, u64::from(client), cycle);
+        let id = self.asked_for(bits, u64::from(client), cycle);
+        match turn.kind {
+            READ | READ_MODIFY_WRITE => params.push_bytes_with(|key| self.content.write_key(id, key)),
+            UPDATE => self.write(id, client, cycle, params),
+            SCAN => {
+                params.push_bytes_with(|key| self.content.write_key(id, key));
+                params.push(Value::Int(1 + below(mix(bits ^ KIND_SALT), self.scan_length) as i64));
+            }
+            _ => return None,
+        }
+        Some(turn.kind)
+    }
+
+    fn steps(&self, client: u32) -> Option<Box<dyn Steps>> {
+        let has_steps = self.turns.has(READ_MODIFY_WRITE);
+        has_steps.then(|| Box::new(ReadModifyWrite::new(self.content.clone(), client)) as Box<dyn Steps>)
+    }
+}
+
+impl Mixed {
+    /// The record that the client's insert of this number makes: no other client's, and none of the load's.
+    #[inline]
+    fn inserted(&self, client: u64, number: u64) -> u64 {
+        self.records + number * self.clients + client
+    }
+
+    #[inline]
+    fn asked_for(&self, bits: u64, client: u64, cycle: u64) -> u64 {
+        let chosen = self.chooser.choose(bits);
+        if !matches!(self.chooser, Chooser::Latest(_)) {
+            return chosen;
+        }
+        // Clients insert in step, more or less, so the newest records are all clients' in turn. Which of the others'
+        // are there already nobody knows: a client takes its own of the same age, which are.
+        let own = self.turns.before(INSERT, cycle);
+        let (age, others) = (chosen / self.clients, own * self.clients);
+        if age < own { self.inserted(client, own - 1 - age) } else { self.records - 1 - (chosen - others) }
+    }
+
+    #[inline]
+    fn write(&self, id: u64, client: u32, cycle: u64, params: &mut ValueBuf) {
+        params.push_bytes_with(|key| self.content.write_key(id, key));
+        params.push_bytes_with(|value| self.content.write_value(id, Version::Written { client, cycle }, value));
+    }
+}

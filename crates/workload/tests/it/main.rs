@@ -1,0 +1,3 @@
+//! What needs a process of its own: the allocator is counted.
+
+mod allocations;
