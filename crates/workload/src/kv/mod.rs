@@ -177,7 +177,7 @@ mod tests {
         pairs.stream(&StreamSpec::Mix { mix, clients }).unwrap()
     }
 
-    fn bytes<'a>(params: &'a ValueBuf, position: usize) -> &'a [u8] {
+    fn bytes(params: &ValueBuf, position: usize) -> &[u8] {
         match params.values().get(position) {
             Value::Bytes(bytes) => bytes,
             other => panic!("{other:?} is no bytes"),
