@@ -20,6 +20,8 @@ mod bench_drive;
 #[cfg(feature = "bench")]
 mod bench_keyindex;
 #[cfg(feature = "bench")]
+mod bench_pipeline;
+#[cfg(feature = "bench")]
 mod bench_postgres;
 #[cfg(feature = "bench")]
 mod child_cost;
