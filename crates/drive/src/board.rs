@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::time::Duration;
 
 use plimsoll_core::{KindId, Measure, Outcome};
 
@@ -24,6 +25,10 @@ pub(crate) const GRACE_NS: u64 = 1_000_000;
 
 const WORKING: u64 = 0;
 const ASLEEP: u64 = u64::MAX;
+
+const GOES_ON: u32 = 0;
+const QUESTIONED: u32 = 1;
+const GIVEN_UP: u32 = 2;
 
 /// The counts of one slice.
 #[derive(Debug)]
@@ -109,8 +114,8 @@ pub(crate) struct Board {
     /// At the worker's last slice's end: how often it gave its processor up, and how often it was taken from it.
     pub voluntary: AtomicU64,
     pub involuntary: AtomicU64,
-    /// The control thread has given this worker up; it must count and report nothing any more.
-    abandoned: AtomicBool,
+    /// Whether the control thread gives the worker up: see [`Board::question`].
+    verdict: AtomicU32,
 }
 
 /// What a worker is doing, as the control thread sees it.
@@ -137,7 +142,7 @@ impl Board {
             cpu_ns: AtomicU64::new(0),
             voluntary: AtomicU64::new(0),
             involuntary: AtomicU64::new(0),
-            abandoned: AtomicBool::new(false),
+            verdict: AtomicU32::new(GOES_ON),
         })
     }
 
@@ -172,16 +177,37 @@ impl Board {
         self.doing.store(ASLEEP, Release);
     }
 
-    /// The worker is back. Comes before it reads its clock. False when it has been given up meanwhile.
+    /// The worker is back. Comes before it reads its clock. False when it has been given up meanwhile: it must count
+    /// and report nothing any more.
     #[inline]
     pub fn back(&self) -> bool {
         self.doing.store(WORKING, Release);
-        !self.abandoned.load(Acquire)
+        self.verdict.load(Acquire) == GOES_ON || self.hear_verdict()
     }
 
-    /// The control thread gives the worker up.
-    pub fn abandon(&self) {
-        self.abandoned.store(true, Release);
+    #[cold]
+    fn hear_verdict(&self) -> bool {
+        loop {
+            match self.verdict.load(Acquire) {
+                GOES_ON => return true,
+                GIVEN_UP => return false,
+                _ => std::thread::sleep(Duration::from_micros(50)),
+            }
+        }
+    }
+
+    /// The control thread asks itself whether to give a worker up that is inside the store. A worker that comes back
+    /// waits for the answer, which must follow after [`GRACE_NS`]: one that came back a moment before, without having
+    /// seen the question, is seen to be back by then, so that an operation is never both ended and given up.
+    pub fn question(&self) {
+        self.verdict.store(QUESTIONED, Release);
+    }
+
+    /// The answer to [`Board::question`]: the worker is given up when it is still inside the call it was in then.
+    pub fn give_up(&self, called_ns: u64) -> bool {
+        let is_inside = matches!(self.doing(), Doing::InStore { .. }) && self.called_ns.load(Relaxed) == called_ns;
+        self.verdict.store(if is_inside { GIVEN_UP } else { GOES_ON }, Release);
+        is_inside
     }
 
     pub fn doing(&self) -> Doing {
@@ -209,5 +235,57 @@ pub(crate) struct Shared {
 impl Shared {
     pub fn must_end(&self) -> bool {
         self.halt.load(Relaxed) || self.stop.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn an_operation_that_returns_while_it_is_given_up_has_either_ended_or_been_given_up() {
+        let spin = |length: Duration| {
+            let begin = Instant::now();
+            while begin.elapsed() < length {
+                std::hint::spin_loop();
+            }
+        };
+        let mut given_up = 0;
+        let trials = 400;
+        for trial in 0..trials {
+            let board = Board::new(1, false);
+            board.enter_store(0, trial, 5, 5, 7);
+            let worker = board.clone();
+            let asked = Arc::new(AtomicBool::new(false));
+            let go = asked.clone();
+            let thread = std::thread::spawn(move || {
+                while !go.load(Acquire) {
+                    std::hint::spin_loop();
+                }
+                // From well before the question to well after the answer.
+                spin(Duration::from_micros(trial * 2));
+                worker.back()
+            });
+            asked.store(true, Release);
+            spin(Duration::from_micros(50));
+            board.question();
+            spin(Duration::from_micros(500));
+            let is_given_up = board.give_up(7);
+            assert_eq!(thread.join().unwrap(), !is_given_up, "trial {trial}");
+            given_up += u64::from(is_given_up);
+        }
+        assert!(given_up > 0 && given_up < trials, "{given_up} of {trials}");
+    }
+
+    #[test]
+    fn a_worker_that_is_in_its_next_call_by_then_is_not_given_up() {
+        let board = Board::new(1, false);
+        board.enter_store(0, 0, 5, 5, 7);
+        assert!(board.back());
+        board.enter_store(0, 1, 8, 8, 9);
+        board.question();
+        assert!(!board.give_up(7));
+        assert!(board.back());
     }
 }

@@ -10,7 +10,7 @@ use plimsoll_core::{Observer, OpKind, Sessions, Slice, StoreError, StoreErrorKin
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::blocking;
-use crate::board::{Board, Shared};
+use crate::board::{Board, GRACE_NS, Shared};
 use crate::clock::{Clock, thread_cpu_ns};
 use crate::collect::Collector;
 use crate::grid::Grid;
@@ -24,6 +24,8 @@ use crate::worker::{CoreReport, Setup, Start, Turns, WorkerCore};
 
 /// Time between deciding the start and the start, for every worker to be there.
 const RUN_UP_NS: u64 = 1_000_000;
+/// Longest that the control thread goes without looking whether it should stop.
+const LOOK_NS: u64 = 20_000_000;
 /// How long the end of a phase waits for its threads to drop their sessions.
 const LEAVE_NS: u64 = 30_000_000_000;
 /// Operations whose times are kept where their number is not known beforehand, over all workers.
@@ -80,7 +82,9 @@ impl Drive<'_> {
             return Err(DriveError::Spec(format!("{workers} workers need as many observers, not {given}")));
         }
         let mut phase = Phase::launch(self, workers)?;
-        phase.wait_until_open()?;
+        if !phase.wait_until_open()? {
+            return phase.call_off();
+        }
         phase.start();
         phase.follow(on_slice)
     }
@@ -199,21 +203,35 @@ impl<'a> Phase<'a> {
         Ok(())
     }
 
-    fn wait_until_open(&mut self) -> Result<(), DriveError> {
+    /// False when the phase is not wanted any more.
+    fn wait_until_open(&mut self) -> Result<bool, DriveError> {
         // A worker gives up a little earlier and knows better why.
         let waited = Duration::from_nanos(2 * OPEN_NS);
         let deadline_ns = self.clock.now_ns() + 2 * OPEN_NS;
         let mut open = 0;
-        while open < self.boards.len() {
-            let left = Duration::from_nanos(deadline_ns.saturating_sub(self.clock.now_ns()));
-            match self.inbox.recv_timeout(left) {
+        while open < self.boards.len() && !self.shared.must_end() {
+            let left_ns = deadline_ns.saturating_sub(self.clock.now_ns());
+            match self.inbox.recv_timeout(Duration::from_nanos(left_ns.min(LOOK_NS))) {
                 Ok(Message::Opened(Ok(()))) => open += 1,
                 Ok(Message::Opened(Err(error))) => return Err(DriveError::Store(error)),
                 Ok(message) => self.take(message)?,
+                Err(RecvTimeoutError::Timeout) if left_ns > 0 => {}
+                // Workers see for themselves that they are not wanted any more, and are gone.
+                Err(_) if self.shared.must_end() => {}
                 Err(_) => return Err(DriveError::Stuck { what: "opening the sessions", waited }),
             }
         }
-        Ok(())
+        Ok(!self.shared.must_end())
+    }
+
+    /// What a phase comes to that was cancelled before it began: no time, no slice and no operation.
+    fn call_off(&mut self) -> Result<DriveResult, DriveError> {
+        let now_ns = self.clock.now_ns();
+        self.grid.start_ns = now_ns;
+        self.grid.warmup_end_ns = now_ns;
+        self.halted = Some((now_ns, StopReason::Cancelled));
+        let collector = Collector::new(self.grid, None, self.boards.clone(), &self.kinds);
+        self.finish(collector, &mut |_| {})
     }
 
     fn start(&mut self) {
@@ -268,7 +286,7 @@ impl<'a> Phase<'a> {
     /// Waits for messages, not longer than until `at_ns`, and takes one.
     fn wait_until(&mut self, at_ns: u64) -> Result<(), DriveError> {
         // Short enough to see a stop flag and a hung operation in time, and to come back to a late worker.
-        let wait_ns = at_ns.saturating_sub(self.clock.now_ns()).clamp(200_000, 20_000_000);
+        let wait_ns = at_ns.saturating_sub(self.clock.now_ns()).clamp(200_000, LOOK_NS);
         match self.inbox.recv_timeout(Duration::from_nanos(wait_ns)) {
             Ok(message) => self.take(message),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(()),
@@ -297,6 +315,7 @@ impl<'a> Phase<'a> {
         }
         let timeout_ns = nanos(self.spec.op_timeout);
         let planned_end = self.grid.end_ns.is_some_and(|end_ns| now_ns >= end_ns);
+        let mut late = Vec::new();
         for (worker, board) in self.boards.iter().enumerate() {
             let crate::board::Doing::InStore { scheduled_ns } = board.doing() else { continue };
             let sent_ns = board.sent_ns.load(Ordering::Relaxed);
@@ -306,18 +325,27 @@ impl<'a> Phase<'a> {
                 continue;
             }
             if planned_end || self.halted.is_some() {
-                board.abandon();
-                self.hung.push(Hung {
+                let hung = Hung {
                     client: worker as u32,
                     cycle: board.cycle.load(Ordering::Relaxed),
                     kind: board.kind.load(Ordering::Relaxed) as u16,
                     sent_ns,
                     scheduled_ns,
-                });
+                };
+                board.question();
+                late.push((hung, called_ns));
             } else if self.grid.end_ns.is_none() {
                 // No clock would ever end this phase.
                 self.shared.halt.store(true, Ordering::Relaxed);
                 self.halted = Some((now_ns, StopReason::Hung));
+            }
+        }
+        if !late.is_empty() {
+            std::thread::sleep(Duration::from_nanos(GRACE_NS));
+        }
+        for (hung, called_ns) in late {
+            if self.boards[hung.client as usize].give_up(called_ns) {
+                self.hung.push(hung);
             }
         }
     }

@@ -8,6 +8,8 @@ use plimsoll_core::{Address, OpKind, StoreError, StoreErrorKind, WireClient, Wir
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
 
+use crate::wire::OPEN_NS;
+
 /// First and longest wait before a lost connection is tried again.
 const BACKOFF_NS: std::ops::Range<u64> = 10_000_000..1_000_000_000;
 
@@ -83,6 +85,7 @@ impl Place {
         }
         match errno {
             Errno::NOENT | Errno::CONNREFUSED => error.next("check that the server runs and listens there"),
+            Errno::AGAIN => error.next("the server's queue is full: use fewer clients, or a longer queue there"),
             _ => error,
         }
     }
@@ -115,6 +118,8 @@ pub(crate) struct Link {
     rest: Vec<u8>,
     /// Sending failed: what the server said before is still listened to.
     pub hung_up: Option<HungUp>,
+    /// Since when the server's queue has been full.
+    queues_since_ns: Option<u64>,
     backoff_ns: u64,
     /// Tries since the last success; says which address is next.
     tries: usize,
@@ -139,6 +144,7 @@ impl Link {
             out: Vec::with_capacity(1024),
             rest: Vec::new(),
             hung_up: None,
+            queues_since_ns: None,
             backoff_ns: BACKOFF_NS.start,
             tries: 0,
         }
@@ -169,7 +175,15 @@ impl Link {
         }
         self.stage = Stage::Connecting;
         self.since_ns = now_ns;
+        self.queues_since_ns = None;
         Ok(socket)
+    }
+
+    /// Waits a little before the next try to get into the server's queue; false when that has been too long.
+    pub fn queues_again(&mut self, now_ns: u64) -> bool {
+        let since_ns = *self.queues_since_ns.get_or_insert(now_ns);
+        self.stage = Stage::Down { retry_ns: now_ns + BACKOFF_NS.start };
+        now_ns.saturating_sub(since_ns) < OPEN_NS
     }
 
     /// True while another of the host's addresses has not been tried.
@@ -198,6 +212,7 @@ impl Link {
         self.out.clear();
         self.rest.clear();
         self.hung_up = None;
+        self.queues_since_ns = None;
         self.stage = Stage::Down { retry_ns: now_ns + self.backoff_ns };
         self.backoff_ns = (self.backoff_ns * 2).min(BACKOFF_NS.end);
         self.since_ns = now_ns;

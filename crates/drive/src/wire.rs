@@ -26,6 +26,9 @@ use outgoing::Lanes;
 const SLEPT_NS: u64 = 5_000;
 /// Longest time that connecting, greeting and preparing may take.
 pub(crate) const OPEN_NS: u64 = 30_000_000_000;
+/// Sessions of one worker that connect, greet and prepare at the same time: enough to keep a server busy, and not so
+/// many that it times out on some of them.
+const OPENING_MAX: usize = 64;
 /// Most pieces of what a server said before sending to it failed.
 const LAST_WORDS_PIECES_MAX: u32 = 16;
 
@@ -170,7 +173,11 @@ impl<R: Reactor> WireWorker<R> {
     /// Opens all sessions, waits for the phase to start, and drives it to its end.
     pub fn run(mut self, worker: usize, go: &Receiver<Start>, to_control: &Sender<Message>) {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        let opened = self.open_all();
+        let opened = match self.open_all() {
+            Ok(true) => Ok(()),
+            Ok(false) => return,
+            Err(error) => Err(error),
+        };
         let failed = opened.is_err();
         if to_control.send(Message::Opened(opened)).is_err() || failed {
             return;
@@ -200,16 +207,17 @@ impl<R: Reactor> WireWorker<R> {
         let _ = to_control.send(Message::Done { worker, report: Box::new(report) });
     }
 
-    fn open_all(&mut self) -> Result<(), StoreError> {
+    /// False when the phase is not wanted any more.
+    fn open_all(&mut self) -> Result<bool, StoreError> {
         let start_ns = self.ticker.now_ns();
         self.tick_from(start_ns);
         self.keep_time(start_ns);
-        while self.not_ready > 0 && self.first_error.is_none() {
+        while self.not_ready > 0 && self.first_error.is_none() && !self.core.must_end() {
             self.poll(None);
             let now_ns = self.ticker.now_ns();
             self.keep_time(now_ns);
         }
-        self.first_error.take().map_or(Ok(()), Err)
+        self.first_error.take().map_or(Ok(self.not_ready == 0), Err)
     }
 
     fn drive(&mut self) {
@@ -370,8 +378,11 @@ impl<R: Reactor> WireWorker<R> {
 
     fn connect(&mut self, slot: usize, now_ns: u64) {
         let begun = self.links[slot].connect(now_ns).and_then(|socket| self.reactor.connect(slot, socket));
-        if let Err(errno) = begun {
-            self.lose(slot, now_ns, Loss::System(errno));
+        match begun {
+            Ok(()) => {}
+            // The queue of a Unix socket is full: its server is there, and has not got round to us.
+            Err(Errno::AGAIN) if self.links[slot].queues_again(now_ns) => {}
+            Err(errno) => self.lose(slot, now_ns, Loss::System(errno)),
         }
     }
 
@@ -443,11 +454,16 @@ impl<R: Reactor> WireWorker<R> {
         if self.not_ready == 0 {
             return;
         }
+        let is_opening = |link: &&Link| matches!(link.stage, Stage::Connecting | Stage::Opening);
+        let mut opening = self.links.iter().filter(is_opening).count();
         for slot in 0..self.links.len() {
             let link = &self.links[slot];
             let waited_ns = now_ns.saturating_sub(link.since_ns);
             match link.stage {
-                Stage::Down { retry_ns } if now_ns >= retry_ns && !self.core.has_ended() => self.connect(slot, now_ns),
+                Stage::Down { retry_ns } if now_ns >= retry_ns && opening < OPENING_MAX && !self.core.has_ended() => {
+                    opening += 1;
+                    self.connect(slot, now_ns);
+                }
                 Stage::Connecting | Stage::Opening if waited_ns >= OPEN_NS => {
                     self.lose(slot, now_ns, Loss::Silent(waited_ns));
                 }

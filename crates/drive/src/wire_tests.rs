@@ -88,7 +88,7 @@ fn a_host_is_tried_at_all_its_addresses() {
             socket
         });
         let mut worker = worker(&[refusing(), refusing(), listening], reactor);
-        worker.open_all().expect("the third address listens");
+        assert!(worker.open_all().expect("the third address listens"));
         greeter.join().unwrap();
     }
     is_tried(Epoll::new(1).unwrap());

@@ -435,6 +435,11 @@ impl WorkerCore {
         }
     }
 
+    /// True when the phase is to end, for whatever reason.
+    pub fn must_end(&self) -> bool {
+        self.shared.must_end()
+    }
+
     /// Ends the phase for this worker, or for all of them when `reason` is not its own.
     pub fn halt(&mut self, now_ns: u64, reason: StopReason) {
         self.shared.halt.store(true, Relaxed);

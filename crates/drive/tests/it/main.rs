@@ -6,6 +6,7 @@
 mod allocations;
 mod blocking;
 mod io;
+mod opening;
 mod pipeline;
 mod seen;
 mod steps;

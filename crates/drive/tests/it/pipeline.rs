@@ -13,20 +13,28 @@ use plimsoll_drive::{DriveError, DriveSpec, Io, Limit, Pace, StopReason};
 use crate::allocations::AllocationWatch;
 use crate::seen::{Numbered, drive, drive_with, endless};
 use crate::toy::{Act, Server, client_of_depth};
-use crate::wire::for_ms;
+use crate::wire::{for_ms, over_both, spec};
 
 const MS: Duration = Duration::from_millis(1);
 const DEPTH: u32 = 16;
 
-fn deep(limit: Limit) -> DriveSpec {
-    DriveSpec { limit, depth: DEPTH, slice: MS * 100, op_timeout: MS * 500, ..DriveSpec::default() }
+fn deep(io: Io, limit: Limit) -> DriveSpec {
+    DriveSpec { limit, depth: DEPTH, slice: MS * 100, op_timeout: MS * 500, ..spec(io) }
 }
 
-#[test]
-fn every_place_in_a_pipeline_is_a_client_with_operations_of_its_own() {
+over_both! {
+    every_place_in_a_pipeline_is_a_client_with_operations_of_its_own,
+    what_is_started_for_a_session_in_one_go_is_sent_in_one_piece,
+    a_lost_connection_leaves_its_whole_pipeline_unknown,
+    the_oldest_answer_that_does_not_come_in_time_gives_the_pipeline_up,
+    an_open_loop_spreads_few_operations_over_sessions,
+    an_operation_in_a_pipeline_allocates_nothing,
+}
+
+fn every_place_in_a_pipeline_is_a_client_with_operations_of_its_own(io: Io) {
     for workers in [1, 2] {
         for server in [Server::unix(|_, _, _| Act::Answer), Server::tcp(|_, _, _| Act::Answer)] {
-            let spec = DriveSpec { workers, ..deep(Limit::Exhausted) };
+            let spec = DriveSpec { workers, ..deep(io, Limit::Exhausted) };
             assert_eq!(spec.clients(3), 48);
             let stream = Arc::new(Numbered { seed: 3, ops: 100 });
             // The sessions themselves check that each answer is to their oldest request.
@@ -51,7 +59,7 @@ fn the_tickets_of_a_worker_are_below_the_number_of_clients() {
         fn finished(&mut self, _: Ticket, _: u64, _: Outcome, _: &Answer) {}
     }
     let server = Server::unix(|_, _, _| Act::Answer);
-    let spec = DriveSpec { workers: 2, ..deep(Limit::Ops(20)) };
+    let spec = DriveSpec { workers: 2, ..deep(Io::Auto, Limit::Ops(20)) };
     let observers = (0..2).map(|_| Box::new(Tickets(spec.clients(3))) as Box<dyn Observer>).collect();
     let sessions = server.clients_of_depth(3, DEPTH as usize);
     let driven = drive_with(&spec, sessions, endless(), observers, &Arc::default(), &mut |_| {}).unwrap();
@@ -86,23 +94,21 @@ fn counting(path: &std::path::Path) -> std::thread::JoinHandle<Vec<usize>> {
     })
 }
 
-#[test]
-fn what_is_started_for_a_session_in_one_go_is_sent_in_one_piece() {
+fn what_is_started_for_a_session_in_one_go_is_sent_in_one_piece(io: Io) {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("s");
     let server = counting(&path);
     let sessions = Sessions::Wire(vec![client_of_depth(Address::Unix(path), 0, DEPTH as usize)]);
-    let (driven, _) = drive(&deep(Limit::Ops(200)), sessions, endless());
+    let (driven, _) = drive(&deep(io, Limit::Ops(200)), sessions, endless());
     assert_eq!(driven.result.kinds, [[3_200, 0, 0, 0]]);
     assert_eq!(server.join().unwrap(), vec![DEPTH as usize; 200], "one send and one receive for 16 operations");
 }
 
-#[test]
-fn a_lost_connection_leaves_its_whole_pipeline_unknown() {
+fn a_lost_connection_leaves_its_whole_pipeline_unknown(io: Io) {
     for act in [Act::Close, Act::CloseHalfWay] {
         // Each connection answers 100 requests, and with the next one it is gone.
         let server = Server::unix(move |_, request, _| if request == 100 { act } else { Act::Answer });
-        let (driven, log) = drive(&deep(Limit::Ops(50)), server.clients_of_depth(2, DEPTH as usize), endless());
+        let (driven, log) = drive(&deep(io, Limit::Ops(50)), server.clients_of_depth(2, DEPTH as usize), endless());
         let result = &driven.result;
         assert_eq!((result.ops, result.stop.clone()), (1_600, StopReason::Limit), "{act:?}");
         assert_eq!(log.check_cycles(1).len(), 1_600);
@@ -115,10 +121,9 @@ fn a_lost_connection_leaves_its_whole_pipeline_unknown() {
     }
 }
 
-#[test]
-fn the_oldest_answer_that_does_not_come_in_time_gives_the_pipeline_up() {
+fn the_oldest_answer_that_does_not_come_in_time_gives_the_pipeline_up(io: Io) {
     let server = Server::unix(|_, request, _| if request == 40 { Act::AnswerAfter(MS * 500) } else { Act::Answer });
-    let spec = DriveSpec { op_timeout: MS * 100, ..deep(Limit::Ops(5)) };
+    let spec = DriveSpec { op_timeout: MS * 100, ..deep(io, Limit::Ops(5)) };
     let (driven, _) = drive(&spec, server.clients_of_depth(1, DEPTH as usize), endless());
     let result = &driven.result;
     assert_eq!((result.ops, result.lost_connections), (80, 1));
@@ -126,10 +131,9 @@ fn the_oldest_answer_that_does_not_come_in_time_gives_the_pipeline_up() {
     assert!(result.errors.iter().all(|e| e.code == "timeout"), "{:?}", result.errors);
 }
 
-#[test]
-fn an_open_loop_spreads_few_operations_over_sessions() {
+fn an_open_loop_spreads_few_operations_over_sessions(io: Io) {
     let server = Server::unix(|_, _, _| Act::AnswerAfter(MS));
-    let spec = DriveSpec { pace: Pace::even(200.0), keep_each: true, ..deep(Limit::Duration(MS * 500)) };
+    let spec = DriveSpec { pace: Pace::even(200.0), keep_each: true, ..deep(io, Limit::Duration(MS * 500)) };
     let (driven, _) = drive(&spec, server.clients_of_depth(4, DEPTH as usize), endless());
     let result = &driven.result;
     assert_eq!(result.ops + result.unfinished, 100);
@@ -172,12 +176,11 @@ fn what_cannot_have_a_pipeline_is_refused_with_a_sentence() {
     assert!(matches!(&error, Some(DriveError::Spec(what)) if what.contains("mix the steps")), "{error:?}");
 }
 
-#[test]
-fn an_operation_in_a_pipeline_allocates_nothing() {
+fn an_operation_in_a_pipeline_allocates_nothing(io: Io) {
     for pace in [Pace::Closed, Pace::even(20_000.0)] {
         let server = Server::unix(|_, _, _| Act::Answer);
         let (watch, found) = AllocationWatch::between(1_000, 10_000);
-        let spec = DriveSpec { pace, ..deep(Limit::Duration(MS * 1_500)) };
+        let spec = DriveSpec { pace, ..deep(io, Limit::Duration(MS * 1_500)) };
         let sessions = server.clients_of_depth(3, DEPTH as usize);
         let driven = drive_with(&spec, sessions, endless(), vec![watch], &Arc::default(), &mut |_| {});
         assert!(driven.unwrap().result.ops > 10_000);

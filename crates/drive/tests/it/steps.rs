@@ -13,7 +13,7 @@ use plimsoll_drive::{DriveSpec, Io, Limit, Pace, StopReason};
 use crate::allocations::AllocationWatch;
 use crate::seen::{Driven, Log, Watcher, drive_kinds, number};
 use crate::toy::{Act, Server};
-use crate::wire::for_ms;
+use crate::wire::{for_ms, over_both};
 
 const MS: Duration = Duration::from_millis(1);
 const MS_NS: u64 = 1_000_000;
@@ -220,7 +220,21 @@ fn drive(spec: &DriveSpec, sessions: Sessions, stream: Arc<Transactions>) -> (Dr
 }
 
 fn ops(count: u64) -> DriveSpec {
-    DriveSpec { limit: Limit::Ops(count), keep_each: true, ..DriveSpec::default() }
+    ops_over(Io::Auto, count)
+}
+
+fn ops_over(io: Io, count: u64) -> DriveSpec {
+    DriveSpec { limit: Limit::Ops(count), keep_each: true, io, ..DriveSpec::default() }
+}
+
+over_both! {
+    the_times_of_seven_steps_add_up_to_their_operations,
+    a_pipeline_is_answered_in_order_before_the_next_step,
+    a_sleep_is_part_of_the_operation_and_of_no_step,
+    many_that_sleep_at_the_same_time_cost_little,
+    a_connection_lost_in_the_middle_leaves_the_operation_unknown_and_the_next_begins_anew,
+    the_timeout_is_each_answers_own,
+    a_step_allocates_nothing,
 }
 
 /// Nanoseconds of all steps together, to the 3 digits of a histogram.
@@ -233,11 +247,10 @@ fn op_time_ns(driven: &Driven) -> f64 {
     driven.result.each.iter().map(|op| (op.end_ns - op.sent_ns) as f64).sum()
 }
 
-#[test]
-fn the_times_of_seven_steps_add_up_to_their_operations() {
+fn the_times_of_seven_steps_add_up_to_their_operations(io: Io) {
     let server = Server::unix(|_, _, _| Act::AnswerAfter(MS));
     for sessions in [server.clients(3), blocking(3, |_| Act::AnswerAfter(MS))] {
-        let (driven, log) = drive(&ops(20), sessions, Transactions::new(SEVEN));
+        let (driven, log) = drive(&ops_over(io, 20), sessions, Transactions::new(SEVEN));
         let result = &driven.result;
         assert_eq!((result.ops, result.kinds[0]), (60, [60, 0, 0, 0]), "an operation counts once");
         assert_eq!(result.steps, [[0; 4], [0; 4], [60, 0, 0, 0], [300, 0, 0, 0], [60, 0, 0, 0], [0; 4]]);
@@ -250,8 +263,7 @@ fn the_times_of_seven_steps_add_up_to_their_operations() {
     }
 }
 
-#[test]
-fn a_pipeline_is_answered_in_order_before_the_next_step() {
+fn a_pipeline_is_answered_in_order_before_the_next_step(io: Io) {
     // The toy's server answers when it is told that nothing follows: a step that says so too early is never answered.
     const TWO_PIPES: Script = &[
         send(BEGIN),
@@ -268,7 +280,7 @@ fn a_pipeline_is_answered_in_order_before_the_next_step() {
     for depth in [1, 2, 3, 16] {
         let server = Server::unix(|_, _, _| Act::Answer);
         let (stream, notes) = Transactions::noted(TWO_PIPES);
-        let (driven, log) = drive(&ops(50), server.clients_of_depth(1, depth), stream);
+        let (driven, log) = drive(&ops_over(io, 50), server.clients_of_depth(1, depth), stream);
         assert_eq!(driven.result.kinds[0], [50, 0, 0, 0], "depth {depth}");
         assert_eq!(driven.result.steps[3], [300, 0, 0, 0]);
         assert_eq!(log.check_cycles(1).len(), 50);
@@ -281,12 +293,11 @@ fn a_pipeline_is_answered_in_order_before_the_next_step() {
         });
         assert_eq!(*told, wanted.collect::<Vec<_>>(), "depth {depth}");
     }
-    let (driven, _) = drive(&ops(50), blocking(2, |_| Act::Answer), Transactions::new(TWO_PIPES));
+    let (driven, _) = drive(&ops_over(io, 50), blocking(2, |_| Act::Answer), Transactions::new(TWO_PIPES));
     assert_eq!(driven.result.steps[3], [600, 0, 0, 0]);
 }
 
-#[test]
-fn a_sleep_is_part_of_the_operation_and_of_no_step() {
+fn a_sleep_is_part_of_the_operation_and_of_no_step(io: Io) {
     const SLEEPY: Script = &[
         Step::Sleep(0),
         send(BEGIN),
@@ -299,7 +310,7 @@ fn a_sleep_is_part_of_the_operation_and_of_no_step() {
     ];
     let server = Server::unix(|_, _, _| Act::Answer);
     for sessions in [server.clients(2), blocking(2, |_| Act::Answer)] {
-        let (driven, _) = drive(&ops(5), sessions, Transactions::new(SLEEPY));
+        let (driven, _) = drive(&ops_over(io, 5), sessions, Transactions::new(SLEEPY));
         assert_eq!(driven.result.kinds[0], [10, 0, 0, 0]);
         for op in &driven.result.each {
             let took_ns = op.end_ns - op.sent_ns;
@@ -310,11 +321,10 @@ fn a_sleep_is_part_of_the_operation_and_of_no_step() {
     }
 }
 
-#[test]
-fn many_that_sleep_at_the_same_time_cost_little() {
+fn many_that_sleep_at_the_same_time_cost_little(io: Io) {
     const NAP: Script = &[send(BEGIN), Step::Sleep(100 * MS_NS), send(COMMIT), end(Outcome::Ok)];
     let server = Server::unix(|_, _, _| Act::Answer);
-    let (driven, _) = drive(&ops(4), server.clients(100), Transactions::new(NAP));
+    let (driven, _) = drive(&ops_over(io, 4), server.clients(100), Transactions::new(NAP));
     assert_eq!(driven.result.kinds[0], [400, 0, 0, 0]);
     assert!(driven.length() < MS * 2_000, "400 naps of 100 ms, 100 at a time: {:?}", driven.length());
     let cpu_ns: u64 = driven.slices.iter().map(|slice| slice.worker_cpu_ns).sum();
@@ -363,13 +373,12 @@ fn an_error_is_counted_once_whether_a_step_or_the_end_has_it() {
     assert_eq!(errors(&driven), [("divided".to_owned(), 10)], "the operation says why itself");
 }
 
-#[test]
-fn a_connection_lost_in_the_middle_leaves_the_operation_unknown_and_the_next_begins_anew() {
+fn a_connection_lost_in_the_middle_leaves_the_operation_unknown_and_the_next_begins_anew(io: Io) {
     for act in [Act::Close, Act::CloseHalfWay, Act::Reset] {
         // Each connection does one transaction and loses the second in its fourth step.
         let server = Server::tcp(move |_, request, _| if request == 10 { act } else { Act::Answer });
         let (stream, notes) = Transactions::noted(SEVEN);
-        let (driven, log) = drive(&ops(6), server.clients(2), stream);
+        let (driven, log) = drive(&ops_over(io, 6), server.clients(2), stream);
         let result = &driven.result;
         assert_eq!((result.kinds[0], result.lost_connections), ([6, 0, 0, 6], 6), "{act:?}");
         assert_eq!(result.steps[3], [30 + 12, 0, 0, 6], "{act:?}: two went well before, and one is unknown");
@@ -383,9 +392,8 @@ fn a_connection_lost_in_the_middle_leaves_the_operation_unknown_and_the_next_beg
     }
 }
 
-#[test]
-fn the_timeout_is_each_answers_own() {
-    let spec = DriveSpec { op_timeout: MS * 150, ..ops(2) };
+fn the_timeout_is_each_answers_own(io: Io) {
+    let spec = DriveSpec { op_timeout: MS * 150, ..ops_over(io, 2) };
     let server = Server::unix(|_, _, _| Act::AnswerAfter(MS * 40));
     let (driven, _) = drive(&spec, server.clients(2), Transactions::new(SEVEN));
     assert_eq!(driven.result.kinds[0], [4, 0, 0, 0], "280 ms in seven steps are in time");
@@ -457,8 +465,7 @@ fn operations_that_send_nothing_keep_nobody_else_from_going_on() {
     assert!(kinds[0][0] > 100 && kinds[0][1] > 1_000, "{kinds:?}");
 }
 
-#[test]
-fn a_step_allocates_nothing() {
+fn a_step_allocates_nothing(io: Io) {
     const BUSY: Script =
         &[send(BEGIN), pipe(WORK), pipe(WORK), Step::Gather, Step::Sleep(1_000), send(COMMIT), end(Outcome::Ok)];
     let server = Server::unix(|_, request, _| if request % 50 == 7 { Act::Refuse } else { Act::Answer });
@@ -466,15 +473,8 @@ fn a_step_allocates_nothing() {
     for sessions in [server.clients_of_depth(4, 4), blocking(1, refusing)] {
         let (watch, found) = AllocationWatch::between(200, 2_000);
         let stream = Arc::new(Transactions { script: BUSY, tries: 2, notes: None });
-        let driven = drive_kinds(
-            &kinds(),
-            &for_ms(Io::Auto, 1_500),
-            sessions,
-            stream,
-            vec![watch],
-            &Arc::default(),
-            &mut |_| {},
-        );
+        let driven =
+            drive_kinds(&kinds(), &for_ms(io, 1_500), sessions, stream, vec![watch], &Arc::default(), &mut |_| {});
         let driven = driven.unwrap();
         assert!(driven.result.ops > 2_000 && driven.result.steps[5][0] > 0, "{:?}", driven.result.steps);
         assert_eq!(found.load(SeqCst), 0, "allocations in 1,800 operations of four steps");
