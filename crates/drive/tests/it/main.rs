@@ -5,10 +5,12 @@
 
 mod allocations;
 mod blocking;
+mod exact;
 mod io;
 mod opening;
 mod pipeline;
 mod seen;
+mod stamps;
 mod steps;
 mod toy;
 mod wire;

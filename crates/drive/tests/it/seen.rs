@@ -75,6 +75,14 @@ impl Observer for Watcher {
 pub struct Driven {
     pub result: DriveResult,
     pub slices: Vec<Slice>,
+    /// The run's start on CLOCK_MONOTONIC.
+    pub origin_ns: u64,
+}
+
+/// CLOCK_MONOTONIC, in nanoseconds.
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Drives a phase with a log and no stop flag of its own.
@@ -107,13 +115,15 @@ pub fn drive_kinds(
     on_slice: &mut dyn FnMut(&Slice),
 ) -> Result<Driven, DriveError> {
     let clock = Clock::start();
+    // The latest moment that the start can have been: being interrupted between the two readings makes it earlier.
+    let origin_ns = (0..100).map(|_| monotonic_ns() - clock.now_ns()).max().unwrap();
     let mut slices = Vec::new();
     let drive = Drive { clock: &clock, spec, sessions, kinds, stream, observers, stop: stop.clone() };
     let result = drive.run(&mut |slice| {
         on_slice(&slice);
         slices.push(slice);
     })?;
-    let driven = Driven { result, slices };
+    let driven = Driven { result, slices, origin_ns };
     driven.check(kinds);
     Ok(driven)
 }
