@@ -14,11 +14,16 @@ struct Need {
     why: &'static str,
 }
 
-const NEEDS: [Need; 3] = [
+const NEEDS: [Need; 4] = [
     Need {
         any_of: &["/usr/lib/postgresql/*/bin/postgres", "/usr/pgsql-*/bin/postgres", "/usr/local/pgsql/bin/postgres"],
         package: "postgresql",
         why: "the PostgreSQL store runs against private servers",
+    },
+    Need {
+        any_of: &["/usr/sbin/mariadbd", "/usr/libexec/mariadbd", "/usr/local/mysql/bin/mariadbd"],
+        package: "mariadb-server",
+        why: "the MariaDB store runs against private servers",
     },
     Need {
         any_of: &["/usr/bin/redis-server", "/usr/local/bin/redis-server"],

@@ -11,6 +11,8 @@ pub fn kinds() -> Vec<Box<dyn StoreKind>> {
         plimsoll_store_fjall::kind(),
         #[cfg(feature = "postgres")]
         plimsoll_store_postgres::kind(),
+        #[cfg(feature = "mariadb")]
+        plimsoll_store_mariadb::kind(),
         #[cfg(feature = "redis")]
         plimsoll_store_redis::kind(),
         #[cfg(feature = "null")]

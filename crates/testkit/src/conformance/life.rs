@@ -1,7 +1,8 @@
 //! What a store does as a whole: durability, restarts, sizes, many sessions, sessions that go.
 
 use plimsoll_core::{
-    Access, Cold, Durability, Footprint, IndexMode, Outcome, StoreError, StoreErrorKind, StreamSpec, Value, ValueBuf,
+    Access, Cold, Dialect, Durability, Footprint, IndexMode, Outcome, StoreError, StoreErrorKind, StreamSpec, Value,
+    ValueBuf,
 };
 
 use super::Subject;
@@ -175,6 +176,13 @@ pub(super) fn sessions_come_and_go(subject: &mut Subject<'_>, mode: IndexMode) -
         holds(subject, &model, &format!("in session {round}"))?;
     }
     Ok(())
+}
+
+/// Whether the workload `select` is written in `dialect`.
+pub(super) fn select_is_for(dialect: Option<Dialect>) -> bool {
+    let specs = plimsoll_workload::all();
+    let dialects = specs.iter().find(|spec| spec.name == "select").map_or(&[][..], |spec| spec.dialects);
+    dialects.is_empty() || dialect.is_some_and(|dialect| dialects.contains(&dialect))
 }
 
 pub(super) fn selects(subject: &mut Subject<'_>) -> Result<(), String> {

@@ -5,7 +5,7 @@
 //! drive loop as in a run, and everything that failed is said at once.
 //!
 //! What is *not* asked of a store, because some engines cannot: NaN, a minus zero that stays one, and U+0000 in texts.
-//! Bytes may hold anything. Timestamps are of the years 1 to 9999.
+//! An infinite number may be refused. Bytes may hold anything. Timestamps are of the years 1 to 9999.
 //!
 //! | file | what |
 //! |---|---|
@@ -145,10 +145,12 @@ fn check(kind: &dyn StoreKind, target: Target) -> Report {
         report.skip("records", "it does not speak them");
     }
     kv_checks(&mut subject, &mut report);
-    if spec.keeps_data && spec.interfaces.contains(&Interface::Sql) {
-        report.add("pgbench's tables and select", life::selects(&mut subject));
-    } else {
+    if !spec.keeps_data || !spec.interfaces.contains(&Interface::Sql) {
         report.skip("pgbench's tables and select", "it does not speak sql, or keeps no data");
+    } else if !life::select_is_for(spec.dialect) {
+        report.skip("pgbench's tables and select", "the workload is not written in its dialect");
+    } else {
+        report.add("pgbench's tables and select", life::selects(&mut subject));
     }
     report.add("it closes", subject.store.close().map_err(|error| error.to_string()));
     report

@@ -63,12 +63,23 @@ pub(super) fn values_come_back(subject: &mut Subject<'_>, mode: IndexMode) -> Re
     script.op(ALL, []);
     let replies = made_and_asked(subject, mode, &script)?;
     let count = model.0.len();
-    for (reply, key) in replies.iter().zip(model.0.keys()) {
-        came_to(reply, Outcome::Ok, &format!("inserting `{key}`"))?;
+    let mut refused = Vec::new();
+    for (reply, (key, row)) in replies.iter().zip(&model.0) {
+        // Some engines have no infinite numbers; those are refused then, and nothing else is.
+        if reply.outcome == Outcome::Rejected && matches!(row[3], Owned::Float(value) if value.is_infinite()) {
+            refused.push(key.clone());
+        } else {
+            came_to(reply, Outcome::Ok, &format!("inserting `{key}`"))?;
+        }
     }
     for (reply, (key, row)) in replies[count..].iter().zip(&model.0) {
-        gave(reply, &[row], &format!("getting `{key}`"))?;
+        if refused.contains(key) {
+            came_to(reply, Outcome::NotFound, &format!("getting `{key}`, which was refused"))?;
+        } else {
+            gave(reply, &[row], &format!("getting `{key}`"))?;
+        }
     }
+    model.0.retain(|key, _| !refused.contains(key));
     gave(&replies[2 * count], &model.rows(), "all")
 }
 

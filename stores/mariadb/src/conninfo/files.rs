@@ -1,0 +1,93 @@
+//! The option file, and the system's list of users.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::PARAMETERS;
+
+/// Groups of options that are meant for every client.
+const GROUPS: [&str; 3] = ["client", "client-server", "client-mariadb"];
+
+/// What an option file says that is understood here; nothing when there is none. A file that everybody may write to
+/// is not used, as by the servers' own clients: then the reason.
+pub(super) fn options(file: &Path) -> Result<Vec<(&'static str, String)>, String> {
+    let Ok(metadata) = fs::metadata(file) else { return Ok(Vec::new()) };
+    if metadata.mode() & 0o002 != 0 {
+        return Err(format!("{} was not used, because everybody may write to it: chmod 600 it", file.display()));
+    }
+    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(options_in(&text))
+}
+
+/// A later line wins over an earlier one.
+fn options_in(text: &str) -> Vec<(&'static str, String)> {
+    let mut found: Vec<(&'static str, String)> = Vec::new();
+    let mut inside = false;
+    for line in text.lines().map(str::trim) {
+        if let Some(group) = line.strip_prefix('[').and_then(|line| line.split(']').next()) {
+            inside = GROUPS.contains(&group.trim());
+            continue;
+        }
+        let (name, value) = line.split_once('=').unwrap_or((line, ""));
+        let name = name.trim().replace('_', "-");
+        let Some((known, _)) = PARAMETERS.iter().find(|(known, _)| inside && *known == name) else { continue };
+        found.retain(|(earlier, _)| earlier != known);
+        found.push((known, unquoted(value.trim())));
+    }
+    found
+}
+
+/// A value without its quotes, or without the comment after it, and with its escapes replaced ("Using Option Files").
+fn unquoted(value: &str) -> String {
+    let value = match value.chars().next() {
+        Some(quote @ ('\'' | '"')) if value.len() >= 2 && value.ends_with(quote) => &value[1..value.len() - 1],
+        _ => value.split(" #").next().unwrap_or_default().trim_end(),
+    };
+    let mut out = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(next) = chars.next() {
+        if next != '\\' {
+            out.push(next);
+            continue;
+        }
+        match chars.next() {
+            Some('b') => out.push('\u{8}'),
+            Some('t') => out.push('\t'),
+            Some('n') => out.push('\n'),
+            Some('r') => out.push('\r'),
+            Some('s') => out.push(' '),
+            Some('\\') => out.push('\\'),
+            Some(other) => out.extend(['\\', other]),
+            None => out.push('\\'),
+        }
+    }
+    out
+}
+
+/// The system's name for a user, from /etc/passwd.
+pub(super) fn user_name(uid: u32) -> Option<String> {
+    let text = fs::read_to_string("/etc/passwd").ok()?;
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == uid.to_string()).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_meant_for_clients_is_read() {
+        let text = "user=nobody\n[mysqld]\nsocket=/theirs\n# [client]\n[client]\nuser = me\n; port=1\npassword=\"a#b 'c\"\n\
+                    socket=/mine # theirs\nssl_mode=DISABLED\nquick\n[mysql]\nuser=other\n[client-mariadb]\nport=77\nport=78\n";
+        let expected =
+            [("user", "me"), ("password", "a#b 'c"), ("socket", "/mine"), ("ssl-mode", "DISABLED"), ("port", "78")]
+                .map(|(name, value)| (name, value.to_owned()));
+        assert_eq!(options_in(text), expected);
+        assert_eq!(unquoted(r"a\\b\sc\x"), "a\\b c\\x");
+        assert_eq!(unquoted("'"), "'");
+    }
+}

@@ -1,0 +1,219 @@
+//! Where to connect and as whom: a URL, the option file `~/.my.cnf`, and the environment, in the order of MySQL's and
+//! MariaDB's own clients.
+//!
+//! A parameter is taken from the URL, else from the groups `[client]` and `[client-mariadb]` of the option file, else
+//! from its environment variable, else it has its default. No error shows a password, or a part of a URL that may be a
+//! piece of one.
+
+mod files;
+mod url;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plimsoll_core::{Address, StoreError, StoreErrorKind};
+
+use crate::wire::{Login, Password};
+
+/// Parameters that are understood, and the environment variable of each that has one.
+const PARAMETERS: [(&str, Option<&str>); 12] = [
+    ("host", Some("MYSQL_HOST")),
+    ("port", Some("MYSQL_TCP_PORT")),
+    ("socket", Some("MYSQL_UNIX_PORT")),
+    ("user", None),
+    ("password", Some("MYSQL_PWD")),
+    ("database", None),
+    ("connect-timeout", None),
+    ("program-name", None),
+    ("ssl-mode", None),
+    ("ssl-ca", None),
+    ("ssl-cert", None),
+    ("ssl-key", None),
+];
+
+const PORT: u16 = 3306;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const PROGRAM_NAME: &str = "plimsoll";
+
+/// Where servers put their sockets: Debian and its kin, Red Hat and its kin, MySQL's own default.
+const SOCKETS: [&str; 3] = ["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];
+
+/// A server, and how to log in.
+#[derive(Debug, Clone)]
+pub struct ConnInfo {
+    /// Where it listens.
+    pub address: Address,
+    /// As whom, and to which database.
+    pub login: Login,
+    /// How long connecting and logging in may take.
+    pub connect_timeout: Duration,
+}
+
+/// What is asked of the process's environment.
+pub struct Environment<'a> {
+    /// The value of an environment variable.
+    pub var: &'a dyn Fn(&str) -> Option<String>,
+    /// The operating system's name of the user, if it has one.
+    pub user: Option<String>,
+}
+
+impl Environment<'static> {
+    /// This process's.
+    pub fn of_process() -> Self {
+        let var = &|name: &str| std::env::var(name).ok();
+        Environment { var, user: files::user_name(rustix::process::geteuid().as_raw()).or_else(|| var("USER")) }
+    }
+}
+
+impl Environment<'_> {
+    /// The value of a variable that is set and not empty.
+    fn get(&self, name: &str) -> Option<String> {
+        (self.var)(name).filter(|value| !value.is_empty())
+    }
+}
+
+/// Parameters by name, each from the first place that has it.
+type Parameters = BTreeMap<&'static str, String>;
+
+/// Finds out where a URL leads. `password`, where it is known already, wins over every other.
+pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>) -> Result<ConnInfo, StoreError> {
+    let mut parameters = url::parse(url)?;
+    parameters.retain(|_, value| !value.is_empty());
+    // A place that is named stays that place: a socket of the option file must not take the place of a host.
+    let named = parameters.contains_key("host") || parameters.contains_key("socket");
+    let mut no_password_because = None;
+    if let Some(file) = environment.get("HOME").map(|home| PathBuf::from(home).join(".my.cnf")) {
+        match files::options(&file) {
+            Ok(options) => add(&mut parameters, options, named),
+            Err(why) => no_password_because = Some(why),
+        }
+    }
+    let variables = PARAMETERS.iter().filter_map(|(name, variable)| Some((*name, environment.get((*variable)?)?)));
+    let place_is_known = named || parameters.contains_key("host") || parameters.contains_key("socket");
+    add(&mut parameters, variables.collect(), place_is_known);
+    check_ssl_mode(parameters.get("ssl-mode").map(String::as_str))?;
+
+    let Some(user) = parameters.remove("user").or_else(|| environment.user.clone()) else {
+        return Err(usage(
+            "no user is named, and the operating system has no name for this one",
+            "Name one: mysql://user@host/db",
+        ));
+    };
+    let port = match parameters.get("port").map(|port| port.parse::<u16>()) {
+        None => None,
+        Some(Ok(port)) if port > 0 => Some(port),
+        Some(_) => {
+            return Err(usage("the port is not a number from 1 to 65535", "Write it as in mysql://host:3306/db"));
+        }
+    };
+    let connect_timeout = match parameters.get("connect-timeout").map(|text| text.parse::<u64>()) {
+        None => CONNECT_TIMEOUT,
+        Some(Ok(seconds)) if seconds > 0 => Duration::from_secs(seconds),
+        Some(_) => {
+            return Err(usage("connect-timeout is not a whole number of seconds", "Write connect-timeout=10"));
+        }
+    };
+    let address = address(&mut parameters, port)?;
+    let database = parameters.remove("database");
+    let shown = database.as_deref().unwrap_or_default();
+    let place = match &address {
+        Address::Unix(path) => format!("mysql:///{shown}?socket={}", path.display()),
+        Address::Tcp(host, port) if host.contains(':') => format!("mysql://[{host}]:{port}/{shown}"),
+        Address::Tcp(host, port) => format!("mysql://{host}:{port}/{shown}"),
+    };
+    let password = password.map(str::to_owned).or_else(|| parameters.remove("password"));
+    Ok(ConnInfo {
+        login: Login {
+            user,
+            database,
+            password: password.map(Password::new),
+            no_password_because,
+            program_name: parameters.remove("program-name").unwrap_or_else(|| PROGRAM_NAME.to_owned()),
+            private_way: matches!(address, Address::Unix(_)),
+            place,
+        },
+        address,
+        connect_timeout,
+    })
+}
+
+/// Adds what is not said yet; a place only where none was named.
+fn add(parameters: &mut Parameters, more: Vec<(&'static str, String)>, place_is_known: bool) {
+    for (name, value) in more {
+        if !(place_is_known && matches!(name, "host" | "socket" | "port")) {
+            parameters.entry(name).or_insert(value);
+        }
+    }
+}
+
+/// As the servers' own clients: `localhost` without a port is the socket in its usual place, where there is one.
+fn address(parameters: &mut Parameters, port: Option<u16>) -> Result<Address, StoreError> {
+    if let Some(socket) = parameters.remove("socket") {
+        return Ok(Address::Unix(PathBuf::from(socket)));
+    }
+    let host = parameters.remove("host").unwrap_or_else(|| "localhost".to_owned());
+    if host.contains(',') {
+        return Err(usage("several hosts are named, and one server is measured at a time", "Name one host."));
+    }
+    if host.starts_with('/') {
+        return Ok(Address::Unix(PathBuf::from(host)));
+    }
+    let usual = SOCKETS.iter().find(|path| Path::new(path).exists());
+    Ok(match (usual, port) {
+        (Some(socket), None) if host == "localhost" => Address::Unix(PathBuf::from(socket)),
+        _ => Address::Tcp(host, port.unwrap_or(PORT)),
+    })
+}
+
+fn check_ssl_mode(mode: Option<&str>) -> Result<(), StoreError> {
+    match mode.map(str::to_ascii_uppercase).as_deref() {
+        None | Some("DISABLED" | "PREFERRED") => Ok(()),
+        Some(mode @ ("REQUIRED" | "VERIFY_CA" | "VERIFY_IDENTITY")) => Err(usage(
+            format!("ssl-mode={mode} asks for TLS, and TLS is not supported yet"),
+            "Connect through the Unix socket, or over a network you trust with ssl-mode=DISABLED.",
+        )),
+        Some(_) => Err(usage(
+            "ssl-mode is none of DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY",
+            "Write ssl-mode=DISABLED",
+        )),
+    }
+}
+
+/// The parameter of this name, `_` and `-` being the same; an unknown one is an error that suggests what may have been
+/// meant.
+fn parameter(name: &str, place: &str) -> Result<&'static str, StoreError> {
+    let wanted = name.replace('_', "-");
+    if let Some((known, _)) = PARAMETERS.iter().find(|(known, _)| *known == wanted) {
+        return Ok(known);
+    }
+    let mut names: Vec<&str> = PARAMETERS.iter().map(|(known, _)| *known).collect();
+    names.sort_by_key(|known| distance(known, &wanted));
+    let next = if distance(names[0], &wanted) <= 3 {
+        format!("Did you mean `{}`?", names[0])
+    } else {
+        names.sort_unstable();
+        format!("Known are: {}.", names.join(", "))
+    };
+    Err(usage(format!("{place} sets `{}`, which is not known", name.escape_debug()), next))
+}
+
+/// Levenshtein's distance.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (line, left) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = line + 1;
+        for (column, right) in to.iter().enumerate() {
+            let changed = diagonal + usize::from(left != *right);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+fn usage(what: impl Into<String>, next: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::Usage, what).next(next)
+}

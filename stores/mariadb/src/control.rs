@@ -1,0 +1,245 @@
+//! What the control plane asks of a server in plain SQL: settings, sizes, tidying, checks, counters.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{Counter, CounterSort, Footprint, Setting, StoreError, StoreErrorKind, Value, Values};
+
+use crate::connection::Connection;
+use crate::sql::{Flavor, literal, quoted};
+
+/// How long ANALYZE, CHECK and whatever else tidies up may be silent.
+pub(crate) const TIDY_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// How long purge and the writing of dirty pages may go on.
+const QUIET_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Between two looks whether they are done.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The one setting that decides what a commit survives.
+pub(crate) const FLUSH_LOG: &str = "innodb_flush_log_at_trx_commit";
+
+pub(crate) fn text<'a>(row: Values<'a>, column: usize) -> &'a str {
+    match row.get(column) {
+        Value::Text(text) => text,
+        _ => "",
+    }
+}
+
+/// All settings that differ from the defaults; `ours` are the names of those that Plimsoll has set.
+pub(crate) fn settings(connection: &mut Connection, flavor: Flavor, ours: &[&str]) -> Result<Vec<Setting>, StoreError> {
+    // What is where it is only because the server found out so (AUTO) is nobody's decision.
+    let query = match flavor {
+        Flavor::MariaDb => {
+            "SELECT LOWER(VARIABLE_NAME), GLOBAL_VALUE, DEFAULT_VALUE, GLOBAL_VALUE_ORIGIN \
+             FROM information_schema.SYSTEM_VARIABLES WHERE GLOBAL_VALUE IS NOT NULL \
+             AND GLOBAL_VALUE_ORIGIN NOT IN ('COMPILE-TIME', 'AUTO', 'ENVIRONMENT') \
+             AND NOT (GLOBAL_VALUE <=> DEFAULT_VALUE) ORDER BY VARIABLE_NAME"
+        }
+        // It does not tell its defaults.
+        Flavor::MySql => {
+            "SELECT VARIABLE_NAME, VARIABLE_VALUE, NULL, VARIABLE_SOURCE FROM performance_schema.variables_info \
+             JOIN performance_schema.global_variables USING (VARIABLE_NAME) \
+             WHERE VARIABLE_SOURCE NOT IN ('COMPILED') ORDER BY VARIABLE_NAME"
+        }
+    };
+    let answer = match connection.simple(query) {
+        // MySQL shows them to some only.
+        Err(error) if error.kind == StoreErrorKind::Permission => return Ok(Vec::new()),
+        answer => answer?,
+    };
+    let settings = answer.row_iter().map(|row| {
+        let name = text(row, 0);
+        let secret = name.contains("password") || name.contains("secret") || name.contains("wsrep_sst_auth");
+        let source = match text(row, 3) {
+            _ if ours.contains(&name) => "plimsoll",
+            "COMMAND-LINE" | "COMMAND_LINE" => "command line",
+            "SQL" | "DYNAMIC" => "SET GLOBAL",
+            _ => "configuration file",
+        };
+        Setting {
+            name: name.to_owned(),
+            value: if secret { "(not shown)".to_owned() } else { text(row, 1).to_owned() },
+            default: matches!(row.get(2), Value::Text(_)).then(|| text(row, 2).to_owned()),
+            source: source.to_owned(),
+        }
+    });
+    Ok(settings.collect())
+}
+
+/// Names of the tables of a database, qualified and quoted.
+fn tables(connection: &mut Connection, database: &str) -> Result<Vec<String>, StoreError> {
+    let answer = connection.simple(&format!(
+        "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = {} AND TABLE_TYPE = 'BASE TABLE' \
+         ORDER BY TABLE_NAME",
+        literal(database)
+    ))?;
+    Ok(answer.row_iter().map(|row| format!("{}.{}", quoted(database), quoted(text(row, 0)))).collect())
+}
+
+/// The value of one of the server's status variables; `None` where it has no such one.
+fn status(connection: &mut Connection, name: &str) -> Result<Option<u64>, StoreError> {
+    let answer = connection.simple(&format!("SHOW GLOBAL STATUS LIKE '{name}'"))?;
+    Ok(answer.row_iter().next().and_then(|row| text(row, 1).parse().ok()))
+}
+
+/// Analyzes the database's tables. On a server of our own it also waits until deleted rows are purged and no page of
+/// the buffer pool is dirty.
+pub(crate) fn settle(
+    connection: &mut Connection,
+    database: &str,
+    flavor: Flavor,
+    private: bool,
+) -> Result<(), StoreError> {
+    for table in tables(connection, database)? {
+        let answer = connection.simple(&format!("ANALYZE TABLE {table}"))?;
+        if let Some(row) = answer.row_iter().find(|row| text(*row, 2).eq_ignore_ascii_case("error")) {
+            let what = format!("{table} could not be analyzed: {}", text(row, 3));
+            return Err(StoreError::new(StoreErrorKind::Store, what));
+        }
+    }
+    // Another server's purge and pages are everybody's who uses it: neither can be waited for.
+    if !private {
+        return Ok(());
+    }
+    wait_until_none(connection, "old versions of rows to purge", |connection| match flavor {
+        Flavor::MariaDb => Ok(status(connection, "Innodb_history_list_length")?.unwrap_or(0)),
+        Flavor::MySql => {
+            let count = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'";
+            Ok(connection.value(count)?.parse().unwrap_or(0))
+        }
+    })?;
+    let names = ["innodb_max_dirty_pages_pct", "innodb_max_dirty_pages_pct_lwm"];
+    let mut before = Vec::new();
+    for name in names {
+        before.push((name, connection.value(&format!("SELECT @@GLOBAL.{name}"))?));
+        connection.simple(&format!("SET GLOBAL {name} = 0"))?;
+    }
+    let waited = wait_until_none(connection, "dirty pages", |connection| {
+        Ok(status(connection, "Innodb_buffer_pool_pages_dirty")?.unwrap_or(0))
+    });
+    for (name, value) in before.iter().rev() {
+        connection.simple(&format!("SET GLOBAL {name} = {value}"))?;
+    }
+    waited
+}
+
+fn wait_until_none(
+    connection: &mut Connection,
+    what: &str,
+    mut count: impl FnMut(&mut Connection) -> Result<u64, StoreError>,
+) -> Result<(), StoreError> {
+    let until = Instant::now() + QUIET_TIMEOUT;
+    loop {
+        let left = count(connection)?;
+        if left == 0 {
+            return Ok(());
+        }
+        if Instant::now() > until {
+            let waited = QUIET_TIMEOUT.as_secs();
+            let what = format!("the server still has {left} {what} after {waited} s");
+            return Err(StoreError::new(StoreErrorKind::Store, what));
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+}
+
+/// Bytes of the database's tables and indexes: records with their primary keys are data, the other indexes are index.
+/// From InnoDB's statistics, which [`settle`] brings up to date.
+pub(crate) fn footprint(connection: &mut Connection, database: &str, flavor: Flavor) -> Result<Footprint, StoreError> {
+    if flavor == Flavor::MySql {
+        // It keeps what it said of a table for a day.
+        connection.simple("SET SESSION information_schema_stats_expiry = 0")?;
+    }
+    let answer = connection.simple(&format!(
+        "SELECT COALESCE(SUM(DATA_LENGTH), 0), COALESCE(SUM(INDEX_LENGTH), 0) FROM information_schema.TABLES \
+         WHERE TABLE_SCHEMA = {}",
+        literal(database)
+    ))?;
+    let number = |column| text(answer.values.values(), column).parse().unwrap_or(0);
+    Ok(Footprint { data_bytes: number(0), index_bytes: Some(number(1)), total_bytes: None })
+}
+
+/// The server's own CHECK of every table, which reads all its indexes and counts their entries.
+pub(crate) fn check_integrity(connection: &mut Connection, database: &str) -> Result<Option<String>, StoreError> {
+    let tables = tables(connection, database)?;
+    for table in &tables {
+        let answer = connection.simple(&format!("CHECK TABLE {table} EXTENDED"))?;
+        let is_sound = |row: &Values<'_>| {
+            matches!(text(*row, 2).to_ascii_lowercase().as_str(), "status" | "note" | "info")
+                && (!text(*row, 2).eq_ignore_ascii_case("status") || text(*row, 3) == "OK")
+        };
+        let complaints: Vec<&str> = answer.row_iter().filter(|row| !is_sound(row)).map(|row| text(row, 3)).collect();
+        if !complaints.is_empty() {
+            let what = format!("table {table} is corrupt: {}", complaints.join("; "));
+            return Err(StoreError::new(StoreErrorKind::Corrupt, what));
+        }
+    }
+    Ok(Some(format!("CHECK TABLE … EXTENDED: {} tables with all their indexes", tables.len())))
+}
+
+/// Status variables that are worth plotting: MariaDB's name, MySQL's where it is another, ours, unit and sort.
+const COUNTERS: [(&str, &str, &str, &str, CounterSort); 16] = {
+    use CounterSort::{Level, Total};
+    [
+        ("Innodb_buffer_pool_pages_dirty", "", "dirty_pages", "", Level),
+        ("Innodb_buffer_pool_pages_flushed", "", "flushed_pages", "", Total),
+        ("Innodb_buffer_pool_reads", "", "buffer_pool_misses", "", Total),
+        ("Innodb_buffer_pool_wait_free", "", "waits_for_a_free_page", "", Total),
+        ("Innodb_checkpoint_age", "", "checkpoint_age", "B", Level),
+        ("Innodb_os_log_written", "", "log_written", "B", Total),
+        ("Innodb_log_waits", "", "log_waits", "", Total),
+        ("Innodb_data_fsyncs", "", "fsyncs", "", Total),
+        ("Innodb_history_list_length", "", "history_length", "", Level),
+        ("Innodb_row_lock_waits", "", "row_lock_waits", "", Total),
+        ("Innodb_deadlocks", "", "deadlocks", "", Total),
+        ("Handler_read_key", "", "rows_read_by_key", "", Total),
+        ("Handler_write", "", "rows_inserted", "", Total),
+        ("Handler_update", "", "rows_updated", "", Total),
+        ("Handler_delete", "", "rows_deleted", "", Total),
+        ("Innodb_lsn_last_checkpoint", "Innodb_redo_log_checkpoint_lsn", "log_rounds", "", CounterSort::Cycle),
+    ]
+};
+
+/// What the server counts of its own work. `log_bytes` is the size of its redo log, 0 where that is not known.
+///
+/// InnoDB writes a checkpoint every second or so, each over a few pages. What it puts off under load is the writing of
+/// dirty pages, and what bounds that is the redo log, which is written round and round: a page must be on disk before
+/// the record of its change is written over. So the cycle is one round of checkpoints through the log: when it is
+/// over, everything that was dirty at its beginning has been written.
+pub(crate) fn counters(connection: &mut Connection, log_bytes: u64) -> Result<Vec<Counter>, StoreError> {
+    let names = COUNTERS.iter().flat_map(|(mariadb, mysql, ..)| [*mariadb, *mysql]).filter(|name| !name.is_empty());
+    let names: Vec<String> = names.map(|name| format!("'{name}'")).collect();
+    let answer = connection.simple(&format!("SHOW GLOBAL STATUS WHERE Variable_name IN ({})", names.join(", ")))?;
+    let mut counters = Vec::with_capacity(COUNTERS.len());
+    for (mariadb, mysql, name, unit, sort) in COUNTERS {
+        let row = answer.row_iter().find(|row| {
+            let found = text(*row, 0);
+            found.eq_ignore_ascii_case(mariadb) || found.eq_ignore_ascii_case(mysql)
+        });
+        let Some(Ok(value)) = row.map(|row| text(row, 1).parse::<u64>()) else { continue };
+        let value = match (sort, value.checked_div(log_bytes)) {
+            (CounterSort::Cycle, None) => continue,
+            (CounterSort::Cycle, Some(rounds)) => rounds,
+            _ => value,
+        };
+        counters.push(Counter { name, unit, value: value as f64, sort });
+    }
+    Ok(counters)
+}
+
+/// Bytes of the redo log; 0 where the server does not tell.
+pub(crate) fn log_bytes(connection: &mut Connection, flavor: Flavor) -> Result<u64, StoreError> {
+    let query = match flavor {
+        Flavor::MariaDb => "SELECT @@GLOBAL.innodb_log_file_size",
+        Flavor::MySql => {
+            "SELECT VARIABLE_VALUE FROM performance_schema.global_variables \
+             WHERE VARIABLE_NAME = 'innodb_redo_log_capacity'"
+        }
+    };
+    match connection.value(query) {
+        Ok(value) => Ok(value.parse().unwrap_or(0)),
+        Err(error) if matches!(error.kind, StoreErrorKind::Permission | StoreErrorKind::Store) => Ok(0),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,28 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Where things are
+//!
+//! | module | what |
+//! |---|---|
+//! | [`kind`] | the store as `stores/all` lists it |
+//! | `store` | attached or private: what it makes, and what it can be asked |
+//! | `control` | settings, sizes, tidying, checks, counters, in plain SQL |
+//! | [`wire`] | one connection as a protocol without I/O |
+//! | [`Connection`] | the same, blocking, over a socket of its own |
+//! | [`sql`] | the `records` interface in SQL |
+//! | [`conninfo`] | where a URL, the option file and the environment lead |
+//! | [`server`] | a private server |
+//!
+//! It is no driver for applications: it has no LOCAL INFILE, no pool, and prepares everything at connect.
+
+mod connection;
+pub mod conninfo;
+mod control;
+pub mod server;
+pub mod sql;
+mod store;
+pub mod wire;
+
+pub use connection::Connection;
+pub use server::PrivateMariadb;
+pub use store::kind;

@@ -1,0 +1,579 @@
+//! The store: attached or private, what it makes, and what it can be asked.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_core::{
+    Address, Call, Cold, Counter, Dialect, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind,
+    OpenOptions, Outcome, ParamSpec, ParamType, Sessions, Store, StoreDescription, StoreError, StoreErrorKind,
+    StoreKind, StoreSpec, Target, Values, WireClient,
+};
+use plimsoll_lab::page_cache;
+
+use crate::connection::{Connection, rejected};
+use crate::conninfo::{self, Environment};
+use crate::control::{self, FLUSH_LOG, TIDY_TIMEOUT};
+use crate::server::{PrivateMariadb, find_server};
+use crate::sql::{self, Flavor, quoted};
+use crate::wire::{Login, MySession};
+
+/// How long a server may be silent over an ordinary statement.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Begins the name of a database that Plimsoll made.
+const PREFIX: &str = "plimsoll_";
+
+/// Parameters, and the server's own names of what they set.
+const PARAMS: &[ParamSpec] = &[
+    ParamSpec {
+        name: "buffer_pool",
+        param_type: ParamType::Bytes,
+        default: "128MiB",
+        summary: "memory for cached pages of a private server (innodb_buffer_pool_size)",
+    },
+    ParamSpec {
+        name: "log_file",
+        param_type: ParamType::Bytes,
+        default: "96MiB",
+        summary: "size of a private server's redo log (innodb_log_file_size)",
+    },
+    ParamSpec {
+        name: "max_connections",
+        param_type: ParamType::Int { min: 10, max: 100_000 },
+        default: "151",
+        summary: "most connections a private server takes, and one more for its root",
+    },
+];
+
+static SPEC: StoreSpec = StoreSpec {
+    name: "mariadb",
+    summary: "MariaDB or MySQL, a private server or one that runs already",
+    schemes: &["mysql", "mariadb"],
+    private: true,
+    interfaces: &[Interface::Records, Interface::Sql],
+    durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
+    dialect: Some(Dialect::Mysql),
+    index_modes: &[IndexMode::None, IndexMode::Own],
+    concurrent: true,
+    keeps_data: true,
+    params: PARAMS,
+    packages: &["mariadb-server"],
+};
+
+/// MariaDB and MySQL.
+pub fn kind() -> Box<dyn StoreKind> {
+    Box::new(Mariadb)
+}
+
+struct Mariadb;
+
+impl StoreKind for Mariadb {
+    fn spec(&self) -> &StoreSpec {
+        &SPEC
+    }
+
+    fn installed(&self) -> Result<String, StoreError> {
+        find_server().map(|program| program.display().to_string())
+    }
+
+    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        let Target::Attach { url, password } = &options.target else {
+            return Ok(vec!["starts a private MariaDB, and removes it with its data afterwards".to_owned()]);
+        };
+        let info = conninfo::resolve(url, password.as_deref(), &Environment::of_process())?;
+        let database = database_name(&options.run_id);
+        Ok(vec![
+            format!("attaches to {}", info.login.place),
+            format!("makes database {database} there and drops it afterwards; writes to nothing else"),
+            "changes no setting of the server".to_owned(),
+        ])
+    }
+
+    fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        Ok(Box::new(open(&options, progress)?))
+    }
+}
+
+fn database_name(run_id: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    let id: String = run_id.chars().map(plain).take(50).collect();
+    format!("{PREFIX}{id}")
+}
+
+fn open(options: &OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<MariadbStore, StoreError> {
+    let (server, address, login, timeout) = match &options.target {
+        Target::Attach { url, password } => {
+            let info = conninfo::resolve(url, password.as_deref(), &Environment::of_process())?;
+            (None, info.address, info.login, info.connect_timeout)
+        }
+        Target::Private { data_dir, log_dir } => {
+            let bases = [data_dir.clone(), PathBuf::from("/var/tmp"), PathBuf::from("/tmp")];
+            // What is not given is at the server's own default.
+            let given = |name: &str, setting: &str| match options.params.int(name) {
+                0 => None,
+                value => Some((setting.to_owned(), value.to_string())),
+            };
+            let settings = [
+                given("buffer_pool", "innodb-buffer-pool-size"),
+                // MySQL's redo log has another name for its size since 8.0.30.
+                given("log_file", "loose-innodb-log-file-size"),
+                given("log_file", "loose-innodb-redo-log-capacity"),
+                given("max_connections", "max-connections"),
+            ];
+            let settings: Vec<_> = settings.into_iter().flatten().collect();
+            let server = PrivateMariadb::start(&bases, log_dir, &settings, progress)?;
+            let login = Login {
+                user: server.user().to_owned(),
+                database: None,
+                password: None,
+                no_password_because: None,
+                program_name: "plimsoll".to_owned(),
+                private_way: true,
+                place: "the private MariaDB".to_owned(),
+            };
+            let address = server.address();
+            (Some(server), address, login, Duration::from_secs(30))
+        }
+    };
+    let mut store = MariadbStore {
+        server,
+        address,
+        login: Arc::new(login),
+        connect_timeout: timeout,
+        control: None,
+        flavor: Flavor::MariaDb,
+        log_bytes: None,
+        database: database_name(&options.run_id),
+        has_database: false,
+        layout: Arc::default(),
+    };
+    store.flavor = Flavor::of_version(&store.control()?.value("SELECT VERSION()")?);
+    if store.server.is_none() {
+        for left in store.left_behind()? {
+            progress(&format!("database {left} may be an earlier run's; DROP DATABASE {left} removes it"));
+        }
+    }
+    Ok(store)
+}
+
+struct MariadbStore {
+    /// The private server; `None` when attached.
+    server: Option<PrivateMariadb>,
+    address: Address,
+    /// How the control plane logs in.
+    login: Arc<Login>,
+    connect_timeout: Duration,
+    /// The control plane's connection, made when it is needed.
+    control: Option<Connection>,
+    flavor: Flavor,
+    /// Size of the redo log, once it was asked for.
+    log_bytes: Option<u64>,
+    database: String,
+    /// The database is there, and is ours.
+    has_database: bool,
+    layout: Arc<Layout>,
+}
+
+/// What every connection sets. Texts are UTF-8, a TIMESTAMP is in UTC, and what does not fit a column is an error.
+fn session_settings() -> Vec<String> {
+    vec![
+        "SET NAMES utf8mb4".to_owned(),
+        "SET SESSION time_zone = '+00:00', \
+         sql_mode = CONCAT_WS(',', NULLIF(@@SESSION.sql_mode, ''), 'STRICT_TRANS_TABLES'), autocommit = 1"
+            .to_owned(),
+    ]
+}
+
+impl MariadbStore {
+    fn control(&mut self) -> Result<&mut Connection, StoreError> {
+        // Between two uses the server may have been restarted, or have ended a connection that was idle.
+        if !self.control.as_mut().is_some_and(Connection::is_still_ready) {
+            // How one of our own ended says more than that nobody listens any more.
+            if let Some(server) = &mut self.server {
+                server.check()?;
+            }
+            let login = Arc::clone(&self.login);
+            let settings = session_settings();
+            let mut made =
+                Connection::open(&self.address, login, Arc::default(), &settings, &[], self.connect_timeout)?;
+            made.set_timeout(STATEMENT_TIMEOUT);
+            self.control = Some(made);
+        }
+        Ok(self.control.as_mut().expect("it was made just now"))
+    }
+
+    /// As whom sessions log in: into the run's database.
+    fn session_login(&self) -> Arc<Login> {
+        Arc::new(Login { database: Some(self.database.clone()), ..(*self.login).clone() })
+    }
+
+    /// Databases that earlier runs could not drop, as far as one can tell by their names.
+    fn left_behind(&mut self) -> Result<Vec<String>, StoreError> {
+        let pattern = PREFIX.replace('_', "\\_");
+        let answer = self.control()?.simple(&format!(
+            "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME LIKE '{pattern}%' ORDER BY 1"
+        ))?;
+        Ok(answer.row_iter().map(|row| control::text(row, 0).to_owned()).collect())
+    }
+
+    fn make_database(&mut self) -> Result<(), StoreError> {
+        let (database, user, place) = (quoted(&self.database), self.login.user.clone(), self.login.place.clone());
+        match self.control()?.simple(&format!("CREATE DATABASE {database}")) {
+            Ok(_) => {
+                self.has_database = true;
+                Ok(())
+            }
+            Err(error) if error.kind == StoreErrorKind::Permission => Err(StoreError {
+                what: format!("user `{user}` may not make database {database} at {place}"),
+                detail: Some(error.to_string()),
+                next: Some(format!(
+                    "As an administrator: GRANT ALL ON `{}%`.* TO {};",
+                    PREFIX.replace('_', "\\_"),
+                    self.control()?.value("SELECT CURRENT_USER()").map_or_else(|_| user, |user| account(&user))
+                )),
+                ..error
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn drop_database(&mut self) -> Result<(), StoreError> {
+        if self.has_database {
+            let name = self.database.clone();
+            let control = self.control()?;
+            // What was given up after its timeout may still run on the server, and hold locks for as long as it likes.
+            // Where that cannot be ended, dropping waits for it.
+            if let Ok(answer) = control.simple(&format!(
+                "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = {} AND ID <> CONNECTION_ID()",
+                sql::literal(&name)
+            )) {
+                for row in answer.row_iter() {
+                    let _ = control.simple(&format!("KILL {}", control::text(row, 0)));
+                }
+            }
+            control.simple(&format!("DROP DATABASE {}", quoted(&name)))?;
+            self.has_database = false;
+        }
+        Ok(())
+    }
+
+    /// Runs the layout's statements in the run's database.
+    fn layout_statements<'s>(&mut self, statements: impl Iterator<Item = &'s str>) -> Result<(), StoreError> {
+        let (login, settings) = (self.session_login(), session_settings());
+        let mut statements = statements.peekable();
+        if statements.peek().is_none() {
+            return Ok(());
+        }
+        // A connection of its own: what the statements set, and the database they are in, must not stay.
+        let mut connection =
+            Connection::open(&self.address, login, Arc::default(), &settings, &[], self.connect_timeout)?;
+        connection.set_timeout(TIDY_TIMEOUT);
+        for statement in statements {
+            connection.simple(statement).map_err(|error| StoreError {
+                what: format!("the layout's statement failed: {statement}"),
+                detail: Some(error.to_string()),
+                ..error
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Does something slow on the control connection.
+    fn tidy<T>(&mut self, run: impl FnOnce(&mut Connection, &str) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let database = self.database.clone();
+        let control = self.control()?;
+        control.set_timeout(TIDY_TIMEOUT);
+        let result = run(control, &database);
+        control.set_timeout(STATEMENT_TIMEOUT);
+        result
+    }
+
+    /// Makes the server as durable as asked: ours by setting it, another by looking whether it is at least so.
+    fn make_durable(&mut self, durability: Durability) -> Result<(), StoreError> {
+        let place = self.login.place.clone();
+        let level = match durability {
+            Durability::Durable => 1,
+            Durability::Buffered => 2,
+            Durability::AtEnd => 0,
+        };
+        if self.server.is_some() {
+            // No session has a value of its own.
+            self.control()?.simple(&format!("SET GLOBAL {FLUSH_LOG} = {level}"))?;
+            return Ok(());
+        }
+        // A commit that is in InnoDB's log and not in the binary log is undone after a crash.
+        let binlog = "SELECT CASE WHEN @@GLOBAL.log_bin THEN @@GLOBAL.sync_binlog ELSE 1 END";
+        if durability == Durability::Durable && self.control()?.value(binlog)? != "1" {
+            return Err(StoreError::new(
+                StoreErrorKind::Usage,
+                format!("{place} writes a binary log without syncing it at each commit: that is not `durable`"),
+            )
+            .next("Have sync_binlog set to 1 there, or ask for another durability."));
+        }
+        let found = self.control()?.value(&format!("SELECT @@GLOBAL.{FLUSH_LOG}"))?;
+        // 3 is 1 with more syncs, of MariaDB.
+        let enough = match durability {
+            Durability::Durable => matches!(found.as_str(), "1" | "3"),
+            Durability::Buffered => matches!(found.as_str(), "1" | "2" | "3"),
+            Durability::AtEnd => true,
+        };
+        if enough {
+            return Ok(());
+        }
+        Err(StoreError::new(
+            StoreErrorKind::Usage,
+            format!("{place} runs with {FLUSH_LOG}={found}: that is not durability `{}`", durability.name()),
+        )
+        .next(format!("Have {FLUSH_LOG} set to {level} there, or ask for a durability that it has.")))
+    }
+
+    fn server_or(&mut self, what: &str) -> Result<&mut PrivateMariadb, StoreError> {
+        let place = &self.login.place;
+        let error = StoreError::new(StoreErrorKind::Usage, format!("{place} is attached and is not ours to {what}"))
+            .next("Use a private server: --on mariadb");
+        self.server.as_mut().ok_or(error)
+    }
+}
+
+/// `user@host` as an account in a statement; the last `@` is the one between the two.
+fn account(user: &str) -> String {
+    let (user, host) = user.rsplit_once('@').unwrap_or((user, "%"));
+    format!("{}@{}", quoted(user), quoted(host))
+}
+
+impl Store for MariadbStore {
+    fn describe(&mut self) -> Result<StoreDescription, StoreError> {
+        let ours: &[&str] = match self.server {
+            Some(_) => &[
+                "datadir",
+                "innodb_buffer_pool_dump_at_shutdown",
+                "innodb_buffer_pool_load_at_startup",
+                "innodb_buffer_pool_size",
+                FLUSH_LOG,
+                "innodb_log_file_size",
+                "innodb_redo_log_capacity",
+                "log_bin",
+                "max_connections",
+                "pid_file",
+                "skip_networking",
+                "socket",
+                "tmpdir",
+            ],
+            None => &[],
+        };
+        let place = match self.server {
+            Some(_) => "private server".to_owned(),
+            None => self.login.place.clone(),
+        };
+        let flavor = self.flavor;
+        let control = self.control()?;
+        let version = control.value("SELECT VERSION()")?;
+        let mut settings = control::settings(control, flavor, ours)?;
+        // Decides what the figures are of; shown even where it is as the server's makers left it.
+        if !settings.iter().any(|setting| setting.name == FLUSH_LOG) {
+            let value = control.value(&format!("SELECT @@GLOBAL.{FLUSH_LOG}"))?;
+            let default = Some("1".to_owned());
+            settings.push(plimsoll_core::Setting {
+                name: FLUSH_LOG.to_owned(),
+                value,
+                default,
+                source: "server".to_owned(),
+            });
+        }
+        Ok(StoreDescription { version: format!("{} {version}", flavor.name()), place, settings })
+    }
+
+    fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
+        let statements = sql::create(layout, self.flavor)?;
+        self.drop_database()?;
+        self.make_database()?;
+        let own = statements.iter().map(String::as_str);
+        self.layout_statements(own.chain(Layout::texts_for(&layout.statements, Dialect::Mysql)))?;
+        self.layout = Arc::new(layout.clone());
+        Ok(())
+    }
+
+    fn after_load(&mut self, layout: &Layout) -> Result<(), StoreError> {
+        self.layout_statements(Layout::texts_for(&layout.after_load, Dialect::Mysql))
+    }
+
+    fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
+        self.make_durable(durability)?;
+        // Before anything was made there is no database to be in.
+        let login = if self.has_database { self.session_login() } else { Arc::clone(&self.login) };
+        let client = |_| WireClient {
+            address: self.address.clone(),
+            session: Box::new(MySession::new(Arc::clone(&login), Arc::clone(&self.layout), session_settings())),
+        };
+        Ok(Sessions::Wire((0..count).map(client).collect()))
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        let place = self.login.place.clone();
+        let attached = self.server.is_none();
+        self.tidy(|control, _| {
+            // Where every commit is synced there is nothing to sync.
+            let level = control.value(&format!("SELECT @@GLOBAL.{FLUSH_LOG}"))?;
+            if attached && matches!(level.as_str(), "1" | "3") {
+                return Ok(());
+            }
+            match control.simple("FLUSH ENGINE LOGS") {
+                Err(error) if error.kind == StoreErrorKind::Permission => {
+                    let what = format!("the log of {place} cannot be synced without a privilege");
+                    Err(StoreError { what, detail: Some(error.to_string()), ..error }
+                        .next("Grant RELOAD to the user, or ask for durability `durable`."))
+                }
+                result => result.map(|_| ()),
+            }
+        })
+    }
+
+    fn settle(&mut self) -> Result<(), StoreError> {
+        let (flavor, private) = (self.flavor, self.server.is_some());
+        self.tidy(|control, database| control::settle(control, database, flavor, private))
+    }
+
+    fn cold(&mut self) -> Result<Cold, StoreError> {
+        let Some(server) = &mut self.server else {
+            return Ok(Cold::NotPossible("an attached server is not ours to stop".to_owned()));
+        };
+        self.control = None;
+        server.stop()?;
+        let data = server.data_dir();
+        let dropped = page_cache::drop_files(data).map_err(|error| StoreError::io(data.display(), &error))?;
+        server.start_again()?;
+        Ok(Cold::Done { file_bytes: dropped.file_bytes, resident_bytes: dropped.resident_bytes })
+    }
+
+    fn restart(&mut self) -> Result<(), StoreError> {
+        self.server_or("restart")?.restart()?;
+        self.control = None;
+        Ok(())
+    }
+
+    fn footprint(&mut self) -> Result<Footprint, StoreError> {
+        let flavor = self.flavor;
+        let mut footprint = self.tidy(|control, database| control::footprint(control, database, flavor))?;
+        if let Some(server) = &self.server {
+            footprint.total_bytes = tree_bytes(server.data_dir());
+        }
+        Ok(footprint)
+    }
+
+    fn explain(&mut self, kind: &OpKind, params: Values<'_>) -> Result<Option<String>, StoreError> {
+        let compiled = sql::compile(kind, &self.layout)?;
+        let (which, used) = compiled.shape.statement(params);
+        let Some(text) = compiled.texts.get(which) else { return Ok(None) };
+        let explain = OpKind {
+            name: format!("explain {}", kind.name),
+            call: Call::Sql(format!("EXPLAIN {}", text.sql)),
+            params: text.parameters.iter().map(|which| declared(kind, *which)).collect(),
+            keep_answer: true,
+            step_of: None,
+        };
+        // One value for every `?`, in their order.
+        let mut values = plimsoll_core::ValueBuf::new();
+        for which in &text.parameters {
+            values.push(used.get(usize::from(*which)));
+        }
+        let (login, place) = (self.session_login(), self.login.place.clone());
+        let kinds = std::slice::from_ref(&explain);
+        let mut connection =
+            Connection::open(&self.address, login, Arc::default(), &session_settings(), kinds, self.connect_timeout)?;
+        let mut result = Ok(Vec::new());
+        connection.execute(&Op::new(0, values.values()), &mut |outcome, answer| {
+            result = match outcome {
+                Outcome::Ok | Outcome::NotFound => Ok(answer.row_iter().map(plan_line).collect()),
+                Outcome::Rejected | Outcome::Unknown => Err(rejected(&place, answer)),
+            };
+        })?;
+        Ok(Some(result?.join("\n")))
+    }
+
+    fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
+        self.tidy(control::check_integrity)
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        self.server.as_ref().and_then(PrivateMariadb::pid).into_iter().collect()
+    }
+
+    fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
+        let flavor = self.flavor;
+        let known = self.log_bytes;
+        let control = self.control()?;
+        let log_bytes = known.map_or_else(|| control::log_bytes(control, flavor), Ok)?;
+        let counters = control::counters(control, log_bytes);
+        self.log_bytes = Some(log_bytes);
+        counters
+    }
+
+    fn close(mut self: Box<Self>) -> Result<(), StoreError> {
+        let Some(server) = self.server.take() else { return self.drop_database() };
+        self.has_database = false;
+        self.control = None;
+        server.close()
+    }
+}
+
+impl Drop for MariadbStore {
+    fn drop(&mut self) {
+        // Not closed: something failed before. What an attached server holds of ours still goes.
+        if self.server.is_none() {
+            let _ = self.drop_database();
+        }
+    }
+}
+
+/// The type of a parameter; of a repeated record's too.
+fn declared(kind: &OpKind, which: u16) -> plimsoll_core::ValueType {
+    let position = usize::from(which) % kind.params.len().max(1);
+    kind.params.get(position).copied().unwrap_or(plimsoll_core::ValueType::Text)
+}
+
+/// Names of EXPLAIN's columns, of MariaDB and of MySQL, which has two more.
+const PLAN_COLUMNS: [&str; 10] =
+    ["id", "select", "table", "type", "possible keys", "key", "key bytes", "ref", "rows", ""];
+const PLAN_COLUMNS_MYSQL: [&str; 12] = [
+    "id",
+    "select",
+    "table",
+    "partitions",
+    "type",
+    "possible keys",
+    "key",
+    "key bytes",
+    "ref",
+    "rows",
+    "% filtered",
+    "",
+];
+
+/// A row of a plan in words: `table items, type range, key items_index_0, … Using index condition`.
+fn plan_line(row: Values<'_>) -> String {
+    let names: &[&str] = if row.len() > PLAN_COLUMNS.len() { &PLAN_COLUMNS_MYSQL } else { &PLAN_COLUMNS };
+    let part = |(name, value): (&&str, plimsoll_core::Value<'_>)| {
+        let shown = match value {
+            plimsoll_core::Value::Text(text) => text.to_owned(),
+            plimsoll_core::Value::Int(number) => number.to_string(),
+            plimsoll_core::Value::Float(number) => number.to_string(),
+            _ => return None,
+        };
+        let wanted = !shown.is_empty() && !matches!(*name, "id" | "select" | "possible keys" | "key bytes");
+        wanted.then(|| format!("{name} {shown}").trim_start().to_owned())
+    };
+    names.iter().zip(row.iter()).filter_map(part).collect::<Vec<_>>().join(", ")
+}
+
+/// Bytes of all files of a tree; `None` where it cannot be read.
+fn tree_bytes(dir: &std::path::Path) -> Option<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(dir).ok()? {
+        let entry = entry.ok()?;
+        // A file that the server removes meanwhile counts nothing.
+        let Ok(metadata) = entry.metadata() else { continue };
+        bytes += if metadata.is_dir() { tree_bytes(&entry.path())? } else { metadata.len() };
+    }
+    Some(bytes)
+}

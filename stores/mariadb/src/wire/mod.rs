@@ -1,0 +1,25 @@
+//! One connection to MariaDB or MySQL as a protocol without I/O: the client/server protocol with handshake v10,
+//! prepared statements in the binary format for operations, and text for what cannot be prepared.
+//!
+//! | module | part |
+//! |---|---|
+//! | `session` | [`MySession`]: connections from greeting to good-bye, the operation in flight |
+//! | `opening` | the greeting, the login and what follows it up to the first operation |
+//! | `auth` | [`Login`], [`Password`]: authentication |
+//! | `rsa` | a password for a server of MySQL's without TLS |
+//! | `statement` | prepared statements as bytes to be copied |
+//! | `value` | values in binary and text format |
+//! | `packet` | packets, and what they say at an answer's end |
+
+mod auth;
+mod opening;
+mod packet;
+mod rsa;
+mod session;
+mod statement;
+mod value;
+
+pub use auth::{Login, Password};
+pub(crate) use opening::{greeting_version, kind_of_number};
+pub(crate) use packet::{GREETING_BYTES_MAX, HEADER_BYTES, header};
+pub use session::MySession;

@@ -1,0 +1,315 @@
+//! From the server's greeting to the first operation: login, settings, statements.
+
+use plimsoll_core::{StoreError, StoreErrorKind, WireState};
+
+use super::auth::{Auth, Reply, refusal};
+use super::packet::{
+    self, COM_QUERY, COM_STMT_PREPARE, MESSAGE_BYTES_MAX, Reader, ServerError, cstr, ends_connection, length_encoded,
+    length_encoded_bytes, unexpected,
+};
+use super::session::MySession;
+use super::value::Code;
+
+/// What a client and a server can ("Capabilities Flags").
+const MYSQL: u32 = 1;
+const FOUND_ROWS: u32 = 1 << 1;
+const LONG_FLAG: u32 = 1 << 2;
+const CONNECT_WITH_DB: u32 = 1 << 3;
+const PROTOCOL_41: u32 = 1 << 9;
+const TRANSACTIONS: u32 = 1 << 13;
+const SECURE_CONNECTION: u32 = 1 << 15;
+const MULTI_RESULTS: u32 = 1 << 17;
+const PS_MULTI_RESULTS: u32 = 1 << 18;
+const PLUGIN_AUTH: u32 = 1 << 19;
+const CONNECT_ATTRS: u32 = 1 << 20;
+const PLUGIN_AUTH_LENGTH_ENCODED: u32 = 1 << 21;
+const DEPRECATE_EOF: u32 = 1 << 24;
+
+/// MariaDB's own, which stand in a field of their own: definitions of columns are left out when they are known.
+const CACHE_METADATA: u32 = 1 << 4;
+
+/// What a server must be able to: MariaDB 10.2, MySQL 5.7.
+const NEEDED: u32 = PROTOCOL_41 | SECURE_CONNECTION | PLUGIN_AUTH | DEPRECATE_EOF;
+
+/// What is asked for where it is there. Rows that an UPDATE matched count, also where they stay as they were: without
+/// that an update of a record that is there could not be told from one that is not.
+const WANTED: u32 = FOUND_ROWS
+    | LONG_FLAG
+    | TRANSACTIONS
+    | MULTI_RESULTS
+    | PS_MULTI_RESULTS
+    | CONNECT_ATTRS
+    | PLUGIN_AUTH_LENGTH_ENCODED;
+
+/// `utf8mb4_general_ci`, which both servers know by this number; the settings say more.
+const UTF8MB4: u8 = 45;
+
+/// "This command is not supported in the prepared statement protocol yet".
+const UNSUPPORTED_PS: u16 = 1295;
+
+/// What the session waits for.
+pub(super) enum Phase {
+    /// [`plimsoll_core::WireSession::open`].
+    Closed,
+    /// The server's greeting.
+    Greeting,
+    /// The same, to fail with this: kinds that cannot be put into SQL.
+    Refused(StoreError),
+    /// The server's word on our login.
+    Authenticating(Auth),
+    /// The answer to the setting at this position.
+    Settings(usize),
+    /// The answer to the statement that is prepared.
+    Preparing(Preparing),
+    /// Operations.
+    Ready,
+}
+
+/// A statement that is being prepared: where it stands, and which definitions are still to come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Preparing {
+    kind: usize,
+    statement: usize,
+    /// The server has answered.
+    known: bool,
+    parameters_left: u16,
+    columns_left: u16,
+}
+
+impl MySession {
+    #[cold]
+    pub(super) fn take_opening(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
+        match &mut self.phase {
+            Phase::Greeting => self.greet(payload, out),
+            Phase::Refused(error) => Err(error.clone()),
+            Phase::Authenticating(auth) => {
+                match auth.take(payload, &self.login)? {
+                    Reply::Send(bytes) => {
+                        self.number = packet::message(out, self.number, |out| out.extend_from_slice(&bytes));
+                    }
+                    Reply::Wait => {}
+                    Reply::Done => self.send_setting(0, out),
+                }
+                Ok(())
+            }
+            Phase::Settings(position) => {
+                let position = *position;
+                match payload.first() {
+                    Some(0x00) => {
+                        self.send_setting(position + 1, out);
+                        Ok(())
+                    }
+                    Some(0xff) => Err(self.not_taken(payload, &self.settings[position])),
+                    _ => Err(unexpected(payload, "while the session was set up")),
+                }
+            }
+            Phase::Preparing(preparing) => {
+                let preparing = *preparing;
+                self.take_preparing(preparing, payload, out)
+            }
+            Phase::Closed | Phase::Ready => Err(unexpected(payload, "before the connection was opened")),
+        }
+    }
+
+    /// Takes the greeting ("Protocol::HandshakeV10") and logs in ("Protocol::HandshakeResponse41").
+    fn greet(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
+        if payload.first() == Some(&0xff) {
+            let error = ServerError::parse(payload).ok_or_else(|| unexpected(payload, "as a greeting"))?;
+            return Err(refusal(&error, &self.login));
+        }
+        let greeting = Greeting::parse(payload).ok_or_else(|| unexpected(payload, "as a greeting"))?;
+        let place = &self.login.place;
+        if greeting.capabilities & NEEDED != NEEDED {
+            return Err(StoreError::new(
+                StoreErrorKind::Usage,
+                format!("{place} is older than Plimsoll can talk to, or something between them is"),
+            )
+            .detail(String::from_utf8_lossy(greeting.version).into_owned())
+            .next("Connect to a MariaDB 10.2 or MySQL 5.7 or later, and to the server itself, not to a proxy."));
+        }
+        let auth = Auth::new(greeting.method, &greeting.nonce);
+        let login = &*self.login;
+        let mut capabilities = NEEDED | WANTED & greeting.capabilities;
+        // A server that does not say that it is MySQL's is MariaDB, and has more to say of itself.
+        let is_mysql = greeting.capabilities & MYSQL != 0;
+        let extended = if is_mysql { 0 } else { greeting.extended & CACHE_METADATA };
+        if is_mysql {
+            capabilities |= MYSQL;
+        }
+        if login.database.is_some() {
+            capabilities |= CONNECT_WITH_DB;
+        }
+        self.caches_definitions = extended & CACHE_METADATA != 0;
+        let proof = auth.proof(login);
+        self.number = packet::message(out, self.number, |out| {
+            out.extend_from_slice(&capabilities.to_le_bytes());
+            out.extend_from_slice(&(MESSAGE_BYTES_MAX as u32).to_le_bytes());
+            out.push(UTF8MB4);
+            out.extend_from_slice(&[0; 19]);
+            out.extend_from_slice(&extended.to_le_bytes());
+            cstr(out, &login.user);
+            // Short enough that one byte says its length, whichever encoding was agreed on.
+            length_encoded_bytes(out, &proof);
+            if let Some(database) = &login.database {
+                cstr(out, database);
+            }
+            out.extend_from_slice(auth.method_name());
+            out.push(0);
+            if capabilities & CONNECT_ATTRS != 0 {
+                let mut attributes = Vec::new();
+                for text in ["_client_name", "plimsoll", "program_name", &login.program_name] {
+                    length_encoded_bytes(&mut attributes, text.as_bytes());
+                }
+                length_encoded(out, attributes.len());
+                out.extend_from_slice(&attributes);
+            }
+        });
+        self.phase = Phase::Authenticating(auth);
+        Ok(())
+    }
+
+    fn send_setting(&mut self, position: usize, out: &mut Vec<u8>) {
+        match self.settings.get(position) {
+            Some(setting) => {
+                self.number = packet::command(out, COM_QUERY, setting.as_bytes());
+                self.phase = Phase::Settings(position);
+            }
+            None => self.prepare_from(0, 0, out),
+        }
+    }
+
+    /// Prepares the statement at this position, or the next one there is; without any the session is ready.
+    fn prepare_from(&mut self, mut kind: usize, mut statement: usize, out: &mut Vec<u8>) {
+        while let Some(prepared) = self.kinds.get(kind) {
+            // What comes as text is not there yet.
+            if let Some(next) = prepared.statements.get(statement).filter(|next| !next.is_plain()) {
+                self.number = packet::command(out, COM_STMT_PREPARE, next.text.sql.as_bytes());
+                self.phase =
+                    Phase::Preparing(Preparing { kind, statement, known: false, parameters_left: 0, columns_left: 0 });
+                return;
+            }
+            (kind, statement) = (kind + 1, 0);
+        }
+        self.phase = Phase::Ready;
+        self.state = WireState::Ready;
+    }
+
+    /// COM_STMT_PREPARE_OK, then definitions of all parameters, then of all columns.
+    fn take_preparing(&mut self, mut at: Preparing, payload: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
+        if !at.known {
+            match payload {
+                [0xff, ..] => return self.take_prepare_error(at, payload, out),
+                [0x00, i0, i1, i2, i3, c0, c1, p0, p1, ..] => {
+                    at.known = true;
+                    at.columns_left = u16::from_le_bytes([*c0, *c1]);
+                    at.parameters_left = u16::from_le_bytes([*p0, *p1]);
+                    let id = u32::from_le_bytes([*i0, *i1, *i2, *i3]);
+                    let prepared = &mut self.kinds[at.kind];
+                    prepared.known(at.statement, id, at.parameters_left)?;
+                    prepared.statements[at.statement].columns.clear();
+                }
+                _ => return Err(unexpected(payload, "while statements were prepared")),
+            }
+        } else if at.parameters_left > 0 {
+            at.parameters_left -= 1;
+        } else {
+            at.columns_left -= 1;
+            let Some(code) = Code::of_definition(payload) else {
+                return Err(unexpected(payload, "in place of a column's definition"));
+            };
+            self.kinds[at.kind].statements[at.statement].columns.push(code);
+        }
+        if at.parameters_left == 0 && at.columns_left == 0 {
+            self.prepare_from(at.kind, at.statement + 1, out);
+        } else {
+            self.phase = Phase::Preparing(at);
+        }
+        Ok(())
+    }
+
+    fn take_prepare_error(&mut self, at: Preparing, payload: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
+        let unsupported = ServerError::parse(payload).is_some_and(|error| error.number == UNSUPPORTED_PS);
+        if unsupported && self.kinds[at.kind].unprepared(at.statement) {
+            self.prepare_from(at.kind, at.statement + 1, out);
+            return Ok(());
+        }
+        Err(self.not_taken(payload, &self.kinds[at.kind].statements[at.statement].text.sql))
+    }
+
+    fn not_taken(&self, payload: &[u8], text: &str) -> StoreError {
+        let Some(error) = ServerError::parse(payload) else {
+            return unexpected(payload, "while statements were prepared");
+        };
+        let shown: String = text.chars().take(1_000).collect();
+        let place = &self.login.place;
+        let refused = StoreError::new(
+            kind_of_number(error.number, error.state),
+            format!("{place} does not take the statement: {shown}"),
+        )
+        .detail(error.number_and_words());
+        match error.number {
+            1461 => refused.next("Raise max_prepared_stmt_count on the server, or use fewer clients."),
+            _ => refused,
+        }
+    }
+}
+
+/// The class of trouble that an error with this number and SQLSTATE is.
+pub(crate) fn kind_of_number(number: u16, state: &[u8]) -> StoreErrorKind {
+    match number {
+        // Access to a database, table, column or routine denied; a privilege is missing.
+        1044 | 1142 | 1143 | 1227 | 1370 | 1419 => StoreErrorKind::Permission,
+        // Disk full, table full.
+        1021 | 1114 => StoreErrorKind::DiskFull,
+        // Crashed or corrupt tables and indexes.
+        126 | 127 | 1034 | 1194 | 1195 | 1712 | 1877 => StoreErrorKind::Corrupt,
+        _ if ends_connection(number, state) => StoreErrorKind::Unreachable,
+        // Classes 42 (syntax, unknown names) and 22 (bad values): the statement is wrong.
+        _ if state.starts_with(b"42") || state.starts_with(b"22") => StoreErrorKind::Usage,
+        _ => StoreErrorKind::Store,
+    }
+}
+
+/// What a server says first.
+struct Greeting<'a> {
+    version: &'a [u8],
+    capabilities: u32,
+    /// MariaDB's own.
+    extended: u32,
+    nonce: Vec<u8>,
+    method: &'a [u8],
+}
+
+impl<'a> Greeting<'a> {
+    fn parse(payload: &'a [u8]) -> Option<Greeting<'a>> {
+        let mut reader = Reader(payload);
+        if reader.u8()? != 10 {
+            return None;
+        }
+        let version = reader.cstr();
+        // The connection's number.
+        reader.u32()?;
+        let mut nonce = reader.take(8)?.to_vec();
+        reader.u8()?;
+        let low = reader.u16()?;
+        // Character set and status.
+        reader.take(3)?;
+        let high = reader.u16()?;
+        let nonce_bytes = usize::from(reader.u8()?);
+        reader.take(6)?;
+        let extended = reader.u32()?;
+        nonce.extend_from_slice(reader.take(nonce_bytes.saturating_sub(8).max(13))?);
+        let capabilities = u32::from(high) << 16 | u32::from(low);
+        Some(Greeting { version, capabilities, extended, nonce, method: reader.cstr() })
+    }
+}
+
+/// The version in a greeting, or the words of an error in its place; `None` when it is neither.
+pub(crate) fn greeting_version(payload: &[u8]) -> Option<Result<String, String>> {
+    if let Some(error) = ServerError::parse(payload) {
+        return Some(Err(error.number_and_words()));
+    }
+    let version = String::from_utf8_lossy(Greeting::parse(payload)?.version);
+    // MariaDB calls itself a MySQL of 5.5.5 first, for replicas that would take 10 for less than 5.
+    Some(Ok(version.strip_prefix("5.5.5-").unwrap_or(&version).to_owned()))
+}

@@ -1,0 +1,227 @@
+//! A server for one test, and connections to it.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use plimsoll_core::{
+    Address, Answer, Call, Collection, Done, Field, Index, IndexMode, Layout, Op, OpKind, Outcome, RecordsCall,
+    StoreError, Ticket, Value, ValueBuf, ValueType, WireClient, WireState,
+};
+use plimsoll_store_mariadb::wire::{Login, Password};
+use plimsoll_store_mariadb::{Connection, PrivateMariadb};
+
+pub const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A MariaDB to connect to: a database of its own on the one that all tests share.
+pub struct Server {
+    pub database: String,
+}
+
+struct Shared {
+    mariadb: PrivateMariadb,
+    port: u16,
+}
+
+/// It listens on TCP too, and is removed when this process has ended.
+fn shared() -> &'static Shared {
+    static SHARED: OnceLock<Shared> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let port =
+            std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+        let settings = [("skip-networking", "OFF"), ("bind-address", "127.0.0.1"), ("port", &*port.to_string())];
+        Shared { mariadb: start(&settings).expect("a private server"), port }
+    })
+}
+
+/// A private server of one's own.
+pub fn start(settings: &[(&str, &str)]) -> Result<PrivateMariadb, StoreError> {
+    let base = PathBuf::from("/var/tmp");
+    let settings: Vec<_> = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    let mut told = Vec::new();
+    let started = PrivateMariadb::start(std::slice::from_ref(&base), &base, &settings, &mut |what| {
+        told.push(what.to_owned());
+    });
+    assert!(!told.is_empty(), "mariadbd is not installed: apt-get install mariadb-server (or run `cargo xtask test`)");
+    started
+}
+
+impl Server {
+    /// A database of its own on the shared server.
+    pub fn start() -> Server {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let database = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let mut control = open_login(&shared().mariadb.address(), login("root", None)).expect("a connection");
+        control.simple(&format!("CREATE DATABASE {database}")).expect("a database");
+        Server { database }
+    }
+
+    pub fn address(&self) -> Address {
+        shared().mariadb.address()
+    }
+
+    pub fn tcp(&self) -> Address {
+        Address::Tcp("127.0.0.1".into(), shared().port)
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        let Address::Unix(path) = self.address() else { panic!("a private server has a socket") };
+        path
+    }
+
+    /// A connection of root's with `kinds` over `layout`.
+    pub fn open(&self, layout: &Layout, kinds: &[OpKind]) -> Result<Connection, StoreError> {
+        let login = Arc::new(Login { database: Some(self.database.clone()), ..login("root", None) });
+        Connection::open(&self.address(), login, Arc::new(layout.clone()), &[], kinds, TIMEOUT)
+    }
+
+    pub fn control(&self) -> Connection {
+        self.open(&Layout::default(), &[]).expect("a connection")
+    }
+
+    /// The URL for a user.
+    pub fn url(&self, user: &str) -> String {
+        format!("mysql://{user}@/?socket={}", self.socket().display())
+    }
+}
+
+/// A connection of whoever it is.
+pub fn open_login(address: &Address, login: Login) -> Result<Connection, StoreError> {
+    let private_way = matches!(address, Address::Unix(_));
+    Connection::open(address, Arc::new(Login { private_way, ..login }), Arc::default(), &[], &[], TIMEOUT)
+}
+
+pub fn login(user: &str, password: Option<&str>) -> Login {
+    Login {
+        user: user.into(),
+        database: None,
+        password: password.map(Password::new),
+        no_password_because: None,
+        program_name: "plimsoll".into(),
+        private_way: true,
+        place: "mysql://test".into(),
+    }
+}
+
+/// One collection with a field of every type, and an index on the number.
+pub fn layout(index: IndexMode) -> Layout {
+    let field = |name: &str, value_type| Field { name: name.into(), value_type };
+    Layout {
+        collections: vec![Collection {
+            name: "items".into(),
+            fields: vec![
+                field("code", ValueType::Text),
+                field("count", ValueType::Int),
+                field("ratio", ValueType::Float),
+                field("live", ValueType::Bool),
+                field("body", ValueType::Bytes),
+                field("made", ValueType::Timestamp),
+            ],
+            key: 0,
+            indexes: vec![Index { fields: vec![1] }],
+        }],
+        index,
+        ..Layout::default()
+    }
+}
+
+/// Makes the tables of [`layout`] the way the store would.
+pub fn create(connection: &mut Connection, layout: &Layout) {
+    for statement in plimsoll_store_mariadb::sql::create(layout, Default::default()).expect("a layout") {
+        connection.simple(&statement).expect("created");
+    }
+}
+
+/// Runs operations on a session that a store gave out, one after the other.
+pub struct Wire {
+    socket: UnixStream,
+    client: WireClient,
+    out: Vec<u8>,
+    input: Vec<u8>,
+}
+
+struct Last(Option<(Outcome, Answer)>);
+
+impl Done for Last {
+    fn push(&mut self, _: Ticket, outcome: Outcome, answer: &Answer) {
+        self.0 = Some((outcome, answer.clone()));
+    }
+}
+
+impl Wire {
+    pub fn open(client: WireClient, kinds: &[OpKind]) -> Wire {
+        let Address::Unix(path) = &client.address else { panic!("tests use the socket") };
+        let socket = UnixStream::connect(path).expect("connected");
+        socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+        let mut wire = Wire { socket, client, out: Vec::new(), input: Vec::new() };
+        wire.client.session.open(kinds, &mut wire.out);
+        while *wire.client.session.state() == WireState::Opening {
+            wire.turn(&mut Last(None));
+        }
+        assert_eq!(*wire.client.session.state(), WireState::Ready);
+        wire
+    }
+
+    fn turn(&mut self, last: &mut Last) {
+        self.socket.write_all(&self.out).expect("sent");
+        self.out.clear();
+        let mut buffer = [0; 4096];
+        let count = self.socket.read(&mut buffer).expect("an answer in time");
+        assert!(count > 0, "the server closed the connection");
+        self.input.extend_from_slice(&buffer[..count]);
+        let used = self.client.session.feed(&self.input, &mut self.out, last);
+        self.input.drain(..used);
+    }
+
+    pub fn ask(&mut self, kind: u16, params: &[Value<'_>]) -> (Outcome, Answer) {
+        let params = values(params);
+        self.client.session.start(Ticket(1), &Op::new(kind, params.values()), &mut self.out);
+        let mut last = Last(None);
+        while last.0.is_none() {
+            self.turn(&mut last);
+        }
+        last.0.expect("it is there now")
+    }
+}
+
+pub fn kind(name: &str, call: RecordsCall, params: &[ValueType]) -> OpKind {
+    OpKind {
+        name: name.into(),
+        call: Call::Records { collection: 0, call },
+        params: params.to_vec(),
+        keep_answer: true,
+        step_of: None,
+    }
+}
+
+pub fn sql(name: &str, text: &str, params: &[ValueType]) -> OpKind {
+    OpKind {
+        name: name.into(),
+        call: Call::Sql(text.into()),
+        params: params.to_vec(),
+        keep_answer: true,
+        step_of: None,
+    }
+}
+
+pub fn values(all: &[Value<'_>]) -> ValueBuf {
+    let mut buf = ValueBuf::new();
+    for value in all {
+        buf.push(*value);
+    }
+    buf
+}
+
+/// Runs one operation to its end.
+pub fn ask(connection: &mut Connection, kind: u16, params: &[Value<'_>]) -> (Outcome, Answer) {
+    let params = values(params);
+    let mut result = None;
+    let op = Op::new(kind, params.values());
+    let ended = connection.execute(&op, &mut |outcome, answer| result = Some((outcome, answer.clone())));
+    let result = result.expect("every operation comes to something");
+    assert!(ended.is_ok() || result.0 == Outcome::Unknown, "{ended:?}");
+    result
+}

@@ -1,0 +1,13 @@
+//! Everything here runs against a real MariaDB, or against what a real one sent.
+
+mod allocations;
+mod auth;
+mod conformance;
+mod conninfo;
+mod fixture;
+mod hostile;
+mod private;
+mod records;
+mod sql;
+mod store;
+mod unknown;
