@@ -11,6 +11,8 @@
 //! | [`kv`] | YCSB's core workloads: values under keys, some more popular than others |
 //! | [`select`] | `pgbench -S`: one row by its primary key, in SQL |
 //! | [`nothing`] | operations that do nothing: what the generator itself costs |
+//! | [`tpcb`] | pgbench's built-in scripts on its tables |
+//! | [`oltp`] | sysbench's OLTP operations on its tables |
 //! | [`script`] | the user's own scripts, in pgbench's language |
 //! | [`scramble`] | the seeded bijections and the hash that the others are made of |
 //!
@@ -19,16 +21,19 @@
 pub mod coupons;
 pub mod kv;
 pub mod nothing;
+mod numbers;
+pub mod oltp;
 mod retry;
 pub mod scramble;
 pub mod script;
 pub mod select;
+pub mod tpcb;
 
 use plimsoll_core::WorkloadSpec;
 
 /// All workloads, in the order in which they are listed.
 pub fn all() -> Vec<WorkloadSpec> {
-    vec![coupons::spec(), kv::spec(), select::spec(), nothing::spec(), script::spec()]
+    vec![coupons::spec(), kv::spec(), select::spec(), tpcb::spec(), oltp::spec(), script::spec(), nothing::spec()]
 }
 
 #[cfg(test)]

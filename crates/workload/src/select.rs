@@ -10,11 +10,7 @@ use plimsoll_core::{
 };
 
 use crate::scramble::{below, hash};
-
-const ACCOUNTS_PER_SCALE: u64 = 100_000;
-const TELLERS_PER_SCALE: u64 = 10;
-/// An account's bytes: three integers, and the filler that pgbench pads to 84.
-const ACCOUNT_BYTES: u64 = 3 * 4 + 84;
+use crate::tpcb::{self, ACCOUNT_BYTES, ACCOUNTS_PER_SCALE, TELLERS_PER_SCALE};
 
 /// The workload's name, interfaces, kinds and parameters.
 pub fn spec() -> WorkloadSpec {
@@ -22,7 +18,7 @@ pub fn spec() -> WorkloadSpec {
         name: "select",
         summary: "pgbench -S: one account's balance by primary key",
         interfaces: &[Interface::Sql],
-        dialects: &[Dialect::Postgres, Dialect::Sqlite],
+        dialects: &[Dialect::Postgres, Dialect::Mysql, Dialect::Sqlite],
         takes_scripts: false,
         kinds: &["select"],
         params: &[ParamSpec {
@@ -51,8 +47,12 @@ impl Select {
             keep_answer: false,
             step_of: None,
         };
-        let layout =
-            Layout { statements: statements(scale).into_iter().map(Statement::any).collect(), ..Layout::default() };
+        let texts = statements(scale);
+        let of = |dialect| texts.iter().map(move |text| Statement::of(dialect, text.as_str()));
+        let mysql = tpcb::layout(scale, 100).statements.into_iter();
+        let mysql = mysql.filter(|statement| statement.dialect == Some(Dialect::Mysql));
+        let statements = of(Dialect::Postgres).chain(of(Dialect::Sqlite)).chain(mysql).collect();
+        let layout = Layout { statements, ..Layout::default() };
         Self { seed, accounts: scale * ACCOUNTS_PER_SCALE, layout, kinds: vec![kind] }
     }
 }

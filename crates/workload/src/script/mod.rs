@@ -42,6 +42,7 @@ use plimsoll_core::{
 };
 
 pub(crate) use compiled::{Compiled, Source};
+pub(crate) use random::Random;
 
 /// The parameter that bounds the tries of an operation.
 pub(crate) const MAX_TRIES: ParamSpec = ParamSpec {

@@ -1,0 +1,237 @@
+//! pgbench's own three scripts on pgbench's own tables.
+//!
+//! The tables are those of `pgbench -i -I dtGvp` (PostgreSQL documentation, "pgbench"): 1 branch, 10 tellers and 100,000
+//! accounts to a unit of scale, made on the server, primary keys after the rows, no foreign keys. The statements are
+//! those of `tpcb-like`, `simple-update` and `select-only`, except that COMMIT stands for END, which not all stores know.
+
+use std::sync::Arc;
+
+use plimsoll_core::{
+    Dialect, Interface, Layout, OpKind, ParamSpec, ParamType, Params, Script, Statement, Stream, StreamSpec, Truth,
+    Workload, WorkloadError, WorkloadSpec,
+};
+
+use crate::numbers::from_1_to;
+use crate::script::{Compiled, MAX_TRIES, Source};
+
+/// Accounts to a unit of scale.
+pub(crate) const ACCOUNTS_PER_SCALE: u64 = 100_000;
+/// Tellers to a unit of scale.
+pub(crate) const TELLERS_PER_SCALE: u64 = 10;
+/// An account's bytes: three integers, and the filler that pgbench pads to 84.
+pub(crate) const ACCOUNT_BYTES: u64 = 3 * 4 + 84;
+
+const VARIABLES: &str = "\\set aid random(1, 100000 * :scale)\n\\set bid random(1, 1 * :scale)\n\
+                         \\set tid random(1, 10 * :scale)\n\\set delta random(-5000, 5000)\n";
+const BEGIN: &str = "BEGIN;\n";
+const ACCOUNT: &str = "UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;\n\
+                       SELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n";
+const TELLER_AND_BRANCH: &str = "UPDATE pgbench_tellers SET tbalance = tbalance + :delta WHERE tid = :tid;\n\
+                                 UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid;\n";
+const HISTORY: &str = "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) \
+                       VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);\nCOMMIT;\n";
+const SELECT: &str = "\\set aid random(1, 100000 * :scale)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n";
+
+/// The workload's name, interfaces, kinds and parameters.
+pub fn spec() -> WorkloadSpec {
+    WorkloadSpec {
+        name: "tpcb",
+        summary: "pgbench's built-in scripts: tpcb-like, simple-update, select-only",
+        interfaces: &[Interface::Sql],
+        dialects: &[Dialect::Postgres, Dialect::Mysql, Dialect::Sqlite],
+        takes_scripts: false,
+        kinds: &["tpcb", "simple_update", "select"],
+        params: &[
+            ParamSpec {
+                name: "scale",
+                param_type: ParamType::Int { min: 1, max: 20_000 },
+                default: "1",
+                summary: "100,000 accounts each, as pgbench's --scale",
+            },
+            ParamSpec {
+                name: "fillfactor",
+                param_type: ParamType::Int { min: 10, max: 100 },
+                default: "100",
+                summary: "percent of a page that the load fills, on PostgreSQL, as pgbench's --fillfactor",
+            },
+            MAX_TRIES,
+        ],
+        make: |seed, params, _| Ok(Box::new(Tpcb::new(seed, params)?)),
+    }
+}
+
+struct Tpcb {
+    accounts: u64,
+    layout: Layout,
+    compiled: Arc<Compiled>,
+}
+
+impl Tpcb {
+    fn new(seed: u64, params: &Params) -> Result<Self, WorkloadError> {
+        let scale = params.int("scale").max(1) as u64;
+        let script = |name: &str, parts: &[&str]| Script { name: name.to_owned(), weight: 1, text: parts.concat() };
+        let scripts = [
+            script("tpcb", &[VARIABLES, BEGIN, ACCOUNT, TELLER_AND_BRANCH, HISTORY]),
+            script("simple_update", &[VARIABLES, BEGIN, ACCOUNT, HISTORY]),
+            script("select", &[SELECT]),
+        ];
+        let source = Source {
+            seed,
+            scale: scale as i64,
+            defines: Vec::new(),
+            tries_max: params.int("max_tries").clamp(1, 1_000) as u32,
+            as_text: false,
+            scripts: &scripts,
+        };
+        // The scripts are ours: a mistake in them is found by the tests.
+        let compiled = Compiled::new(&source).map_err(|(_, mistake)| WorkloadError {
+            what: mistake.what,
+            place: None,
+            help: mistake.help,
+        })?;
+        Ok(Self {
+            accounts: scale * ACCOUNTS_PER_SCALE,
+            layout: layout(scale, params.int("fillfactor").clamp(10, 100)),
+            compiled: Arc::new(compiled),
+        })
+    }
+}
+
+/// The tables and how they are filled, for each dialect.
+pub(crate) fn layout(scale: u64, fillfactor: i64) -> Layout {
+    const TABLES: [&str; 4] = ["pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history"];
+    const KEYS: [&str; 3] = ["bid", "tid", "aid"];
+    let (mut statements, mut after_load) = (Vec::new(), Vec::new());
+    for dialect in [Dialect::Postgres, Dialect::Mysql, Dialect::Sqlite] {
+        // PostgreSQL makes the keys' indexes after the rows; the others keep the rows in the keys' order.
+        let (key, time, options) = match dialect {
+            Dialect::Postgres => ("int NOT NULL", "timestamp", format!(" WITH (fillfactor = {fillfactor})")),
+            Dialect::Mysql => ("int NOT NULL PRIMARY KEY", "datetime", String::new()),
+            Dialect::Sqlite => ("integer NOT NULL PRIMARY KEY", "timestamp", String::new()),
+        };
+        let fill = |table: &str, columns: &str, count: u64| {
+            let (names, values) = match table {
+                "pgbench_branches" => ("bid, bbalance", "n, 0".to_owned()),
+                "pgbench_tellers" => ("tid, bid, tbalance", format!("n, {}, 0", group(dialect, TELLERS_PER_SCALE))),
+                _ => ("aid, bid, abalance, filler", format!("n, {}, 0, ''", group(dialect, ACCOUNTS_PER_SCALE))),
+            };
+            let make = format!("CREATE TABLE {table} ({columns}){options}");
+            let rows = from_1_to(dialect, count);
+            [make, format!("INSERT INTO {table} ({names}) SELECT {values} FROM {rows}")]
+        };
+        let mut texts = Vec::new();
+        texts.extend(fill(TABLES[0], &format!("bid {key}, bbalance int, filler char(88)"), scale));
+        let tellers = format!("tid {key}, bid int, tbalance int, filler char(84)");
+        texts.extend(fill(TABLES[1], &tellers, scale * TELLERS_PER_SCALE));
+        let accounts = format!("aid {key}, bid int, abalance int, filler char(84)");
+        texts.extend(fill(TABLES[2], &accounts, scale * ACCOUNTS_PER_SCALE));
+        let history = format!("tid int, bid int, aid int, delta int, mtime {time}, filler char(22)");
+        texts.push(format!("CREATE TABLE {} ({history})", TABLES[3]));
+        statements.extend(texts.into_iter().map(|text| Statement::of(dialect, text)));
+        let finish: Vec<String> = match dialect {
+            Dialect::Postgres => {
+                let vacuum = TABLES.iter().map(|table| format!("VACUUM ANALYZE {table}"));
+                let keys = TABLES.iter().zip(KEYS);
+                vacuum.chain(keys.map(|(table, key)| format!("ALTER TABLE {table} ADD PRIMARY KEY ({key})"))).collect()
+            }
+            Dialect::Mysql => vec![format!("ANALYZE TABLE {}", TABLES.join(", "))],
+            Dialect::Sqlite => vec!["ANALYZE".to_owned()],
+        };
+        after_load.extend(finish.into_iter().map(|text| Statement::of(dialect, text)));
+    }
+    Layout { statements, after_load, ..Layout::default() }
+}
+
+/// Which group of `size` the number `n` is in, from 1.
+fn group(dialect: Dialect, size: u64) -> String {
+    let divide = if dialect == Dialect::Mysql { "DIV" } else { "/" };
+    format!("(n - 1) {divide} {size} + 1")
+}
+
+impl Workload for Tpcb {
+    fn interfaces(&self) -> &[Interface] {
+        &[Interface::Sql]
+    }
+
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn kinds(&self) -> &[OpKind] {
+        self.compiled.kinds()
+    }
+
+    fn stream(&self, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
+        match spec {
+            StreamSpec::Load { .. } => Err("`tpcb` fills its tables when they are made".into()),
+            _ => self.compiled.stream("tpcb", spec),
+        }
+    }
+
+    fn truth(&self) -> Option<&dyn Truth> {
+        None
+    }
+
+    fn record_count(&self) -> u64 {
+        self.accounts
+    }
+
+    fn record_bytes(&self) -> u64 {
+        ACCOUNT_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::{Answer, Call, Outcome, Step, ValueBuf};
+
+    use super::*;
+    use crate::tests::defaults;
+
+    #[test]
+    fn a_transaction_is_pgbenchs() {
+        let workload = Tpcb::new(7, &defaults(spec().params)).unwrap();
+        let stream = workload.stream(&StreamSpec::One { kind: "tpcb".into(), clients: 1 }).unwrap();
+        let mut params = ValueBuf::new();
+        let kind = stream.op(0, 0, &mut params).unwrap();
+        let mut steps = stream.steps(0).unwrap();
+        steps.begin(0, kind, params.values());
+        let mut sent = Vec::new();
+        loop {
+            params.clear();
+            match steps.next(&mut params) {
+                Step::Send { kind, more: false } => {
+                    let kind = &workload.kinds()[usize::from(kind)];
+                    let Call::Sql(text) = &kind.call else { panic!("{kind:?}") };
+                    assert_eq!(kind.params.len(), params.len());
+                    sent.push(text.clone());
+                    steps.answered(Outcome::Ok, &Answer::default());
+                }
+                Step::End { kind: ended, outcome } => {
+                    assert_eq!((ended, outcome), (kind, Outcome::Ok));
+                    break;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(
+            sent,
+            [
+                "BEGIN",
+                "UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2",
+                "SELECT abalance FROM pgbench_accounts WHERE aid = $1",
+                "UPDATE pgbench_tellers SET tbalance = tbalance + $1 WHERE tid = $2",
+                "UPDATE pgbench_branches SET bbalance = bbalance + $1 WHERE bid = $2",
+                "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES ($1, $2, $3, $4, CURRENT_TIMESTAMP)",
+                "COMMIT",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_select_is_one_plain_operation() {
+        let workload = Tpcb::new(7, &defaults(spec().params)).unwrap();
+        assert!(matches!(workload.kinds()[2].call, Call::Sql(_)));
+        assert_eq!(workload.kinds().len(), 3 + 7 + 1 + 5 + 1);
+    }
+}
