@@ -245,11 +245,9 @@ fn be_client(io: &str, clients: usize, address: &str) -> Result<(), Box<dyn Erro
     let login = Arc::new(Login {
         user: "postgres".to_owned(),
         database: "postgres".to_owned(),
-        password: None,
-        no_password_because: None,
         application_name: "plimsoll bench".to_owned(),
-        options: None,
         place: "the private server".to_owned(),
+        ..Login::default()
     });
     let layout = Arc::new(Layout::default());
     let client = |_| WireClient {

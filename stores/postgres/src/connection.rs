@@ -14,7 +14,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::wire::{Login, PgSession};
+use crate::reach::Endpoint;
+use crate::wire::{PgSession, Secured, Transaction};
 
 /// Received at once; a message that is longer makes the buffer grow.
 const INPUT_BYTES: usize = 256 << 10;
@@ -22,7 +23,7 @@ const INPUT_BYTES: usize = 256 << 10;
 /// A connection whose calls return when they are done.
 pub struct Connection {
     socket: OwnedFd,
-    session: PgSession,
+    session: Secured,
     place: String,
     /// Bytes to send, and how many of them have been.
     out: Vec<u8>,
@@ -41,22 +42,43 @@ impl Done for Visit<'_> {
     }
 }
 
+/// Why there is no connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Refused {
+    pub(crate) error: StoreError,
+    /// It was TLS that failed.
+    pub(crate) in_tls: bool,
+}
+
 impl Connection {
     /// Connects, logs in, runs `settings` and prepares `kinds`, all within `timeout`, which is also how long
     /// the server may be silent afterwards ([`Connection::set_timeout`]).
+    ///
+    /// # Errors
+    /// Nobody there, no TLS with it, a refused login or statement.
     pub fn open(
-        address: &Address,
-        login: Arc<Login>,
+        endpoint: &Endpoint,
         layout: Arc<Layout>,
         settings: &str,
         kinds: &[OpKind],
         timeout: Duration,
     ) -> Result<Connection, StoreError> {
-        let place = login.place.clone();
-        let socket = connect(address, &place, timeout)?;
+        Self::try_open(endpoint, layout, settings, kinds, timeout).map_err(|refused| refused.error)
+    }
+
+    pub(crate) fn try_open(
+        endpoint: &Endpoint,
+        layout: Arc<Layout>,
+        settings: &str,
+        kinds: &[OpKind],
+        timeout: Duration,
+    ) -> Result<Connection, Refused> {
+        let place = endpoint.login.place.clone();
+        let socket = connect(&endpoint.address, &place, timeout).map_err(|error| Refused { error, in_tls: false })?;
+        let session = PgSession::new(Arc::clone(&endpoint.login), layout, settings);
         let mut connection = Connection {
             socket,
-            session: PgSession::new(login, layout, settings),
+            session: Secured::new(session, endpoint.security.clone(), &place),
             place,
             out: Vec::new(),
             sent: 0,
@@ -65,8 +87,28 @@ impl Connection {
             timeout,
         };
         connection.session.open(kinds, &mut connection.out);
-        connection.pump(&mut |_, _| {}, |session| *session.state() == WireState::Opening)?;
-        Ok(connection)
+        match connection.pump(&mut |_, _| {}, |session| *session.state() == WireState::Opening) {
+            Ok(()) => Ok(connection),
+            Err(mut error) => {
+                if error.kind == StoreErrorKind::Unreachable && endpoint.security.is_direct() {
+                    error.next =
+                        Some("Leave sslnegotiation=direct out: servers before PostgreSQL 17 do not know it.".into());
+                }
+                // A last word, so that the server's log says why.
+                let _ = send(&connection.socket, &connection.out[connection.sent..], SendFlags::NOSIGNAL);
+                Err(Refused { error, in_tls: connection.session.tls_failed() })
+            }
+        }
+    }
+
+    /// Version and cipher suite, when it is encrypted.
+    pub fn tls(&self) -> Option<String> {
+        self.session.agreed()
+    }
+
+    /// Where its transaction stands.
+    pub fn transaction(&self) -> Transaction {
+        self.session.inner().transaction()
     }
 
     /// Sets how long the server may be silent while something is asked.
@@ -100,8 +142,8 @@ impl Connection {
         if let WireState::Failed(error) = self.session.state() {
             return Err(error.clone());
         }
-        start(&mut self.session, &mut self.out);
-        self.pump(visit, PgSession::is_asked)
+        self.session.write(&mut self.out, start);
+        self.pump(visit, |session| session.inner().is_asked())
     }
 
     /// Runs one prepared operation.
@@ -134,7 +176,7 @@ impl Connection {
     fn pump(
         &mut self,
         visit: &mut dyn FnMut(Outcome, &Answer),
-        wanting: impl Fn(&PgSession) -> bool,
+        wanting: impl Fn(&Secured) -> bool,
     ) -> Result<(), StoreError> {
         let mut done = Visit(visit);
         let mut quiet_since = Instant::now();

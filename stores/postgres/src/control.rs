@@ -36,7 +36,7 @@ fn number(answer: &Answer, column: usize) -> u64 {
 }
 
 /// All settings that differ from the defaults; `ours` are the names of those that Plimsoll has set.
-pub(crate) fn settings(connection: &mut Connection, ours: &[&str]) -> Result<Vec<Setting>, StoreError> {
+pub(crate) fn settings(connection: &mut Connection, ours: &[String]) -> Result<Vec<Setting>, StoreError> {
     // What the session itself sets (`client`, `session`) is not the server's, and `override` is not anybody's.
     let answer = connection.simple(
         "SELECT name, setting, boot_val, coalesce(unit, ''), source FROM pg_settings \
@@ -54,7 +54,7 @@ pub(crate) fn settings(connection: &mut Connection, ours: &[&str]) -> Result<Vec
             name: name.to_owned(),
             value: if secret { "(not shown)".to_owned() } else { with_unit(text(row, 1), unit) },
             default,
-            source: if ours.contains(&name) { "plimsoll".to_owned() } else { source.to_owned() },
+            source: if ours.iter().any(|own| own == name) { "plimsoll".to_owned() } else { source.to_owned() },
         }
     });
     Ok(settings.collect())

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, Answer, Call, Kv, KvCall, KvCapabilities, KvError, Op, OpKind, Outcome, StoreError, StoreErrorKind,
-    Ticket, Value, ValueBuf, ValueType, Values, WriteBatch,
+    Answer, Call, Kv, KvCall, KvCapabilities, KvError, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
+    ValueBuf, ValueType, Values, WriteBatch,
 };
 
 use crate::connection::{Connection, rejected};
-use crate::wire::Login;
+use crate::reach::Endpoint;
 
 /// Makes the table.
 pub(crate) const CREATE: &str = "CREATE TABLE kv (k bytea PRIMARY KEY, v bytea NOT NULL)";
@@ -70,8 +70,7 @@ fn kinds() -> Vec<OpKind> {
 /// How a [`PgKv`] connects, also again after its connection was lost.
 #[derive(Clone)]
 pub(crate) struct KvConnect {
-    pub(crate) address: Address,
-    pub(crate) login: Arc<Login>,
+    pub(crate) endpoint: Endpoint,
     /// `SET` statements, the schema of the table among them.
     pub(crate) settings: String,
     /// How long the server may be silent.
@@ -97,8 +96,8 @@ impl PgKv {
     }
 
     fn connected(&self) -> Result<Connection, StoreError> {
-        let KvConnect { address, login, settings, timeout } = &self.connect;
-        Connection::open(address, Arc::clone(login), Arc::default(), settings, &kinds(), *timeout)
+        let KvConnect { endpoint, settings, timeout } = &self.connect;
+        Connection::open(endpoint, Arc::default(), settings, &kinds(), *timeout)
     }
 
     /// Runs all operations of the batch as one. A connection that was lost before is made again first, and
@@ -108,7 +107,7 @@ impl PgKv {
             self.connection = Some(self.connected().map_err(KvError::Rejected)?);
         }
         let connection = self.connection.as_mut().expect("it was connected just now");
-        let (params, place) = (self.params.values(), &self.connect.login.place);
+        let (params, place) = (self.params.values(), &self.connect.endpoint.login.place);
         let mut at = 0;
         let ops = self.batch.iter().map(|&(kind, count)| {
             at += count;
@@ -170,7 +169,7 @@ impl Kv for PgKv {
                 _ => stray = true,
             })?;
             if stray {
-                let what = format!("{} answered for a key that was not asked", self.connect.login.place);
+                let what = format!("{} answered for a key that was not asked", self.connect.endpoint.login.place);
                 return Err(KvError::Unknown(StoreError::new(StoreErrorKind::Broken, what)));
             }
         }

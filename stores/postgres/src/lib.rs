@@ -4,27 +4,33 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`kind`] | the store as `stores/all` lists it |
+//! | [`kind`] | the store as `stores/all` lists it, and its parameters |
 //! | `store` | attached or private: what it makes, and what it can be asked |
+//! | `counters` | what the server counts of its own work |
 //! | `control` | settings, sizes, tidying, checks, in plain SQL |
 //! | [`wire`] | one connection as a protocol without I/O |
 //! | [`Connection`] | the same, blocking, over a socket of its own |
+//! | [`Endpoint`] | one server, encrypted or not; which of several hosts it is |
 //! | [`sql`] | the `records` interface in SQL |
 //! | `kv` | a table of bytes under bytes, for `keyindex` |
 //! | [`conninfo`] | where a URL, the environment, service and password files lead |
 //! | [`server`] | a private server |
 //!
-//! It is no driver for applications: it has no TLS, no COPY, no pool, and prepares everything at connect.
+//! It is no driver for applications: it has no COPY and no pool, and prepares everything at connect.
 
 mod connection;
 pub mod conninfo;
 mod control;
+mod counters;
 mod kv;
+mod reach;
 pub mod server;
+mod spec;
 pub mod sql;
 mod store;
 pub mod wire;
 
 pub use connection::Connection;
+pub use reach::Endpoint;
 pub use server::PrivatePostgres;
-pub use store::kind;
+pub use spec::kind;

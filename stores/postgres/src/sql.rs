@@ -87,6 +87,8 @@ pub enum Shape {
     Nothing,
     /// One statement, all parameters.
     One,
+    /// One statement, whose text is the parameter.
+    Given,
     /// One statement, executed once for every this many parameters.
     Repeated(usize),
     /// Four statements: both bounds, only the upper, only the lower, none.
@@ -99,7 +101,7 @@ impl Shape {
     #[inline]
     pub fn statement<'a>(self, params: Values<'a>) -> (usize, Values<'a>) {
         match self {
-            Shape::Nothing | Shape::One => (0, params),
+            Shape::Nothing | Shape::One | Shape::Given => (0, params),
             Shape::Repeated(width) => (0, params.slice(0..width)),
             Shape::Bounds => {
                 let open = |position| params.get(position) == Value::Null;
@@ -131,8 +133,7 @@ pub fn compile(kind: &OpKind, layout: &Layout) -> Result<Compiled, StoreError> {
         }
         Call::Sql(text) => return Ok(one(text.clone(), false)),
         Call::SqlText => {
-            let what = format!("operation `{}` is a text made while it runs, which is not sent yet", kind.name);
-            return Err(StoreError::new(StoreErrorKind::Usage, what));
+            return Ok(Compiled { texts: Vec::new(), shape: Shape::Given, empty_is_not_found: false });
         }
         Call::Kv(call) => {
             let (text, empty_is_not_found) = kv::statement(*call);

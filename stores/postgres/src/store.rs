@@ -1,155 +1,61 @@
-//! The store: attached or private, what it makes, and what it can be asked.
+//! The open store, attached or private: what it makes, and what it can be asked.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, BlockingSession, Call, Cold, Dialect, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind,
-    OpenOptions, Outcome, ParamSpec, ParamType, Sessions, Store, StoreDescription, StoreError, StoreErrorKind,
-    StoreKind, StoreSpec, Target, Value, Values, WireClient,
+    BlockingSession, Call, Cold, Counter, Dialect, Durability, Footprint, IndexMode, Layout, Op, OpKind, Outcome,
+    Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Value, Values, WireClient, WireSession,
 };
 use plimsoll_keyindex::records::Records;
 use plimsoll_lab::page_cache;
 
 use crate::connection::{Connection, rejected};
-use crate::conninfo::{self, Environment};
 use crate::control::{self, TIDY_TIMEOUT};
+use crate::counters::Counters;
 use crate::kv::{self, KvConnect, PgKv};
-use crate::server::{PrivatePostgres, find_postgres};
+use crate::reach::Endpoint;
+use crate::server::PrivatePostgres;
 use crate::sql::{self, literal, quoted};
-use crate::wire::{Login, PgSession};
+use crate::wire::{GivenUp, PgSession, Protocol, Secured, Security};
 
 /// How long a server may be silent over an ordinary statement.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(600);
 
+/// Operations cancelled in one go; each costs a connection.
+const CANCELS_MAX: usize = 8;
+
 /// Begins the comment on a schema that Plimsoll made.
 const MADE_BY: &str = "Made by Plimsoll for run ";
 
-const PARAMS: &[ParamSpec] = &[
-    ParamSpec {
-        name: "shared_buffers",
-        param_type: ParamType::Bytes,
-        default: "128MiB",
-        summary: "memory for cached pages of a private server",
-    },
-    ParamSpec {
-        name: "max_connections",
-        param_type: ParamType::Int { min: 10, max: 10_000 },
-        default: "100",
-        summary: "most connections a private server takes, three of them for superusers",
-    },
-];
-
-static SPEC: StoreSpec = StoreSpec {
-    name: "postgres",
-    summary: "PostgreSQL, a private server or one that runs already",
-    schemes: &["postgres", "postgresql"],
-    private: true,
-    interfaces: &[Interface::Kv, Interface::KvScan, Interface::Records, Interface::Sql],
-    durabilities: &[Durability::Durable, Durability::AtEnd],
-    dialect: Some(Dialect::Postgres),
-    index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
-    concurrent: true,
-    keeps_data: true,
-    params: PARAMS,
-    packages: &["postgresql"],
-};
-
-/// PostgreSQL.
-pub fn kind() -> Box<dyn StoreKind> {
-    Box::new(Postgres)
-}
-
-struct Postgres;
-
-impl StoreKind for Postgres {
-    fn spec(&self) -> &StoreSpec {
-        &SPEC
-    }
-
-    fn installed(&self) -> Result<String, StoreError> {
-        find_postgres().map(|program| program.display().to_string())
-    }
-
-    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        let Target::Attach { url, password } = &options.target else {
-            return Ok(vec!["starts a private PostgreSQL, and removes it with its data afterwards".to_owned()]);
-        };
-        let info = conninfo::resolve(url, password.as_deref(), &Environment::of_process())?;
-        let schema = schema_name(&options.run_id);
-        Ok(vec![
-            format!("attaches to {}", info.login.place),
-            format!("makes schema {schema} there and drops it afterwards; writes to nothing else"),
-            "asks for a CHECKPOINT when the data is settled, if the role may".to_owned(),
-        ])
-    }
-
-    fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        Ok(Box::new(open(options, progress)?))
-    }
-}
-
-fn schema_name(run_id: &str) -> String {
+/// The schema of a run.
+pub(crate) fn schema_name(run_id: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     format!("plimsoll_{}", run_id.chars().map(plain).collect::<String>())
 }
 
-fn open(options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<PostgresStore, StoreError> {
-    let (server, address, login, timeout) = match &options.target {
-        Target::Attach { url, password } => {
-            let info = conninfo::resolve(url, password.as_deref(), &Environment::of_process())?;
-            (None, info.address, info.login, info.connect_timeout)
-        }
-        Target::Private { data_dir, log_dir } => {
-            let bases = [data_dir.clone(), PathBuf::from("/var/tmp"), PathBuf::from("/tmp")];
-            // What is not given is at PostgreSQL's own default.
-            let given = |name: &str, unit: &str, factor: i64| match options.params.int(name) / factor {
-                0 => None,
-                value => Some((name.to_owned(), format!("{value}{unit}"))),
-            };
-            let settings = [given("shared_buffers", "kB", 1024), given("max_connections", "", 1)];
-            let settings: Vec<_> = settings.into_iter().flatten().collect();
-            let server = PrivatePostgres::start(&bases, log_dir, &settings, progress)?;
-            let login = Login {
-                user: server.user().to_owned(),
-                database: server.database().to_owned(),
-                password: None,
-                no_password_because: None,
-                application_name: "plimsoll".to_owned(),
-                options: None,
-                place: "the private PostgreSQL".to_owned(),
-            };
-            let address = server.address();
-            (Some(server), address, login, Duration::from_secs(30))
-        }
-    };
-    let mut store = PostgresStore {
-        server,
-        address,
-        login: Arc::new(login),
-        connect_timeout: timeout,
-        control: None,
-        schema: schema_name(&options.run_id),
-        run_id: options.run_id,
-        has_schema: false,
-        layout: Arc::default(),
-        records: None,
-    };
-    if store.server.is_none() {
-        for left in store.left_behind()? {
-            progress(&format!("schema {left} of an earlier run is still there; DROP SCHEMA {left} CASCADE removes it"));
-        }
-    }
-    Ok(store)
+/// What the control plane's connection sets.
+pub(crate) fn control_settings(run_id: &str) -> String {
+    format!("SET statement_timeout = 0; {}", search_path(&schema_name(run_id)))
 }
 
-struct PostgresStore {
+/// Nothing but our own schema is looked into, so that nothing else can be written to by its bare name.
+fn search_path(schema: &str) -> String {
+    format!("SET search_path = {}", quoted(schema))
+}
+
+pub(crate) struct PostgresStore {
     /// The private server; `None` when attached.
     server: Option<PrivatePostgres>,
-    address: Address,
-    login: Arc<Login>,
+    /// Names of the settings that we have given it.
+    ours: Vec<String>,
+    endpoint: Endpoint,
     connect_timeout: Duration,
+    /// How sessions send statements.
+    pub(crate) protocol: Protocol,
+    /// What sessions have given up and nobody has cancelled yet.
+    given_up: Arc<GivenUp>,
+    counters: Counters,
     /// The control plane's connection, made when it is needed.
     control: Option<Connection>,
     schema: String,
@@ -162,6 +68,36 @@ struct PostgresStore {
 }
 
 impl PostgresStore {
+    /// A store on a server of ours, with the names of the settings it was given, or on somebody's.
+    pub(crate) fn new(
+        server: Option<(PrivatePostgres, Vec<String>)>,
+        endpoint: Endpoint,
+        control: Option<Connection>,
+        connect_timeout: Duration,
+        run_id: String,
+    ) -> PostgresStore {
+        let (server, ours) = server.unzip();
+        let control = control.map(|mut control| {
+            control.set_timeout(STATEMENT_TIMEOUT);
+            control
+        });
+        PostgresStore {
+            server,
+            ours: ours.unwrap_or_default(),
+            endpoint,
+            connect_timeout,
+            protocol: Protocol::default(),
+            given_up: Arc::default(),
+            counters: Counters::default(),
+            control,
+            schema: schema_name(&run_id),
+            run_id,
+            has_schema: false,
+            layout: Arc::default(),
+            records: None,
+        }
+    }
+
     fn control(&mut self) -> Result<&mut Connection, StoreError> {
         // Between two uses the server may have been restarted, or have ended a connection that was idle.
         if !self.control.as_mut().is_some_and(Connection::is_still_ready) {
@@ -169,23 +105,16 @@ impl PostgresStore {
             if let Some(server) = &mut self.server {
                 server.check()?;
             }
-            let settings = format!("SET statement_timeout = 0; {}", self.search_path());
-            let login = Arc::clone(&self.login);
-            let mut made =
-                Connection::open(&self.address, login, Arc::default(), &settings, &[], self.connect_timeout)?;
+            let settings = control_settings(&self.run_id);
+            let mut made = Connection::open(&self.endpoint, Arc::default(), &settings, &[], self.connect_timeout)?;
             made.set_timeout(STATEMENT_TIMEOUT);
             self.control = Some(made);
         }
         Ok(self.control.as_mut().expect("it was made just now"))
     }
 
-    /// Nothing but our own schema is looked into, so that nothing else can be written to by its bare name.
-    fn search_path(&self) -> String {
-        format!("SET search_path = {}", quoted(&self.schema))
-    }
-
     /// Schemas that earlier runs of this role could not drop.
-    fn left_behind(&mut self) -> Result<Vec<String>, StoreError> {
+    pub(crate) fn left_behind(&mut self) -> Result<Vec<String>, StoreError> {
         let answer = self.control()?.simple(&format!(
             "SELECT nspname FROM pg_namespace WHERE nspowner = (SELECT oid FROM pg_roles WHERE rolname = current_user) \
              AND starts_with(obj_description(oid, 'pg_namespace'), {}) ORDER BY nspname",
@@ -199,7 +128,8 @@ impl PostgresStore {
     }
 
     fn make_schema(&mut self) -> Result<(), StoreError> {
-        let (schema, user, database) = (quoted(&self.schema), self.login.user.clone(), self.login.database.clone());
+        let (schema, user, database) =
+            (quoted(&self.schema), self.endpoint.login.user.clone(), self.endpoint.login.database.clone());
         let comment = format!("COMMENT ON SCHEMA {schema} IS {}", literal(&format!("{MADE_BY}{}", self.run_id)));
         match self.control()?.simple(&format!("CREATE SCHEMA {schema}; {comment}")) {
             Ok(_) => {
@@ -258,7 +188,7 @@ impl PostgresStore {
     }
 
     fn session_settings(&mut self, durability: Durability) -> Result<String, StoreError> {
-        let place = self.login.place.clone();
+        let place = self.endpoint.login.place.clone();
         let commit = match durability {
             Durability::Durable => {
                 if self.control()?.value("SHOW fsync")? != "on" {
@@ -281,11 +211,22 @@ impl PostgresStore {
             }
             Durability::AtEnd => "off",
         };
-        Ok(format!("{}; SET synchronous_commit = {commit}", self.search_path()))
+        Ok(format!("{}; SET synchronous_commit = {commit}", search_path(&self.schema)))
+    }
+
+    /// Has the server stop what sessions have given up after a timeout, so that it does not work, and hold locks, for
+    /// nobody. What cannot be cancelled is left: it is unknown either way.
+    fn cancel_given_up(&mut self) {
+        for _ in 0..CANCELS_MAX {
+            let Some(key) = self.given_up.take() else { return };
+            if self.endpoint.cancel(&key).is_err() {
+                return;
+            }
+        }
     }
 
     fn server_or(&mut self, what: &str) -> Result<&mut PrivatePostgres, StoreError> {
-        let place = &self.login.place;
+        let place = &self.endpoint.login.place;
         let error = StoreError::new(StoreErrorKind::Usage, format!("{place} is attached and is not ours to {what}"))
             .next("Use a private server: --on postgres");
         self.server.as_mut().ok_or(error)
@@ -294,19 +235,22 @@ impl PostgresStore {
 
 impl Store for PostgresStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
-        let ours: &[&str] = match self.server {
-            Some(_) => &["shared_buffers", "max_connections", "listen_addresses", "unix_socket_directories"],
-            None => &[],
-        };
-        let place = match self.server {
-            Some(_) => "private server".to_owned(),
-            None => self.login.place.clone(),
-        };
+        let mut ours = self.ours.clone();
+        if self.server.is_some() {
+            ours.extend(["listen_addresses", "unix_socket_directories"].map(str::to_owned));
+        }
+        let private = self.server.is_some();
+        let place = self.endpoint.login.place.clone();
         let control = self.control()?;
+        let place = match (private, control.tls()) {
+            (true, _) => "private server".to_owned(),
+            (false, None) => place,
+            (false, Some(agreed)) => format!("{place} over {agreed}"),
+        };
         Ok(StoreDescription {
             version: control.value("SELECT 'PostgreSQL ' || current_setting('server_version')")?,
             place,
-            settings: control::settings(control, ours)?,
+            settings: control::settings(control, &ours)?,
         })
     }
 
@@ -336,15 +280,22 @@ impl Store for PostgresStore {
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         let settings = self.session_settings(durability)?;
-        let (address, login) = (self.address.clone(), Arc::clone(&self.login));
+        let endpoint = self.endpoint.clone();
         let Some(records) = &self.records else {
-            let client = |_| WireClient {
-                address: address.clone(),
-                session: Box::new(PgSession::new(Arc::clone(&login), Arc::clone(&self.layout), settings.clone())),
+            let client = |_| {
+                let session = PgSession::new(Arc::clone(&endpoint.login), Arc::clone(&self.layout), settings.clone())
+                    .with_protocol(self.protocol)
+                    .with_given_up(Arc::clone(&self.given_up));
+                // Without TLS there is nothing between the session and its bytes.
+                let session: Box<dyn WireSession> = match &endpoint.security {
+                    Security::Plain => Box::new(session),
+                    security => Box::new(Secured::new(session, security.clone(), &endpoint.login.place)),
+                };
+                WireClient { address: endpoint.address.clone(), session }
             };
             return Ok(Sessions::Wire((0..count).map(client).collect()));
         };
-        let connect = KvConnect { address, login, settings, timeout: STATEMENT_TIMEOUT };
+        let connect = KvConnect { endpoint, settings, timeout: STATEMENT_TIMEOUT };
         let session = |_| {
             let kv = PgKv::open(connect.clone())?;
             Ok(Box::new(records.session(kv)) as Box<dyn BlockingSession>)
@@ -411,13 +362,11 @@ impl Store for PostgresStore {
             keep_answer: true,
             step_of: None,
         };
-        let (login, place) = (Arc::clone(&self.login), self.login.place.clone());
-        let settings = self.search_path();
+        let place = self.endpoint.login.place.clone();
         let mut connection = Connection::open(
-            &self.address,
-            login,
+            &self.endpoint,
             Arc::default(),
-            &settings,
+            &search_path(&self.schema),
             std::slice::from_ref(&explain),
             self.connect_timeout,
         )?;
@@ -438,6 +387,14 @@ impl Store for PostgresStore {
 
     fn processes(&self) -> Vec<u32> {
         self.server.as_ref().and_then(PrivatePostgres::pid).into_iter().collect()
+    }
+
+    fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
+        self.cancel_given_up();
+        let mut counters = std::mem::take(&mut self.counters);
+        let read = self.control().and_then(|control| counters.read(control));
+        self.counters = counters;
+        read
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {

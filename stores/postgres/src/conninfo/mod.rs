@@ -1,11 +1,17 @@
-//! Where to connect and as whom: a URL, a service file, the environment and a password file, in libpq's order.
+//! Where to connect and as whom: a URL or a key=value string, a service file, the environment and a password file,
+//! in libpq's order.
 //!
 //! A parameter is taken from the URL, else from the service (`service=` or `PGSERVICE`), else from its
 //! environment variable, else it has its default. No error shows a password, or a part of a URL that may be
 //! a piece of one.
 
 mod files;
+mod hosts;
+mod names;
+#[cfg_attr(not(feature = "tls"), allow(dead_code, unused_imports, reason = "what is read is checked all the same"))]
+mod security;
 mod url;
+mod words;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,40 +19,66 @@ use std::time::Duration;
 
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
 
-use crate::wire::{Login, Password};
+use self::names::{PARAMETERS, parameter};
+pub(crate) use self::words::pairs;
+use crate::wire::{Binding, Login, Password, Security};
 
-/// Parameters that are understood, and the environment variable of each.
-const PARAMETERS: [(&str, &str); 12] = [
-    ("host", "PGHOST"),
-    ("hostaddr", "PGHOSTADDR"),
-    ("port", "PGPORT"),
-    ("dbname", "PGDATABASE"),
-    ("user", "PGUSER"),
-    ("password", "PGPASSWORD"),
-    ("passfile", "PGPASSFILE"),
-    ("service", "PGSERVICE"),
-    ("sslmode", "PGSSLMODE"),
-    ("connect_timeout", "PGCONNECT_TIMEOUT"),
-    ("application_name", "PGAPPNAME"),
-    ("options", "PGOPTIONS"),
-];
-
-const PORT: u16 = 5432;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const APPLICATION_NAME: &str = "plimsoll";
 
 /// Where servers put their sockets: Debian and Red Hat, then PostgreSQL's own default.
 const SOCKET_DIRS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
-/// A server, and how to log in.
+/// The servers to try, in order, and how to log in.
 #[derive(Debug, Clone)]
 pub struct ConnInfo {
+    /// At least one. Those of one URL differ in address and password only.
+    pub hosts: Vec<Host>,
+    /// Which of them will do.
+    pub wanted: Wanted,
+    /// How long connecting to one of them and logging in may take.
+    pub connect_timeout: Duration,
+}
+
+/// A server that may be there, and how to log in.
+#[derive(Debug, Clone)]
+pub struct Host {
     /// Where it listens.
     pub address: Address,
     /// As whom, and to which database.
     pub login: Login,
-    /// How long connecting and logging in may take.
-    pub connect_timeout: Duration,
+    /// Encrypted or not: each is tried when the one before it was not accepted.
+    pub attempts: Vec<Security>,
+}
+
+/// What kind of server is wanted: libpq's `target_session_attrs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wanted {
+    /// Any.
+    #[default]
+    Any,
+    /// One whose sessions may write.
+    ReadWrite,
+    /// One whose sessions may only read.
+    ReadOnly,
+    /// One that is no standby.
+    Primary,
+    /// A standby.
+    Standby,
+    /// A standby, or any where there is none.
+    PreferStandby,
+}
+
+impl Wanted {
+    /// The word in a URL, and what it stands for in a sentence.
+    pub(crate) const ALL: [(&'static str, Wanted, &'static str); 6] = [
+        ("any", Wanted::Any, "any server"),
+        ("read-write", Wanted::ReadWrite, "a server whose sessions may write"),
+        ("read-only", Wanted::ReadOnly, "a server whose sessions may only read"),
+        ("primary", Wanted::Primary, "a primary"),
+        ("standby", Wanted::Standby, "a standby"),
+        ("prefer-standby", Wanted::PreferStandby, "a standby"),
+    ];
 }
 
 /// What is asked of the process's environment.
@@ -79,9 +111,15 @@ impl Environment<'_> {
 /// Parameters by name, each from the first place that has it.
 type Parameters = BTreeMap<&'static str, String>;
 
-/// Finds out where a URL leads. `password`, where it is known already, wins over every other.
+/// Finds out where a URL, or a key=value string, leads. `password`, where it is known already, wins over every other.
+///
+/// # Errors
+/// `Usage`, with what is wrong in which place.
 pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>) -> Result<ConnInfo, StoreError> {
-    let mut parameters = url::parse(url)?;
+    let mut parameters = match words::of(url) {
+        Some(words) => words::parse(words)?,
+        None => url::parse(url)?,
+    };
     if let Some(service) = parameters.get("service").cloned().or_else(|| environment.get("PGSERVICE")) {
         for (name, value) in files::service(&service, environment)? {
             parameters.entry(name).or_insert(value);
@@ -93,7 +131,6 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
         }
     }
     parameters.retain(|_, value| !value.is_empty());
-    check_sslmode(parameters.get("sslmode").map(String::as_str))?;
 
     let user = match parameters.remove("user").or_else(|| environment.user.clone()) {
         Some(user) => user,
@@ -105,14 +142,7 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
         }
     };
     let database = parameters.remove("dbname").unwrap_or_else(|| user.clone());
-    let port = match parameters.get("port").map(|port| port.parse::<u16>()) {
-        None => PORT,
-        Some(Ok(port)) if port > 0 => port,
-        Some(_) => {
-            return Err(usage("the port is not a number from 1 to 65535", "Write it as in postgres://host:5432/db"));
-        }
-    };
-    let connect_timeout = match parameters.get("connect_timeout").map(|text| text.parse::<i64>()) {
+    let connect_timeout = match parameters.get("connect_timeout").map(|text| text.trim().parse::<i64>()) {
         None => CONNECT_TIMEOUT,
         Some(Ok(seconds)) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
         // libpq waits for ever then; nothing here does.
@@ -121,96 +151,77 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
             return Err(usage("connect_timeout is not a whole number of seconds", "Write connect_timeout=10"));
         }
     };
-    let host = parameters.remove("host").unwrap_or_else(|| default_host(port));
-    if host.contains(',') || parameters.get("hostaddr").is_some_and(|host| host.contains(',')) {
-        return Err(usage("several hosts are named, and one server is measured at a time", "Name one host."));
-    }
-    let address = match (parameters.remove("hostaddr"), host.starts_with('/')) {
-        (Some(hostaddr), _) => Address::Tcp(hostaddr, port),
-        (None, true) => Address::Unix(Path::new(&host).join(format!(".s.PGSQL.{port}"))),
-        (None, false) => Address::Tcp(host.clone(), port),
+    let wanted = one_of(&parameters, "target_session_attrs", &Wanted::ALL.map(|(word, wanted, _)| (word, wanted)))?;
+    let binding = one_of(
+        &parameters,
+        "channel_binding",
+        &[("prefer", Binding::Prefer), ("disable", Binding::Disable), ("require", Binding::Require)],
+    )?;
+    let passwords = Passwords::of(&mut parameters, password, environment);
+    let application_name = parameters.remove("application_name");
+    let fallback = parameters.remove("fallback_application_name");
+    let login = Login {
+        user,
+        database,
+        password: None,
+        no_password_because: None,
+        application_name: application_name.or(fallback).unwrap_or_else(|| APPLICATION_NAME.to_owned()),
+        options: parameters.remove("options"),
+        binding,
+        place: String::new(),
     };
-
-    let mut no_password_because = None;
-    let mut password = password.map(str::to_owned).or_else(|| parameters.remove("password"));
-    if password.is_none() {
-        let file =
-            parameters.remove("passfile").map(PathBuf::from).or_else(|| Some(environment.home()?.join(".pgpass")));
-        // As libpq: a socket in the usual directory is `localhost` in a password file.
-        let host = if SOCKET_DIRS.contains(&host.as_str()) { "localhost" } else { &host };
-        match file.map(|file| files::password(&file, [host, &port.to_string(), &database, &user])) {
-            Some(Ok(found)) => password = found,
-            Some(Err(reason)) => no_password_because = Some(reason),
-            None => {}
-        }
-    }
-    let place = match &address {
-        Address::Unix(_) if port == PORT => format!("postgres:///{database}?host={host}"),
-        Address::Unix(_) => format!("postgres:///{database}?host={host}&port={port}"),
-        Address::Tcp(..) if host.contains(':') => format!("postgres://[{host}]:{port}/{database}"),
-        Address::Tcp(..) => format!("postgres://{host}:{port}/{database}"),
-    };
-    Ok(ConnInfo {
-        address,
-        login: Login {
-            user,
-            database,
+    let security = security::Settings::of(&parameters, environment)?;
+    let mut hosts = Vec::new();
+    for place in hosts::of(&parameters)? {
+        let (password, no_password_because) = passwords.for_host(&place, &login);
+        let login = Login {
             password: password.map(Password::new),
             no_password_because,
-            application_name: parameters.remove("application_name").unwrap_or_else(|| APPLICATION_NAME.to_owned()),
-            options: parameters.remove("options"),
-            place,
-        },
-        connect_timeout,
-    })
-}
-
-fn default_host(port: u16) -> String {
-    let listening = |dir: &&&str| Path::new(dir).join(format!(".s.PGSQL.{port}")).exists();
-    SOCKET_DIRS.iter().find(listening).map_or_else(|| "localhost".to_owned(), |dir| (*dir).to_owned())
-}
-
-fn check_sslmode(sslmode: Option<&str>) -> Result<(), StoreError> {
-    match sslmode {
-        None | Some("disable" | "allow" | "prefer") => Ok(()),
-        Some(mode @ ("require" | "verify-ca" | "verify-full")) => Err(usage(
-            format!("sslmode={mode} asks for TLS, and TLS is not supported yet"),
-            "Connect through the Unix socket, or over a network you trust with sslmode=disable.",
-        )),
-        Some(_) => Err(usage("sslmode is none of disable, allow, prefer", "Write sslmode=disable")),
+            place: place.shown(&login.database),
+            ..login.clone()
+        };
+        let attempts = security.attempts(&place)?;
+        hosts.push(Host { address: place.address(), login, attempts });
     }
+    Ok(ConnInfo { hosts, wanted, connect_timeout })
 }
 
-/// The parameter of this name; an unknown one is an error that suggests what may have been meant.
-fn parameter(name: &str, place: &str) -> Result<&'static str, StoreError> {
-    if let Some((known, _)) = PARAMETERS.iter().find(|(known, _)| *known == name) {
-        return Ok(known);
+/// Where passwords are from.
+struct Passwords {
+    known: Option<String>,
+    file: Option<PathBuf>,
+}
+
+impl Passwords {
+    fn of(parameters: &mut Parameters, known: Option<&str>, environment: &Environment<'_>) -> Passwords {
+        let known = known.map(str::to_owned).or_else(|| parameters.remove("password"));
+        let file = parameters.remove("passfile").map(PathBuf::from);
+        Passwords { known, file: file.or_else(|| Some(environment.home()?.join(".pgpass"))) }
     }
-    let mut names: Vec<&str> = PARAMETERS.iter().map(|(known, _)| *known).collect();
-    names.sort_by_key(|known| distance(known, name));
-    let next = if distance(names[0], name) <= 3 {
-        format!("Did you mean `{}`?", names[0])
-    } else {
-        names.sort_unstable();
-        format!("Known are: {}.", names.join(", "))
-    };
-    Err(usage(format!("{place} sets `{}`, which is not known", name.escape_debug()), next))
-}
 
-/// Levenshtein's distance.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (line, left) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, right) in to.iter().enumerate() {
-            let changed = diagonal + usize::from(left != *right);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
+    /// The password for a host, and why there is none, where there is a reason.
+    fn for_host(&self, place: &hosts::Place, login: &Login) -> (Option<String>, Option<String>) {
+        if self.known.is_some() {
+            return (self.known.clone(), None);
+        }
+        // As libpq: a socket in the usual directory is `localhost` in a password file.
+        let host = if SOCKET_DIRS.contains(&place.host.as_str()) { "localhost" } else { &place.host };
+        let wanted = [host, &place.port.to_string(), &login.database, &login.user];
+        match self.file.as_deref().map(|file: &Path| files::password(file, wanted)) {
+            Some(Ok(found)) => (found, None),
+            Some(Err(reason)) => (None, Some(reason)),
+            None => (None, None),
         }
     }
-    row[to.len()]
+}
+
+/// What the parameter's word stands for; the first of `words` when it is not said.
+fn one_of<T: Copy>(parameters: &Parameters, name: &str, words: &[(&'static str, T)]) -> Result<T, StoreError> {
+    let given = parameters.get(name).map_or(words[0].0, String::as_str);
+    words.iter().find(|(word, _)| *word == given).map(|(_, value)| *value).ok_or_else(|| {
+        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        usage(format!("{name} is none of {}", words.join(", ")), format!("Write {name}={}", words[0]))
+    })
 }
 
 fn usage(what: impl Into<String>, next: impl Into<String>) -> StoreError {

@@ -1,10 +1,11 @@
-//! `postgres://user@host:port/db?parameter=value`, percent-decoded.
+//! `postgres://user@host:port,host:port/db?parameter=value`, percent-decoded.
 
 use plimsoll_core::StoreError;
 
 use super::{Parameters, parameter, usage};
 
-const FORM: &str = "Write it as postgres://user@host:5432/database or postgres://user@/database?host=/socket/directory";
+const FORM: &str = "Write it as postgres://user@host:5432/database, postgres://user@/database?host=/socket/directory \
+                    or postgres://host=… dbname=…";
 
 /// Takes a URL apart.
 pub(super) fn parse(url: &str) -> Result<Parameters, StoreError> {
@@ -22,7 +23,7 @@ pub(super) fn parse(url: &str) -> Result<Parameters, StoreError> {
         ));
     }
     let mut parameters = Parameters::new();
-    let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+    let (user, hosts) = authority.rsplit_once('@').map_or((None, authority), |(user, hosts)| (Some(user), hosts));
     if let Some(user) = user {
         let (user, password) = user.split_once(':').map_or((user, None), |(user, word)| (user, Some(word)));
         parameters.insert("user", decode(user)?);
@@ -30,10 +31,16 @@ pub(super) fn parse(url: &str) -> Result<Parameters, StoreError> {
             parameters.insert("password", decode(password)?);
         }
     }
-    let (host, port) = host_and_port(host)?;
-    parameters.insert("host", decode(host)?);
-    if let Some(port) = port {
-        parameters.insert("port", decode(port)?);
+    let (mut names, mut ports) = (Vec::new(), Vec::new());
+    for host in hosts.split(',') {
+        let (host, port) = host_and_port(host)?;
+        names.push(decode(host)?);
+        ports.push(decode(port.unwrap_or_default())?);
+    }
+    parameters.insert("host", names.join(","));
+    // One port stands for all hosts, so it must not be said where each has none or its own.
+    if ports.iter().any(|port| !port.is_empty()) {
+        parameters.insert("port", ports.join(","));
     }
     if let Some(path) = path {
         parameters.insert("dbname", decode(path)?);
@@ -44,7 +51,11 @@ pub(super) fn parse(url: &str) -> Result<Parameters, StoreError> {
         let Some((name, value)) = pair.split_once('=') else {
             return Err(usage("a parameter of the URL has no value", "Write it as name=value, with & between two."));
         };
-        parameters.insert(parameter(&decode(name)?, "the URL")?, decode(value)?);
+        match (&*decode(name)?, decode(value)?) {
+            // What JDBC's URLs have; libpq takes it too.
+            ("ssl", value) if value == "true" => parameters.insert("sslmode", "require".to_owned()),
+            (name, value) => parameters.insert(parameter(name, "the URL")?, value),
+        };
     }
     Ok(parameters)
 }

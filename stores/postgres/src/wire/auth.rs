@@ -1,10 +1,10 @@
-//! Who we are, and how we prove it: trust, cleartext, MD5 and SCRAM-SHA-256.
+//! Who we are, and how we prove it: trust, cleartext, MD5, SCRAM-SHA-256 and SCRAM-SHA-256-PLUS.
 
 use std::fmt;
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 use postgres_protocol::authentication::md5_hash;
-use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256};
 
 use super::message::{Reader, ServerError, broken, cstr, frame, unexpected};
 
@@ -25,8 +25,30 @@ impl fmt::Debug for Password {
     }
 }
 
+/// Whether a login is bound to the TLS connection it is made through, so that nobody in between can pass it on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Binding {
+    /// Never.
+    Disable,
+    /// Where both sides can.
+    #[default]
+    Prefer,
+    /// Or not at all.
+    Require,
+}
+
+/// What TLS there is under a login.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Channel {
+    /// None.
+    #[default]
+    Plain,
+    /// TLS, and the hash of the server's certificate where that is defined.
+    Tls(Option<Vec<u8>>),
+}
+
 /// As whom a session logs in, and to what.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Login {
     /// The role.
     pub user: String,
@@ -40,6 +62,8 @@ pub struct Login {
     pub application_name: String,
     /// Command-line options for the server process (`-c name=value`), as in libpq's `options`.
     pub options: Option<String>,
+    /// Whether it is bound to its TLS connection.
+    pub binding: Binding,
     /// Where the server is, for messages; without credentials.
     pub place: String,
 }
@@ -48,26 +72,45 @@ pub struct Login {
 pub(crate) enum Auth {
     /// Waits for what the server asks.
     Asked,
-    /// The SCRAM exchange; true when the server has proven that it knows the password too.
-    Scram(Box<ScramSha256>, bool),
+    /// The SCRAM exchange.
+    Scram(Box<Exchange>),
     /// AuthenticationOk came.
     Done,
 }
 
+/// A SCRAM exchange.
+pub(crate) struct Exchange {
+    scram: ScramSha256,
+    /// It is bound to the TLS connection.
+    bound: bool,
+    /// The server has proven that it knows the password too.
+    proven: bool,
+}
+
 impl Auth {
     /// Takes an authentication request and appends the answer.
-    pub(crate) fn request(&mut self, body: &[u8], login: &Login, out: &mut Vec<u8>) -> Result<(), StoreError> {
+    pub(crate) fn request(
+        &mut self,
+        body: &[u8],
+        login: &Login,
+        channel: &Channel,
+        out: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
         let mut reader = Reader(body);
         let malformed = || unexpected(b'R', "during authentication");
         match (reader.u32().ok_or_else(malformed)?, &mut *self) {
-            (0, Auth::Scram(_, false)) => {
-                return Err(StoreError::new(
-                    StoreErrorKind::Authentication,
-                    format!("the server at {} has not proven that it knows the password", login.place),
-                )
-                .next("Make sure that this is the server you mean."));
+            (0, Auth::Scram(exchange)) if !exchange.proven => return Err(not_proven(login)),
+            (0, auth) => {
+                let bound = matches!(auth, Auth::Scram(exchange) if exchange.bound);
+                if login.binding == Binding::Require && !bound {
+                    return Err(not_bound(login, "it let us in without"));
+                }
+                *self = Auth::Done;
             }
-            (0, _) => *self = Auth::Done,
+            // Whoever asks for a binding must not have the password in a form that can be passed on.
+            (3 | 5, Auth::Asked) if login.binding == Binding::Require => {
+                return Err(not_bound(login, "it asks for the password by a method without"));
+            }
             (3, Auth::Asked) => {
                 let password = password(login)?;
                 frame(out, b'p', |out| cstr(out, password));
@@ -77,33 +120,16 @@ impl Auth {
                 let hash = md5_hash(login.user.as_bytes(), password(login)?.as_bytes(), salt);
                 frame(out, b'p', |out| cstr(out, &hash));
             }
-            (10, Auth::Asked) => {
-                let mut offered = std::iter::from_fn(|| reader.cstr()).take_while(|name| !name.is_empty());
-                if !offered.any(|name| name == SCRAM_SHA_256.as_bytes()) {
-                    return Err(unsupported(login, "SASL without SCRAM-SHA-256"));
-                }
-                let scram = ScramSha256::new(password(login)?.as_bytes(), ChannelBinding::unsupported());
-                frame(out, b'p', |out| {
-                    cstr(out, SCRAM_SHA_256);
-                    out.extend_from_slice(&(scram.message().len() as u32).to_be_bytes());
-                    out.extend_from_slice(scram.message());
-                });
-                *self = Auth::Scram(Box::new(scram), false);
-            }
-            (11, Auth::Scram(scram, false)) => {
+            (10, Auth::Asked) => *self = Auth::Scram(Box::new(Exchange::begin(reader, login, channel, out)?)),
+            (11, Auth::Scram(exchange)) if !exchange.proven => {
+                let scram = &mut exchange.scram;
                 scram.update(reader.0).map_err(|error| broken(format!("SCRAM authentication failed: {error}")))?;
                 frame(out, b'p', |out| out.extend_from_slice(scram.message()));
             }
-            (12, Auth::Scram(scram, proven)) if !*proven => {
-                scram.finish(reader.0).map_err(|error| {
-                    StoreError::new(
-                        StoreErrorKind::Authentication,
-                        format!("the server at {} has not proven that it knows the password", login.place),
-                    )
-                    .detail(error.to_string())
-                    .next("Make sure that this is the server you mean.")
-                })?;
-                *proven = true;
+            (12, Auth::Scram(exchange)) if !exchange.proven => {
+                let finished = exchange.scram.finish(reader.0);
+                finished.map_err(|error| not_proven(login).detail(error.to_string()))?;
+                exchange.proven = true;
             }
             (2, _) => return Err(unsupported(login, "Kerberos V5")),
             (7 | 8, _) => return Err(unsupported(login, "GSSAPI")),
@@ -112,6 +138,62 @@ impl Auth {
         }
         Ok(())
     }
+}
+
+impl Exchange {
+    /// Chooses one of the mechanisms that the server offers, and appends the first message.
+    fn begin(
+        mut offered: Reader<'_>,
+        login: &Login,
+        channel: &Channel,
+        out: &mut Vec<u8>,
+    ) -> Result<Exchange, StoreError> {
+        let (mut plain, mut plus) = (false, false);
+        for name in std::iter::from_fn(|| offered.cstr()).take_while(|name| !name.is_empty()) {
+            plain |= name == SCRAM_SHA_256.as_bytes();
+            plus |= name == SCRAM_SHA_256_PLUS.as_bytes();
+        }
+        // RFC 5802, section 6: a client that could bind says so when the server does not offer it, and the server
+        // refuses if somebody in between has taken the offer away.
+        let (mechanism, binding) = match channel {
+            Channel::Tls(Some(end_point)) if plus && login.binding != Binding::Disable => {
+                (SCRAM_SHA_256_PLUS, ChannelBinding::tls_server_end_point(end_point.clone()))
+            }
+            _ if login.binding == Binding::Require => {
+                return Err(not_bound(
+                    login,
+                    match channel {
+                        Channel::Plain => "the connection has no TLS, and without it there is no",
+                        Channel::Tls(None) => "the server's certificate has no hash that is defined for",
+                        Channel::Tls(Some(_)) => "it does not offer",
+                    },
+                ));
+            }
+            _ if !plain => return Err(unsupported(login, "SASL without SCRAM-SHA-256")),
+            Channel::Tls(Some(_)) if login.binding != Binding::Disable => {
+                (SCRAM_SHA_256, ChannelBinding::unrequested())
+            }
+            _ => (SCRAM_SHA_256, ChannelBinding::unsupported()),
+        };
+        let scram = ScramSha256::new(password(login)?.as_bytes(), binding);
+        frame(out, b'p', |out| {
+            cstr(out, mechanism);
+            out.extend_from_slice(&(scram.message().len() as u32).to_be_bytes());
+            out.extend_from_slice(scram.message());
+        });
+        Ok(Exchange { scram, bound: mechanism == SCRAM_SHA_256_PLUS, proven: false })
+    }
+}
+
+fn not_proven(login: &Login) -> StoreError {
+    let what = format!("the server at {} has not proven that it knows the password", login.place);
+    StoreError::new(StoreErrorKind::Authentication, what).next("Make sure that this is the server you mean.")
+}
+
+fn not_bound(login: &Login, why: &str) -> StoreError {
+    let what = format!("channel_binding=require cannot be kept at {}: {why} channel binding", login.place);
+    StoreError::new(StoreErrorKind::Authentication, what)
+        .next("Use scram-sha-256 over TLS on the server, or channel_binding=prefer.")
 }
 
 fn password(login: &Login) -> Result<&str, StoreError> {
@@ -149,9 +231,13 @@ pub(crate) fn refusal(error: &ServerError<'_>, login: &Login) -> StoreError {
         ),
         b"28000" if wants_tls => (
             K::Authentication,
-            format!("{place} does not accept role `{user}` without TLS, which Plimsoll does not speak yet"),
-            "Allow this host without TLS in pg_hba.conf (a `host` or `hostnossl` line), or connect through the Unix \
-             socket on the server's own machine.",
+            format!("{place} does not accept role `{user}` without TLS"),
+            "Connect with sslmode=require, or allow this host without TLS in pg_hba.conf.",
+        ),
+        b"28000" if contains(error.message, b"client certificate") => (
+            K::Authentication,
+            format!("{place} wants a client certificate of role `{user}`"),
+            "Name one with sslcert= and sslkey=, signed by an authority that the server trusts (its ssl_ca_file).",
         ),
         b"28000" => (
             K::Authentication,

@@ -61,13 +61,18 @@ pub(crate) fn startup(out: &mut Vec<u8>, parameters: &[(&str, &str)]) {
     });
 }
 
-/// Appends a Parse that lets the server choose the parameters' types, and a Describe of it.
-pub(crate) fn parse_and_describe(out: &mut Vec<u8>, name: &str, text: &str) {
+/// Appends a Parse that lets the server choose the parameters' types.
+pub(crate) fn parse(out: &mut Vec<u8>, name: &str, text: &str) {
     frame(out, b'P', |out| {
         cstr(out, name);
         cstr(out, text);
         out.extend_from_slice(&[0, 0]);
     });
+}
+
+/// Appends a [`parse`], and a Describe of it.
+pub(crate) fn parse_and_describe(out: &mut Vec<u8>, name: &str, text: &str) {
+    parse(out, name, text);
     frame(out, b'D', |out| {
         out.push(b'S');
         cstr(out, name);

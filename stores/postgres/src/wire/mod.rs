@@ -3,17 +3,32 @@
 //!
 //! | module | part |
 //! |---|---|
-//! | `session` | [`PgSession`]: connections from greeting to good-bye, operations in flight |
+//! | `session` | [`PgSession`]: operations in flight and their answers |
+//! | `opening` | its way from the greeting to the first operation |
+//! | `secured` | [`Secured`]: the same on a connection that may be encrypted |
+//! | `tls` | TLS, where it is built in |
 //! | `auth` | [`Login`], [`Password`]: authentication |
-//! | `statement` | prepared statements as bytes to be copied, rows as values |
+//! | `statement` | statements as bytes to be copied, rows as values |
+//! | `text` | statements with their values inside |
 //! | `value` | values in binary format |
+//! | `text_value` | values as text |
 //! | `message` | frames, and the fields of an error |
+//! | `given_up` | [`GivenUp`]: what may still be at work on the server |
 
 mod auth;
+mod given_up;
 mod message;
+mod opening;
+#[cfg_attr(not(feature = "tls"), allow(unreachable_code, reason = "without it there is no far end of TLS"))]
+mod secured;
 mod session;
 mod statement;
+mod text;
+mod text_value;
+mod tls;
 mod value;
 
-pub use auth::{Login, Password};
-pub use session::PgSession;
+pub use auth::{Binding, Login, Password};
+pub use given_up::{BackendKey, GivenUp};
+pub use secured::{Secured, Security, TlsEnd};
+pub use session::{PIPELINE_ABORTED, PgSession, Protocol, Transaction};

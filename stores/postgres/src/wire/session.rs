@@ -1,4 +1,4 @@
-//! The session: greeting, authentication, preparation, operations in flight, errors.
+//! The session: operations in flight, their answers, and errors.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,19 +7,50 @@ use plimsoll_core::{
     Answer, Done, Layout, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, WireSession, WireState,
 };
 
-use super::auth::{Auth, Login, refusal};
+use super::auth::{Auth, Channel, Login};
+use super::given_up::{BackendKey, GivenUp};
 use super::message::{
     self, GREETING_BYTES_MAX, MESSAGE_BYTES_MAX, SYNC, ServerError, TERMINATE, broken, cstr, frame, unexpected,
 };
 use super::statement::{Prepared, decode_row, parse_row_description};
-use super::value::Code;
+use super::value::{Code, Format};
 use crate::sql;
 
-/// Operations in flight on one connection at most. Each ends with a Sync of its own.
-const DEPTH_MAX: u32 = 64;
+/// Operations in flight on one connection at most.
+const DEPTH_MAX: u32 = 256;
+
+/// What one answer may hold, as the server sends it, when its values are kept.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// The code of an operation that the server skipped because one before it in its pipeline failed.
+pub const PIPELINE_ABORTED: &str = "pipeline aborted";
+
+/// How statements are sent: pgbench's `-M`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// Parsed once, when a session opens; then bound and executed by name.
+    #[default]
+    Prepared,
+    /// Parsed, described, bound and executed each time.
+    Extended,
+    /// As text, with the values inside it.
+    Simple,
+}
+
+/// Where a session's transaction stands, as the server said last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transaction {
+    /// There is none.
+    #[default]
+    None,
+    /// One is open.
+    Open,
+    /// One is open and has failed: the server takes nothing but its end.
+    Failed,
+}
 
 /// What the session waits for.
-enum Phase {
+pub(super) enum Phase {
     /// [`WireSession::open`].
     Closed,
     /// The server's greeting.
@@ -42,38 +73,55 @@ struct InFlight {
     what: What,
     /// Statements that must report completion.
     commands: u32,
+    /// It ends with a Sync, and so with ReadyForQuery. Otherwise it ends with its last statement.
+    synced: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum What {
-    /// A prepared kind, by position.
-    Kind(usize),
+    /// A kind, by position.
+    Kind(u16),
     /// Statements as plain text, which may leave a transaction open.
-    Simple,
+    Text,
 }
 
 /// A connection to PostgreSQL. See the module for what it speaks.
 ///
 /// An operation is done when ReadyForQuery says so, not when its command completes: what is done in an
-/// implicit transaction is committed in between. Errors that leave a commit open are
-/// [`Outcome::Unknown`]. When the connection fails, everything in flight is pushed as unknown.
+/// implicit transaction is committed in between. One that was started with [`Op::more`] has no Sync of its own. It is
+/// done when its command completes, and holds only if those that follow up to the Sync do: an error rolls
+/// back all of them, and the server skips what comes after it ([`PIPELINE_ABORTED`]).
+///
+/// Errors that leave a commit open are [`Outcome::Unknown`]. When the connection fails, everything in flight is pushed
+/// as unknown.
 pub struct PgSession {
-    login: Arc<Login>,
+    pub(super) login: Arc<Login>,
     layout: Arc<Layout>,
     /// `SET` statements sent once before anything is prepared.
-    settings: String,
-    state: WireState,
-    phase: Phase,
-    kinds: Vec<Prepared>,
+    pub(super) settings: String,
+    pub(super) protocol: Protocol,
+    /// Some kinds are parsed when they are executed.
+    parses_again: bool,
+    pub(super) state: WireState,
+    pub(super) phase: Phase,
+    pub(super) channel: Channel,
+    pub(super) kinds: Vec<Prepared>,
+    /// What cancels an operation on this connection.
+    pub(super) key: Option<BackendKey>,
+    given_up: Option<Arc<GivenUp>>,
     queue: VecDeque<InFlight>,
+    transaction: Transaction,
+    /// An operation of this pipeline has failed; the server skips the others up to the Sync.
+    skipping: bool,
     /// Bytes of a row nobody wants that have not arrived yet.
     skip_bytes: usize,
     /// Of the operation that is being answered: its rows and errors, outcome and completed statements.
     answer: Answer,
+    answer_bytes: usize,
     outcome: Outcome,
     completed: u32,
-    /// Column types of a [`What::Simple`] answer.
-    simple_columns: Vec<Code>,
+    /// Column types of an answer in plain text.
+    text_columns: Vec<Code>,
 }
 
 impl PgSession {
@@ -84,36 +132,69 @@ impl PgSession {
             login,
             layout,
             settings: settings.into(),
+            protocol: Protocol::Prepared,
+            parses_again: false,
             state: WireState::Opening,
             phase: Phase::Closed,
+            channel: Channel::Plain,
             kinds: Vec::new(),
+            key: None,
+            given_up: None,
             queue: VecDeque::with_capacity(DEPTH_MAX as usize),
+            transaction: Transaction::None,
+            skipping: false,
             skip_bytes: 0,
             answer: Answer::default(),
+            answer_bytes: 0,
             outcome: Outcome::Ok,
             completed: 0,
-            simple_columns: Vec::new(),
+            text_columns: Vec::new(),
         }
+    }
+
+    /// Sends statements in this way.
+    #[must_use]
+    pub fn with_protocol(mut self, protocol: Protocol) -> Self {
+        self.protocol = protocol;
+        self
+    }
+
+    /// Notes what was still in flight when a connection was given up, so that somebody can cancel it.
+    #[must_use]
+    pub fn with_given_up(mut self, given_up: Arc<GivenUp>) -> Self {
+        self.given_up = Some(given_up);
+        self
+    }
+
+    /// Where its transaction stands.
+    pub fn transaction(&self) -> Transaction {
+        self.transaction
+    }
+
+    /// What TLS there is under it. To be said before the server's first message is fed.
+    pub(crate) fn set_channel(&mut self, channel: Channel) {
+        self.channel = channel;
     }
 
     /// Appends statements as plain text. Their values come back as text, all rows of all statements in one
     /// answer.
     pub(crate) fn start_simple(&mut self, ticket: Ticket, text: &str, out: &mut Vec<u8>) {
         frame(out, b'Q', |out| cstr(out, text));
-        self.queue.push_back(InFlight { ticket, what: What::Simple, commands: 0 });
+        self.queue.push_back(InFlight { ticket, what: What::Text, commands: 0, synced: true });
     }
 
     /// Appends operations of several kinds as one: all in one transaction, their rows in one answer. Kinds
     /// that return rows must not be mixed with kinds of other columns; the last one decides how they are read.
+    /// Not with [`Protocol::Simple`].
     pub(crate) fn start_together<'a>(&mut self, ticket: Ticket, ops: impl Iterator<Item = Op<'a>>, out: &mut Vec<u8>) {
         let mut commands = 0;
         let mut kind = 0;
         for op in ops {
-            kind = usize::from(op.kind);
-            commands += self.kinds[kind].execute(op.params, out);
+            kind = op.kind;
+            commands += self.kinds[usize::from(kind)].execute(op.params, out);
         }
         out.extend_from_slice(&SYNC);
-        self.queue.push_back(InFlight { ticket, what: What::Kind(kind), commands });
+        self.queue.push_back(InFlight { ticket, what: What::Kind(kind), commands, synced: true });
     }
 
     /// True while an operation is in flight.
@@ -161,30 +242,20 @@ impl PgSession {
             b'2' => Ok(()),
             b'D' => self.take_row(current, body),
             b'C' => {
-                self.completed += 1;
                 if let What::Kind(kind) = current.what
-                    && self.kinds[kind].empty_is_not_found
+                    && self.kinds[usize::from(kind)].empty_is_not_found
                     && body.ends_with(b" 0\0")
                 {
                     self.outcome = Outcome::NotFound;
                 }
-                Ok(())
+                self.take_completion(current, done)
             }
-            b'Z' => self.take_ready(current, body, done),
-            b'E' => self.take_error(body),
-            b'I' => {
-                self.completed += 1;
-                Ok(())
-            }
-            b'T' if matches!(current.what, What::Simple) => {
-                self.simple_columns.clear();
-                if !parse_row_description(body, &mut self.simple_columns) {
-                    return Err(unexpected(tag, "in an answer"));
-                }
-                // A simple query's values are text whatever their type.
-                self.simple_columns.fill(Code::Other);
-                Ok(())
-            }
+            b'Z' => self.take_ready(body, done),
+            b'E' => self.take_error(current, body, done),
+            b'I' => self.take_completion(current, done),
+            b'T' => self.take_columns(current, body),
+            // Parsed again.
+            b'1' | b'n' if self.parses_again => Ok(()),
             b'G' | b'H' | b'W' => Err(StoreError::new(
                 StoreErrorKind::Usage,
                 format!("{} begins a COPY, which Plimsoll does not speak", self.describe(current)),
@@ -196,30 +267,80 @@ impl PgSession {
     #[inline]
     fn take_row(&mut self, current: InFlight, body: &[u8]) -> Result<(), StoreError> {
         self.answer.rows += 1;
-        let columns = match current.what {
-            What::Kind(kind) if !self.kinds[kind].keep_answer => return Ok(()),
-            What::Kind(kind) => self.kinds[kind].columns(),
-            What::Simple => &self.simple_columns,
+        let (columns, format) = match current.what {
+            What::Kind(kind) if !self.kinds[usize::from(kind)].keep_answer => return Ok(()),
+            What::Kind(kind) if self.kinds[usize::from(kind)].format == Format::Binary => {
+                (self.kinds[usize::from(kind)].columns(), Format::Binary)
+            }
+            What::Kind(_) | What::Text => (&*self.text_columns, Format::Text),
         };
+        self.answer_bytes += body.len();
+        if self.answer_bytes > ANSWER_BYTES_MAX {
+            return Err(StoreError::new(
+                StoreErrorKind::Usage,
+                format!("{} answers with more than {} MiB", self.describe(current), ANSWER_BYTES_MAX >> 20),
+            )
+            .next("Ask for fewer rows: add a LIMIT, or ask for ranges."));
+        }
         self.answer.columns = columns.len();
-        if decode_row(body, columns, &mut self.answer.values) {
+        if decode_row(body, columns, format, &mut self.answer.values) {
             Ok(())
         } else {
             Err(broken(format!("the server answered {} with a row that is not of its columns", self.describe(current))))
         }
     }
 
+    #[cold]
+    fn take_columns(&mut self, current: InFlight, body: &[u8]) -> Result<(), StoreError> {
+        match current.what {
+            What::Kind(kind) if self.kinds[usize::from(kind)].format == Format::Binary => {
+                // Described again as it was when the session opened.
+                return if self.parses_again { Ok(()) } else { Err(unexpected(b'T', "in an answer")) };
+            }
+            What::Kind(_) | What::Text => {}
+        }
+        self.text_columns.clear();
+        if !parse_row_description(body, &mut self.text_columns) {
+            return Err(unexpected(b'T', "in an answer"));
+        }
+        if matches!(current.what, What::Text) {
+            self.text_columns.fill(Code::Other);
+        }
+        Ok(())
+    }
+
+    /// A statement has completed. The last one of an operation without a Sync is its end.
     #[inline]
-    fn take_ready(&mut self, current: InFlight, body: &[u8], done: &mut dyn Done) -> Result<(), StoreError> {
-        if let What::Kind(_) = current.what {
-            if body != b"I" {
+    fn take_completion(&mut self, current: InFlight, done: &mut dyn Done) -> Result<(), StoreError> {
+        self.completed += 1;
+        if !current.synced && self.completed == current.commands {
+            self.finish(current, done);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn take_ready(&mut self, body: &[u8], done: &mut dyn Done) -> Result<(), StoreError> {
+        self.transaction = match body {
+            b"I" => Transaction::None,
+            b"T" => Transaction::Open,
+            _ => Transaction::Failed,
+        };
+        if self.skipping {
+            self.finish_skipped(done);
+        }
+        let Some(&current) = self.queue.front() else { return Err(unexpected(b'Z', "while nothing was asked")) };
+        if let What::Kind(kind) = current.what {
+            let kind = &self.kinds[usize::from(kind)];
+            if self.transaction != Transaction::None && !kind.is_step {
                 return Err(StoreError::new(
                     StoreErrorKind::Usage,
                     format!("{} leaves a transaction open", self.describe(current)),
                 )
                 .next("Use statements that are a transaction each."));
             }
-            if self.completed != current.commands && !self.outcome.is_error() {
+            let expected = if kind.counts_commands { current.commands } else { self.completed };
+            if (self.completed != expected || !current.synced) && !self.outcome.is_error() {
                 return Err(broken(format!(
                     "the server completed {} of {} statements of {} and reported no error",
                     self.completed,
@@ -228,21 +349,43 @@ impl PgSession {
                 )));
             }
         }
+        self.finish(current, done);
+        Ok(())
+    }
+
+    #[inline]
+    fn finish(&mut self, current: InFlight, done: &mut dyn Done) {
         self.queue.pop_front();
         done.push(current.ticket, self.outcome, &self.answer);
         self.reset_answer();
-        Ok(())
+    }
+
+    /// The Sync after an error has come: what was between them was skipped, and has not happened.
+    #[cold]
+    fn finish_skipped(&mut self, done: &mut dyn Done) {
+        self.skipping = false;
+        while let Some(&current) = self.queue.front() {
+            if !self.outcome.is_error() {
+                let words = "an operation before it in its pipeline failed, so the server skipped it";
+                self.outcome = self.answer.fail(Outcome::Rejected, PIPELINE_ABORTED, words);
+            }
+            if current.synced {
+                return;
+            }
+            self.finish(current, done);
+        }
     }
 
     #[inline]
     fn reset_answer(&mut self) {
         self.answer.clear();
+        self.answer_bytes = 0;
         self.outcome = Outcome::Ok;
         self.completed = 0;
     }
 
     #[cold]
-    fn take_error(&mut self, body: &[u8]) -> Result<(), StoreError> {
+    fn take_error(&mut self, current: InFlight, body: &[u8], done: &mut dyn Done) -> Result<(), StoreError> {
         let error = ServerError::parse(body).ok_or_else(|| unexpected(b'E', "in an answer"))?;
         let outcome = if error.leaves_open() { Outcome::Unknown } else { Outcome::Rejected };
         self.answer.values.clear();
@@ -250,7 +393,14 @@ impl PgSession {
         self.answer.rows = 0;
         let code = String::from_utf8_lossy(error.code);
         self.outcome = self.answer.fail(outcome, &code, &String::from_utf8_lossy(error.message));
-        if error.ends_connection() { Err(self.ended(body)) } else { Ok(()) }
+        if error.ends_connection() {
+            return Err(self.ended(body));
+        }
+        self.skipping = true;
+        if !current.synced {
+            self.finish(current, done);
+        }
+        Ok(())
     }
 
     /// What a FATAL error, or any while nothing was asked, makes of the connection.
@@ -266,99 +416,9 @@ impl PgSession {
 
     fn describe(&self, current: InFlight) -> String {
         match current.what {
-            What::Kind(kind) => format!("operation `{}`", self.kinds[kind].name),
-            What::Simple => "a plain statement".to_owned(),
+            What::Kind(kind) => format!("operation `{}`", self.kinds[usize::from(kind)].name),
+            What::Text => "a plain statement".to_owned(),
         }
-    }
-
-    #[cold]
-    fn take_opening(&mut self, tag: u8, body: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
-        if matches!(tag, b'N' | b'S' | b'A') {
-            return Ok(());
-        }
-        match &mut self.phase {
-            Phase::Greeting(auth) => match tag {
-                b'R' => auth.request(body, &self.login, out),
-                b'E' => Err(match ServerError::parse(body) {
-                    Some(error) => refusal(&error, &self.login),
-                    None => broken(format!("{} answered what no PostgreSQL server answers", self.login.place))
-                        .detail(String::from_utf8_lossy(body).trim_end_matches('\0').to_owned()),
-                }),
-                // The key that would cancel a query, and the offer of an older minor version: not needed.
-                b'K' | b'v' if matches!(auth, Auth::Done) => Ok(()),
-                b'Z' if matches!(auth, Auth::Done) => {
-                    self.send_settings(out);
-                    Ok(())
-                }
-                _ => Err(unexpected(tag, "during authentication")),
-            },
-            Phase::Refused(error) => Err(error.clone()),
-            Phase::Settings => match tag {
-                b'C' | b'I' => Ok(()),
-                b'Z' => {
-                    self.phase = Phase::Preparing(0);
-                    Ok(())
-                }
-                b'E' => Err(self.not_prepared(body, &self.settings)),
-                _ => Err(unexpected(tag, "while the session was set up")),
-            },
-            Phase::Preparing(next) => {
-                let position = *next;
-                let statement = self.kinds.iter_mut().flat_map(|kind| &mut kind.statements).nth(position);
-                let taken = match (tag, statement) {
-                    (b'1', Some(_)) => true,
-                    (b't', Some(statement)) => statement.describe_params(body),
-                    (b'T', Some(statement)) => {
-                        *next += 1;
-                        statement.describe_columns(body)
-                    }
-                    (b'n', Some(statement)) => {
-                        *next += 1;
-                        statement.describe_columns(&[])
-                    }
-                    (b'E', Some(statement)) => {
-                        let text = statement.text.clone();
-                        return Err(self.not_prepared(body, &text));
-                    }
-                    (b'Z', None) => return self.become_ready(),
-                    _ => false,
-                };
-                if taken { Ok(()) } else { Err(unexpected(tag, "while statements were prepared")) }
-            }
-            Phase::Closed | Phase::Ready => Err(unexpected(tag, "before the connection was opened")),
-        }
-    }
-
-    /// Sends the settings and all statements at once: two round trips from login to the first operation.
-    fn send_settings(&mut self, out: &mut Vec<u8>) {
-        self.phase = Phase::Settings;
-        frame(out, b'Q', |out| cstr(out, &self.settings));
-        for statement in self.kinds.iter().flat_map(|kind| &kind.statements) {
-            message::parse_and_describe(out, &statement.name, &statement.text);
-        }
-        out.extend_from_slice(&SYNC);
-    }
-
-    fn become_ready(&mut self) -> Result<(), StoreError> {
-        for kind in &self.kinds {
-            kind.check()?;
-        }
-        self.phase = Phase::Ready;
-        self.state = WireState::Ready;
-        Ok(())
-    }
-
-    fn not_prepared(&self, body: &[u8], text: &str) -> StoreError {
-        let Some(error) = ServerError::parse(body) else { return unexpected(b'E', "while statements were prepared") };
-        let kind = match error.code {
-            b"42501" => StoreErrorKind::Permission,
-            _ if error.ends_connection() => StoreErrorKind::Unreachable,
-            // Classes 42 (syntax, unknown names) and 22 (bad values): the statement is wrong.
-            code if code.starts_with(b"42") || code.starts_with(b"22") => StoreErrorKind::Usage,
-            _ => StoreErrorKind::Store,
-        };
-        StoreError::new(kind, format!("{} does not take the statement: {text}", self.login.place))
-            .detail(error.code_and_words())
     }
 
     /// What to do with a message of which only a part has arrived: its length, if it is plausible.
@@ -367,21 +427,44 @@ impl PgSession {
         broken(format!("{} answered what no PostgreSQL server answers", self.login.place))
             .detail(format!("it began with `{}`", header.escape_ascii()))
     }
+
+    /// True when the operation being answered keeps no rows: they need not be buffered whole.
+    fn discards_rows(&self) -> bool {
+        match (&self.phase, self.queue.front()) {
+            (Phase::Ready, Some(InFlight { what: What::Kind(kind), .. })) => {
+                !self.kinds[usize::from(*kind)].keep_answer
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets the connection before this one. What it had in flight may still be at work on the server.
+    fn forget(&mut self) {
+        if let (Some(key), Some(given_up), false) = (self.key.take(), &self.given_up, self.queue.is_empty()) {
+            given_up.note(key);
+        }
+        self.key = None;
+        self.queue.clear();
+        self.transaction = Transaction::None;
+        self.skipping = false;
+        self.skip_bytes = 0;
+        self.reset_answer();
+        self.kinds.clear();
+    }
 }
 
 impl WireSession for PgSession {
     fn open(&mut self, kinds: &[OpKind], out: &mut Vec<u8>) {
-        self.queue.clear();
-        self.reset_answer();
-        self.skip_bytes = 0;
-        self.kinds.clear();
+        self.forget();
         let mut refused = None;
         for (position, kind) in kinds.iter().enumerate() {
             match sql::compile(kind, &self.layout) {
-                Ok(compiled) => self.kinds.push(Prepared::new(position, kind, compiled)),
+                Ok(compiled) => self.kinds.push(Prepared::new(position, kind, compiled, self.protocol)),
                 Err(error) => refused = Some(error),
             }
         }
+        let given = self.kinds.iter().any(|kind| kind.format == Format::Text);
+        self.parses_again = given || self.protocol != Protocol::Prepared;
         self.phase = refused.map_or(Phase::Greeting(Auth::Asked), Phase::Refused);
         self.state = WireState::Opening;
         let login = &*self.login;
@@ -407,10 +490,17 @@ impl WireSession for PgSession {
 
     #[inline]
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>) {
-        let kind = usize::from(op.kind);
-        let commands = self.kinds[kind].execute(op.params, out);
-        out.extend_from_slice(&SYNC);
-        self.queue.push_back(InFlight { ticket, what: What::Kind(kind), commands });
+        let kind = &self.kinds[usize::from(op.kind)];
+        let commands = kind.execute(op.params, out);
+        // Text is answered at once whatever follows, and what sends no statement has nothing else to be answered.
+        let mut synced = true;
+        if self.protocol != Protocol::Simple {
+            synced = !op.more || commands == 0;
+            if synced {
+                out.extend_from_slice(&SYNC);
+            }
+        }
+        self.queue.push_back(InFlight { ticket, what: What::Kind(op.kind), commands, synced });
     }
 
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize {
@@ -451,15 +541,5 @@ impl WireSession for PgSession {
             out.extend_from_slice(&TERMINATE);
         }
         self.phase = Phase::Closed;
-    }
-}
-
-impl PgSession {
-    /// True when the operation being answered keeps no rows: they need not be buffered whole.
-    fn discards_rows(&self) -> bool {
-        match (&self.phase, self.queue.front()) {
-            (Phase::Ready, Some(InFlight { what: What::Kind(kind), .. })) => !self.kinds[*kind].keep_answer,
-            _ => false,
-        }
     }
 }

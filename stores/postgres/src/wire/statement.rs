@@ -1,26 +1,36 @@
 //! Prepared statements: what was described at open, and the bytes that execute them.
 
-use plimsoll_core::{OpKind, StoreError, StoreErrorKind, Values};
+use plimsoll_core::{Call, OpKind, StoreError, StoreErrorKind, Value, Values};
 
-use super::message::{EXECUTE, Reader, cstr, patch_length};
-use super::value::{Code, decode, encode};
+use super::message::{EXECUTE, Reader, cstr, frame, parse, patch_length};
+use super::session::Protocol;
+use super::text::{Text, plain};
+use super::text_value;
+use super::value::{Code, Format, decode, encode};
 use crate::sql::{Compiled, Shape};
 
-/// A statement as the server knows it. Its Bind and Execute are laid out once; an operation copies them and
+/// Asks for the columns of the unnamed portal.
+const DESCRIBE_PORTAL: [u8; 7] = [b'D', 0, 0, 0, 6, b'P', 0];
+
+/// A statement as the server knows it. What executes it is laid out once; an operation copies that and
 /// fills in the values.
 #[derive(Debug)]
 pub(crate) struct Statement {
-    /// Its name on the server.
+    /// Its name on the server; empty when it is parsed each time.
     pub(crate) name: String,
     /// Its text.
     pub(crate) text: String,
-    /// Bind up to the number of parameters, all formats binary.
-    bind: Vec<u8>,
-    /// Where in `bind` the parameters' formats begin.
+    /// Parse, where it is parsed each time; then Bind up to the number of parameters, all formats binary.
+    head: Vec<u8>,
+    /// Where in `head` the length of Bind is.
+    length_at: usize,
+    /// Where in `head` the parameters' formats begin.
     formats_at: usize,
     params: Vec<Code>,
     /// The end of Bind: the formats of the columns.
     column_formats: Vec<u8>,
+    /// What comes after Bind: Describe where it is parsed each time, as libpq does, and Execute.
+    tail: Vec<u8>,
     columns: Vec<Code>,
 }
 
@@ -29,10 +39,12 @@ impl Statement {
         Self {
             name,
             text,
-            bind: Vec::new(),
+            head: Vec::new(),
+            length_at: 0,
             formats_at: 0,
             params: Vec::new(),
             column_formats: Vec::new(),
+            tail: Vec::new(),
             columns: Vec::new(),
         }
     }
@@ -60,15 +72,22 @@ impl Statement {
         for code in &self.columns {
             extend_u16(&mut self.column_formats, code.format());
         }
-        self.bind.clear();
-        self.bind.extend_from_slice(&[b'B', 0, 0, 0, 0, 0]);
-        cstr(&mut self.bind, &self.name);
-        extend_u16(&mut self.bind, self.params.len() as u16);
-        self.formats_at = self.bind.len();
-        for _ in &self.params {
-            extend_u16(&mut self.bind, 1);
+        self.head.clear();
+        self.tail.clear();
+        if self.name.is_empty() {
+            parse(&mut self.head, "", &self.text);
+            self.tail.extend_from_slice(&DESCRIBE_PORTAL);
         }
-        extend_u16(&mut self.bind, self.params.len() as u16);
+        self.tail.extend_from_slice(&EXECUTE);
+        self.length_at = self.head.len() + 1;
+        self.head.extend_from_slice(&[b'B', 0, 0, 0, 0, 0]);
+        cstr(&mut self.head, &self.name);
+        extend_u16(&mut self.head, self.params.len() as u16);
+        self.formats_at = self.head.len();
+        for _ in &self.params {
+            extend_u16(&mut self.head, 1);
+        }
+        extend_u16(&mut self.head, self.params.len() as u16);
         true
     }
 
@@ -83,20 +102,21 @@ impl Statement {
         &self.columns
     }
 
-    /// Appends Bind and Execute with the values of `params`.
+    /// Appends what executes it with the values of `params`, from Bind (or Parse) to Execute.
     #[inline]
     pub(crate) fn execute(&self, params: Values<'_>, out: &mut Vec<u8>) {
         let at = out.len();
-        out.extend_from_slice(&self.bind);
+        out.extend_from_slice(&self.head);
         for (position, code) in self.params.iter().enumerate() {
             if !encode(*code, params.get(position), out) {
                 out[at + self.formats_at + 2 * position + 1] = 0;
             }
         }
         out.extend_from_slice(&self.column_formats);
-        let length = out.len() - at - 1;
-        patch_length(out, at + 1, length);
-        out.extend_from_slice(&EXECUTE);
+        let length_at = at + self.length_at;
+        let length = out.len() - length_at;
+        patch_length(out, length_at, length);
+        out.extend_from_slice(&self.tail);
     }
 }
 
@@ -118,7 +138,7 @@ pub(crate) fn parse_row_description(body: &[u8], columns: &mut Vec<Code>) -> boo
 
 /// Appends the columns of a DataRow to `values`; false when it is not a row of these columns.
 #[inline]
-pub(crate) fn decode_row(body: &[u8], columns: &[Code], values: &mut plimsoll_core::ValueBuf) -> bool {
+pub(crate) fn decode_row(body: &[u8], columns: &[Code], format: Format, values: &mut plimsoll_core::ValueBuf) -> bool {
     let mut reader = Reader(body);
     if reader.u16() != u16::try_from(columns.len()).ok() {
         return false;
@@ -130,7 +150,11 @@ pub(crate) fn decode_row(body: &[u8], columns: &[Code], values: &mut plimsoll_co
             continue;
         }
         let Some(bytes) = usize::try_from(length).ok().and_then(|length| reader.take(length)) else { return false };
-        if !decode(*code, bytes, values) {
+        let taken = match format {
+            Format::Binary => decode(*code, bytes, values),
+            Format::Text => text_value::decode(*code, bytes, values),
+        };
+        if !taken {
             return false;
         }
     }
@@ -151,42 +175,68 @@ pub(crate) struct Prepared {
     pub(crate) empty_is_not_found: bool,
     /// See [`OpKind::keep_answer`].
     pub(crate) keep_answer: bool,
+    /// It is a step of another, and may leave a transaction open for the next one.
+    pub(crate) is_step: bool,
+    /// How many statements it has is known. A user's text that is sent as it is may hold any number.
+    pub(crate) counts_commands: bool,
+    /// How its rows come.
+    pub(crate) format: Format,
+    protocol: Protocol,
     /// Number of declared parameters.
     param_count: usize,
-    /// Its statements; those of one kind have the same columns.
+    /// Its statements; those of one kind have the same columns. None with [`Protocol::Simple`].
     pub(crate) statements: Vec<Statement>,
+    /// The same as text. None but with [`Protocol::Simple`].
+    texts: Vec<Text>,
 }
 
 impl Prepared {
     /// Names the statements of the kind at `position`.
-    pub(crate) fn new(position: usize, kind: &OpKind, compiled: Compiled) -> Self {
-        let name = |number| format!("p{position}_{number}");
-        let statements =
-            compiled.texts.into_iter().enumerate().map(|(number, text)| Statement::new(name(number), text)).collect();
+    pub(crate) fn new(position: usize, kind: &OpKind, compiled: Compiled, protocol: Protocol) -> Self {
+        let name = |number| match protocol {
+            Protocol::Prepared => format!("p{position}_{number}"),
+            Protocol::Extended | Protocol::Simple => String::new(),
+        };
+        let (mut statements, mut texts) = (Vec::new(), Vec::new());
+        for (number, text) in compiled.texts.into_iter().enumerate() {
+            match protocol {
+                Protocol::Prepared | Protocol::Extended => statements.push(Statement::new(name(number), text)),
+                Protocol::Simple => texts.push(Text::split(&text)),
+            }
+        }
         Self {
             name: kind.name.clone(),
             shape: compiled.shape,
             empty_is_not_found: compiled.empty_is_not_found,
             keep_answer: kind.keep_answer,
+            is_step: kind.step_of.is_some(),
+            counts_commands: protocol != Protocol::Simple || !matches!(kind.call, Call::Sql(_) | Call::SqlText),
+            format: match (protocol, compiled.shape) {
+                (Protocol::Simple, _) | (_, Shape::Given) => Format::Text,
+                _ => Format::Binary,
+            },
+            protocol,
             param_count: kind.params.len(),
             statements,
+            texts,
         }
     }
 
     /// The statements, all described now, take the parameters that the kind declares.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        let Some(statement) = self.statements.first() else { return Ok(()) };
-        if statement.param_count() == self.param_count {
+        let (count, text) = match (self.statements.first(), self.texts.first()) {
+            (Some(statement), _) => (statement.param_count(), statement.text.clone()),
+            (None, Some(text)) => (text.param_count(), text.to_string()),
+            (None, None) => return Ok(()),
+        };
+        if count == self.param_count {
             return Ok(());
         }
         Err(StoreError::new(
             StoreErrorKind::Usage,
             format!(
-                "operation `{}` declares {} parameters and its statement takes {}: {}",
-                self.name,
-                self.param_count,
-                statement.param_count(),
-                statement.text
+                "operation `{}` declares {} parameters and its statement takes {count}: {text}",
+                self.name, self.param_count
             ),
         ))
     }
@@ -197,15 +247,18 @@ impl Prepared {
         self.statements.first().map_or(&[], Statement::columns)
     }
 
-    /// Appends Bind and Execute for each statement of an operation, without a Sync; returns how many.
+    /// Appends what executes each statement of an operation, without a Sync; returns how many.
     #[inline]
     pub(crate) fn execute(&self, params: Values<'_>, out: &mut Vec<u8>) -> u32 {
+        if self.format == Format::Text {
+            return self.execute_text(params, out);
+        }
         match self.shape {
             Shape::One => {
                 self.statements[0].execute(params, out);
                 1
             }
-            Shape::Nothing => 0,
+            Shape::Nothing | Shape::Given => 0,
             Shape::Repeated(width) => {
                 let mut count = 0;
                 for row in params.rows(width) {
@@ -221,6 +274,55 @@ impl Prepared {
             }
         }
     }
+
+    /// The same as text.
+    fn execute_text(&self, params: Values<'_>, out: &mut Vec<u8>) -> u32 {
+        if self.protocol == Protocol::Simple {
+            return self.query(params, out);
+        }
+        // A text that is given, without parameters, its columns as text: it may be part of a pipeline.
+        let text = given(params);
+        parse(out, "", text);
+        frame(out, b'B', |out| out.extend_from_slice(&[0; 8]));
+        out.extend_from_slice(&DESCRIBE_PORTAL);
+        out.extend_from_slice(&EXECUTE);
+        1
+    }
+
+    /// One Query: several statements in it are one implicit transaction too.
+    fn query(&self, params: Values<'_>, out: &mut Vec<u8>) -> u32 {
+        let mut count = 1;
+        frame(out, b'Q', |out| {
+            match self.shape {
+                Shape::Nothing => {}
+                Shape::Given => plain(given(params), out),
+                Shape::One => self.texts[0].render(params, out),
+                Shape::Repeated(width) => {
+                    count = 0;
+                    for row in params.rows(width) {
+                        if count > 0 {
+                            out.push(b';');
+                        }
+                        self.texts[0].render(row, out);
+                        count += 1;
+                    }
+                }
+                Shape::Bounds => {
+                    let (which, params) = self.shape.statement(params);
+                    self.texts[which].render(params, out);
+                }
+            }
+            out.push(0);
+        });
+        count
+    }
+}
+
+fn given(params: Values<'_>) -> &str {
+    match params.get(0) {
+        Value::Text(text) => text,
+        _ => "",
+    }
 }
 
 #[cfg(test)]
@@ -234,8 +336,8 @@ mod tests {
     use crate::wire::message;
 
     /// (int8, text, bytea) -> (int4, numeric)
-    fn described() -> Statement {
-        let mut statement = Statement::new("p0_0".into(), "SELECT …".into());
+    fn described(name: &str) -> Statement {
+        let mut statement = Statement::new(name.into(), "SELECT …".into());
         assert!(statement.describe_params(&[0, 3, 0, 0, 0, 20, 0, 0, 0, 25, 0, 0, 0, 17]));
         let mut columns = vec![0, 2];
         for oid in [23_u32, 1700] {
@@ -256,32 +358,38 @@ mod tests {
         for value in [Value::Int(-7), Value::Text("x"), Value::Null] {
             params.push(value);
         }
-        described().execute(params.values(), &mut ours);
+        described("p0_0").execute(params.values(), &mut ours);
+        described("").execute(params.values(), &mut ours);
         params.clear();
         for value in [Value::Text("8"), Value::Bytes(b"\xff"), Value::Bytes(b"")] {
             params.push(value);
         }
-        described().execute(params.values(), &mut ours);
+        described("p0_0").execute(params.values(), &mut ours);
         ours.extend_from_slice(&message::SYNC);
         message::frame(&mut ours, b'Q', |out| cstr(out, "SELECT 2"));
         ours.extend_from_slice(&message::TERMINATE);
 
         let mut theirs = BytesMut::new();
-        let bind = |formats: [i16; 3], values: [Option<&[u8]>; 3], theirs: &mut BytesMut| {
+        let bind = |name: &str, formats: [i16; 3], values: [Option<&[u8]>; 3], theirs: &mut BytesMut| {
             let value = |value: Option<&[u8]>, buf: &mut BytesMut| {
                 value.map_or(Ok(IsNull::Yes), |value| {
                     buf.extend_from_slice(value);
                     Ok(IsNull::No)
                 })
             };
-            assert!(frontend::bind("", "p0_0", formats, values, value, [1, 0], theirs).is_ok());
+            assert!(frontend::bind("", name, formats, values, value, [1, 0], theirs).is_ok());
+            if name.is_empty() {
+                frontend::describe(b'P', "", theirs).unwrap();
+            }
             frontend::execute("", 0, theirs).unwrap();
         };
         frontend::startup_message([("user", "käse"), ("database", "d")], &mut theirs).unwrap();
         frontend::parse("p0_0", "SELECT 1", [], &mut theirs).unwrap();
         frontend::describe(b'S', "p0_0", &mut theirs).unwrap();
-        bind([1, 1, 1], [Some(&(-7_i64).to_be_bytes()), Some(b"x"), None], &mut theirs);
-        bind([0, 0, 1], [Some(b"8"), Some(b"\xff"), Some(b"")], &mut theirs);
+        bind("p0_0", [1, 1, 1], [Some(&(-7_i64).to_be_bytes()), Some(b"x"), None], &mut theirs);
+        frontend::parse("", "SELECT …", [], &mut theirs).unwrap();
+        bind("", [1, 1, 1], [Some(&(-7_i64).to_be_bytes()), Some(b"x"), None], &mut theirs);
+        bind("p0_0", [0, 0, 1], [Some(b"8"), Some(b"\xff"), Some(b"")], &mut theirs);
         frontend::sync(&mut theirs);
         frontend::query("SELECT 2", &mut theirs).unwrap();
         frontend::terminate(&mut theirs);
@@ -290,14 +398,17 @@ mod tests {
 
     #[test]
     fn a_row_of_other_columns_is_refused() {
-        let statement = described();
+        let statement = described("p0_0");
         let mut values = ValueBuf::new();
         let row = [&[0, 2, 0, 0, 0, 4, 0, 0, 0, 9][..], &[0, 0, 0, 3], b"1.5"].concat();
-        assert!(decode_row(&row, statement.columns(), &mut values));
+        assert!(decode_row(&row, statement.columns(), Format::Binary, &mut values));
         assert_eq!(values.values().iter().collect::<Vec<_>>(), [Value::Int(9), Value::Text("1.5")]);
         for end in 0..row.len() {
-            assert!(!decode_row(&row[..end], statement.columns(), &mut values), "cut to {end}");
+            assert!(!decode_row(&row[..end], statement.columns(), Format::Binary, &mut values), "cut to {end}");
         }
-        assert!(!decode_row(&[0, 1, 0, 0, 0, 0], statement.columns(), &mut values), "one column of two");
+        assert!(
+            !decode_row(&[0, 1, 0, 0, 0, 0], statement.columns(), Format::Binary, &mut values),
+            "one column of two"
+        );
     }
 }

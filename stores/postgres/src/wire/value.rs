@@ -9,6 +9,15 @@ use plimsoll_core::{Value, ValueBuf};
 
 use super::message::patch_length;
 
+/// How a column's value stands in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// As the server keeps it, for the types of [`Code`]; others as text.
+    Binary,
+    /// As text.
+    Text,
+}
+
 /// Microseconds from 1970 to 2000, where PostgreSQL's timestamps begin.
 const EPOCH_OFFSET_US: i64 = 946_684_800_000_000;
 
@@ -106,7 +115,7 @@ fn encode_text(value: Value<'_>, out: &mut Vec<u8>) -> bool {
 }
 
 /// Writes microseconds since 1970 as ISO 8601; the calendar is Howard Hinnant's `civil_from_days`.
-fn write_timestamp(us: i64, out: &mut Vec<u8>) -> std::io::Result<()> {
+pub(crate) fn write_timestamp(us: i64, out: &mut Vec<u8>) -> std::io::Result<()> {
     let (days, of_day_us) = (us.div_euclid(86_400_000_000), us.rem_euclid(86_400_000_000));
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
-use plimsoll_store_postgres::conninfo::{ConnInfo, Environment, resolve};
+use plimsoll_store_postgres::conninfo::{ConnInfo, Environment, Host, Wanted, resolve};
+use plimsoll_store_postgres::wire::Security;
 
 use crate::fixture::{Server, open_login};
 
@@ -17,12 +18,14 @@ fn resolve_with(url: &str, vars: &[(&str, &str)]) -> Result<ConnInfo, StoreError
     resolve(url, None, &Environment { var: &var, user: Some("somebody".into()) })
 }
 
-fn found(url: &str, vars: &[(&str, &str)]) -> ConnInfo {
-    resolve_with(url, vars).unwrap_or_else(|error| panic!("{url}: {error}"))
+fn found(url: &str, vars: &[(&str, &str)]) -> Host {
+    let info = resolve_with(url, vars).unwrap_or_else(|error| panic!("{url}: {error}"));
+    let [host] = <[Host; 1]>::try_from(info.hosts).expect("one host");
+    host
 }
 
 /// Which password would be sent: it is shown to nobody, so a server that wants one has to be asked.
-fn password_is(info: &ConnInfo, expected: &str) -> bool {
+fn password_is(info: &Host, expected: &str) -> bool {
     let mut out = Vec::new();
     let login = std::sync::Arc::new(info.login.clone());
     let mut session = plimsoll_store_postgres::wire::PgSession::new(login, std::sync::Arc::default(), "");
@@ -52,7 +55,9 @@ fn a_url_says_it_all() {
     assert_eq!(info.address, Address::Tcp("db.example".into(), 6000));
     assert_eq!((info.login.user.as_str(), info.login.database.as_str()), ("me@home", "my db"));
     assert_eq!((info.login.application_name.as_str(), info.login.options.as_deref()), ("trial", Some("-c geqo=off")));
-    assert_eq!(info.connect_timeout, Duration::from_secs(3));
+    let timeout = |url: &str| resolve_with(url, &[]).expect("resolved").connect_timeout;
+    assert_eq!(timeout("postgres://h/?connect_timeout=3"), Duration::from_secs(3));
+    assert_eq!(timeout("postgres://h/?connect_timeout=0"), Duration::from_secs(10));
     assert_eq!(info.login.place, "postgres://db.example:6000/my db", "it names no user");
 
     let six = found("postgresql://[::1]/db", &[]);
@@ -132,7 +137,7 @@ fn a_password_is_never_shown() {
     assert!(password_is(&info, "hush now"));
     assert!(!format!("{info:?}").contains("hush"));
     let given = resolve("postgres://me:hush@h/d", Some("given"), &Environment::of_process()).expect("resolved");
-    assert!(password_is(&given, "given"));
+    assert!(password_is(&given.hosts[0], "given"));
     // Errors about URLs in which a password was not encoded show nothing of it.
     for url in [
         "postgres://me:hu/sh@h/d",
@@ -163,23 +168,93 @@ fn what_is_wrong_with_a_url_is_said() {
         ("postgres://h/%2", "`%`", "%25"),
         ("postgres://h/%ff", "`%`", "%25"),
         ("postgres://h/a%00b", "%00", "Leave it out"),
-        ("postgres://a,b/d", "several hosts", "one host"),
-        ("postgres://h/d?sslmode=require", "TLS is not supported yet", "Unix socket"),
-        ("postgres://h/d?sslmode=verify-full", "TLS is not supported yet", "Unix socket"),
-        ("postgres://h/d?sslmode=yes", "none of disable", "sslmode=disable"),
+        ("postgres://a:1,b:2,c/d?port=1,2", "2 ports for 3 hosts", "one for each"),
+        ("postgres://a,b/d?hostaddr=127.0.0.1", "2 hosts and 1 addresses", "for each host"),
+        ("postgres://a/d?hostaddr=here", "no numeric address", "127.0.0.1"),
+        ("postgres://%40abstract/d", "abstract socket", "a directory"),
+        ("postgres://h/d?sslmode=verify-full", "no root certificate", "sslrootcert=system"),
+        ("postgres://h/d?sslmode=verify-ca&sslrootcert=/nowhere.crt", "/nowhere.crt cannot be read", ""),
+        ("postgres://h/d?sslmode=require&sslrootcert=system", "needs sslmode=verify-full", "verify-full"),
+        ("postgres://h/d?sslmode=require&sslcert=/nowhere.crt", "no key", "sslkey="),
+        ("postgres://h/d?sslmode=require&sslcert=/a.crt&sslkey=/a.key", "/a.key cannot be read", "sslkey="),
+        ("postgres://h/d?sslnegotiation=direct", "needs sslmode=require", "sslmode=require"),
+        ("postgres://h/d?sslmode=yes", "none of prefer, disable", "sslmode=prefer"),
+        ("postgres://h/d?channel_binding=yes", "none of prefer, disable, require", "channel_binding=prefer"),
+        ("postgres://h/d?gssencmode=require", "GSSAPI", "Leave it out"),
+        ("postgres://h/d?keepalives=1", "not heeded here", "Leave it out"),
+        ("postgres://h/d?sslcrl=x", "not heeded here", "Leave it out"),
+        ("postgres://host=h port", "word without `=`", "single quotes"),
+        ("postgres://host=h dbname='a b", "quote that is not closed", "Close it"),
+        ("postgres://host=h datbase=x", "`datbase`", "Known are"),
         ("postgres://h/d?ssl_mode=disable", "`ssl_mode`", "`sslmode`"),
         ("postgres://h/d?aplication_name=x", "`aplication_name`", "`application_name`"),
-        ("postgres://h/d?target_session_attrs=any", "`target_session_attrs`", "Known are: application_name"),
+        ("postgres://h/d?target_session_attrs=master", "none of any, read-write", "target_session_attrs=any"),
+        ("postgres://h/d?color=red", "`color`", "Known are: application_name"),
         ("postgres://h/d?host", "no value", "name=value"),
         ("postgres://h/d?connect_timeout=soon", "connect_timeout", "connect_timeout=10"),
     ] {
         let Err(error) = resolve_with(url, &[]) else { panic!("{url} passed") };
         assert_eq!(error.kind, StoreErrorKind::Usage, "{url}");
         assert!(error.what.contains(what), "{url}: {error}");
-        assert!(error.next.as_ref().is_some_and(|text| text.contains(next)), "{url}: {:?}", error.next);
+        assert!(
+            next.is_empty() || error.next.as_ref().is_some_and(|text| text.contains(next)),
+            "{url}: {:?}",
+            error.next
+        );
     }
-    for mode in ["disable", "allow", "prefer"] {
-        found(&format!("postgres://h/d?sslmode={mode}"), &[]);
+}
+
+#[test]
+fn several_hosts_are_tried_in_their_order() {
+    let info = resolve_with("postgres://u@a:1,b,[::1]:3/d?target_session_attrs=read-write", &[]).expect("resolved");
+    let addresses: Vec<Address> = info.hosts.iter().map(|host| host.address.clone()).collect();
+    let tcp = |host: &str, port| Address::Tcp(host.into(), port);
+    assert_eq!(addresses, [tcp("a", 1), tcp("b", 5432), tcp("::1", 3)]);
+    assert_eq!(info.wanted, Wanted::ReadWrite);
+    let info = resolve_with("postgres:///d?host=/run/pg,b&port=7", &[]).expect("resolved");
+    let addresses: Vec<Address> = info.hosts.iter().map(|host| host.address.clone()).collect();
+    assert_eq!(addresses, [Address::Unix("/run/pg/.s.PGSQL.7".into()), tcp("b", 7)]);
+    let info = resolve_with("postgres://", &[("PGHOST", "a,b"), ("PGHOSTADDR", "10.0.0.1,"), ("PGPORT", "1,2")]);
+    let info = info.expect("resolved");
+    let addresses: Vec<Address> = info.hosts.iter().map(|host| host.address.clone()).collect();
+    assert_eq!(addresses, [tcp("10.0.0.1", 1), tcp("b", 2)]);
+    assert_eq!(info.hosts[0].login.place, "postgres://a:1/somebody");
+}
+
+#[test]
+fn a_string_of_keys_and_values_is_taken_like_a_url() {
+    let text =
+        "postgres://host = h port=77 dbname='my \\'db\\\\' user=me password='a b' connect_timeout=3 sslmode=disable";
+    let host = found(text, &[]);
+    assert_eq!(host.address, Address::Tcp("h".into(), 77));
+    assert_eq!((host.login.user.as_str(), host.login.database.as_str()), ("me", "my 'db\\"));
+    assert!(password_is(&host, "a b"));
+    assert_eq!(found("host=/run/pg", &[]).address, Address::Unix("/run/pg/.s.PGSQL.5432".into()));
+    let empty = found("postgresql://host=h user='' fallback_application_name=mine", &[]);
+    assert_eq!((empty.login.user.as_str(), empty.login.application_name.as_str()), ("somebody", "mine"));
+}
+
+#[test]
+fn sslmode_says_in_which_order_a_connection_is_tried() {
+    let tried = |url: &str, vars: &[(&str, &str)]| -> Vec<&'static str> {
+        let name = |security: &Security| match security {
+            Security::Plain => "plain",
+            Security::Offered(_) => "offered",
+            Security::Required(_) => "required",
+        };
+        found(url, vars).attempts.iter().map(name).collect()
+    };
+    for (mode, expected) in [
+        ("disable", &["plain"][..]),
+        ("allow", &["plain", "required"]),
+        ("prefer", &["offered", "plain"]),
+        ("require", &["required"]),
+    ] {
+        assert_eq!(tried(&format!("postgres://h/d?sslmode={mode}"), &[]), expected);
+        assert_eq!(tried("postgres://h/d", &[("PGSSLMODE", mode)]), expected);
+        assert_eq!(tried(&format!("postgres:///d?host=/run/pg&sslmode={mode}"), &[]), ["plain"]);
     }
-    assert!(resolve_with("postgres://h/d", &[("PGSSLMODE", "require")]).is_err());
+    assert_eq!(tried("postgres://h/d", &[]), ["offered", "plain"]);
+    assert_eq!(tried("postgres://h/d?ssl=true", &[]), ["required"]);
+    assert_eq!(tried("postgres://h/d?sslrootcert=system", &[]), ["required"]);
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,7 +15,7 @@ use plimsoll_core::{
     StoreError, Ticket, Value, ValueBuf, ValueType, WireClient, WireState,
 };
 use plimsoll_store_postgres::wire::{Login, Password};
-use plimsoll_store_postgres::{Connection, PrivatePostgres};
+use plimsoll_store_postgres::{Connection, Endpoint, PrivatePostgres};
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -83,6 +83,11 @@ impl Server {
 
     /// A server of its own, with these lines as pg_hba.conf.
     pub fn start_with(hba: &str) -> Server {
+        Self::start_with_files(hba, &[], &[])
+    }
+
+    /// The same with these files in its data directory, which only it can read, and these settings.
+    pub fn start_with_files(hba: &str, files: &[(&str, String)], settings: &[&str]) -> Server {
         let dir = tempfile::Builder::new().prefix("pgwire").tempdir_in("/var/tmp").expect("a directory");
         chown(dir.path(), server_uid(), None).expect("the server's own directory");
         let data = dir.path().join("data");
@@ -94,6 +99,12 @@ impl Server {
             .expect("initdb runs");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
         fs::write(data.join("pg_hba.conf"), hba).expect("pg_hba.conf");
+        for (name, text) in files {
+            let path = data.join(name);
+            fs::write(&path, text).expect("a file of the server");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+            chown(&path, server_uid(), None).expect("the server's own file");
+        }
         let port =
             std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
         let log = fs::File::create(dir.path().join("log")).expect("a log");
@@ -103,6 +114,7 @@ impl Server {
             .arg("-k")
             .arg(dir.path())
             .args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1", "-c", "log_statement=none"])
+            .args(settings.iter().flat_map(|setting| ["-c", setting]))
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -143,8 +155,9 @@ impl Server {
 
     /// A connection of the superuser with `kinds` over `layout`.
     pub fn open(&self, layout: &Layout, kinds: &[OpKind]) -> Result<Connection, StoreError> {
-        let login = Arc::new(Login { database: self.database.clone(), ..login("postgres", None) });
-        Connection::open(&self.socket(), login, Arc::new(layout.clone()), "", kinds, TIMEOUT)
+        let login = Login { database: self.database.clone(), ..login("postgres", None) };
+        let endpoint = Endpoint::plain(self.socket(), login);
+        Connection::open(&endpoint, Arc::new(layout.clone()), "", kinds, TIMEOUT)
     }
 
     pub fn control(&self) -> Connection {
@@ -172,7 +185,7 @@ impl Drop for Alone {
 
 /// A connection of whoever it is.
 pub fn open_login(address: &Address, login: Login) -> Result<Connection, StoreError> {
-    Connection::open(address, Arc::new(login), Arc::default(), "", &[], TIMEOUT)
+    Connection::open(&Endpoint::plain(address.clone(), login), Arc::default(), "", &[], TIMEOUT)
 }
 
 pub fn login(user: &str, password: Option<&str>) -> Login {
@@ -180,10 +193,9 @@ pub fn login(user: &str, password: Option<&str>) -> Login {
         user: user.into(),
         database: "postgres".into(),
         password: password.map(Password::new),
-        no_password_because: None,
         application_name: "plimsoll".into(),
-        options: None,
         place: "postgres://test".into(),
+        ..Login::default()
     }
 }
 
@@ -239,8 +251,20 @@ impl Done for Last {
     }
 }
 
+struct All(Vec<(u32, Outcome, Answer)>);
+
+impl Done for All {
+    fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
+        self.0.push((ticket.0, outcome, answer.clone()));
+    }
+}
+
 impl Wire {
     pub fn open(client: WireClient, kinds: &[OpKind]) -> Wire {
+        Self::try_open(client, kinds).expect("ready")
+    }
+
+    pub fn try_open(client: WireClient, kinds: &[OpKind]) -> Result<Wire, StoreError> {
         let Address::Unix(path) = &client.address else { panic!("tests use the socket") };
         let socket = UnixStream::connect(path).expect("connected");
         socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
@@ -249,11 +273,13 @@ impl Wire {
         while *wire.client.session.state() == WireState::Opening {
             wire.turn(&mut Last(None));
         }
-        assert_eq!(*wire.client.session.state(), WireState::Ready);
-        wire
+        match wire.client.session.state() {
+            WireState::Failed(error) => Err(error.clone()),
+            _ => Ok(wire),
+        }
     }
 
-    fn turn(&mut self, last: &mut Last) {
+    fn turn(&mut self, last: &mut dyn Done) {
         self.socket.write_all(&self.out).expect("sent");
         self.out.clear();
         let mut buffer = [0; 4096];
@@ -262,6 +288,20 @@ impl Wire {
         self.input.extend_from_slice(&buffer[..count]);
         let used = self.client.session.feed(&self.input, &mut self.out, last);
         self.input.drain(..used);
+    }
+
+    /// Starts all of these at once, each with or without more to follow; what each came to, in the order of answers.
+    pub fn pipeline(&mut self, ops: &[(u16, &[Value<'_>], bool)]) -> Vec<(u32, Outcome, Answer)> {
+        for ((kind, params, more), ticket) in ops.iter().zip(0..) {
+            let params = values(params);
+            let op = Op { more: *more, ..Op::new(*kind, params.values()) };
+            self.client.session.start(Ticket(ticket), &op, &mut self.out);
+        }
+        let mut all = All(Vec::new());
+        while all.0.len() < ops.len() {
+            self.turn(&mut all);
+        }
+        all.0
     }
 
     pub fn ask(&mut self, kind: u16, params: &[Value<'_>]) -> (Outcome, Answer) {

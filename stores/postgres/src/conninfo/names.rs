@@ -1,0 +1,79 @@
+//! The names of parameters: those that are heeded, and what is said to others.
+
+use plimsoll_core::StoreError;
+
+use super::usage;
+
+/// Parameters that are heeded, and the environment variable of each.
+pub(super) const PARAMETERS: [(&str, &str); 20] = [
+    ("host", "PGHOST"),
+    ("hostaddr", "PGHOSTADDR"),
+    ("port", "PGPORT"),
+    ("dbname", "PGDATABASE"),
+    ("user", "PGUSER"),
+    ("password", "PGPASSWORD"),
+    ("passfile", "PGPASSFILE"),
+    ("service", "PGSERVICE"),
+    ("sslmode", "PGSSLMODE"),
+    ("sslnegotiation", "PGSSLNEGOTIATION"),
+    ("sslrootcert", "PGSSLROOTCERT"),
+    ("sslcert", "PGSSLCERT"),
+    ("sslkey", "PGSSLKEY"),
+    ("channel_binding", "PGCHANNELBINDING"),
+    ("target_session_attrs", "PGTARGETSESSIONATTRS"),
+    ("connect_timeout", "PGCONNECT_TIMEOUT"),
+    ("application_name", "PGAPPNAME"),
+    // Has none.
+    ("fallback_application_name", ""),
+    ("options", "PGOPTIONS"),
+    ("gssencmode", "PGGSSENCMODE"),
+];
+
+/// Parameters of libpq that are not heeded, and why.
+const NOT_HEEDED: [(&str, &str); 9] = [
+    ("client_encoding", "sessions speak UTF8"),
+    ("keepalives", "an operation's timeout finds dead connections"),
+    ("tcp_user_timeout", "an operation's timeout finds dead connections"),
+    ("load_balance_hosts", "one server is measured at a time, the first that will do"),
+    ("sslcrl", "lists of revoked certificates are not read"),
+    ("sslpassword", "keys must not be encrypted"),
+    ("sslcompression", "there is no compression in TLS any more"),
+    ("replication", "no replication is spoken"),
+    ("krbsrvname", "GSSAPI is not spoken"),
+];
+
+/// The parameter of this name; an unknown one is an error that suggests what may have been meant.
+pub(super) fn parameter(name: &str, place: &str) -> Result<&'static str, StoreError> {
+    if let Some((known, _)) = PARAMETERS.iter().find(|(known, _)| *known == name) {
+        return Ok(known);
+    }
+    if let Some((_, why)) = NOT_HEEDED.iter().find(|(begin, _)| name.starts_with(begin)) {
+        let what = format!("{place} sets `{}`, which is not heeded here: {why}", name.escape_debug());
+        return Err(usage(what, "Leave it out."));
+    }
+    let mut names: Vec<&str> = PARAMETERS.iter().map(|(known, _)| *known).collect();
+    names.sort_by_key(|known| distance(known, name));
+    let next = if distance(names[0], name) <= 3 {
+        format!("Did you mean `{}`?", names[0])
+    } else {
+        names.sort_unstable();
+        format!("Known are: {}.", names.join(", "))
+    };
+    Err(usage(format!("{place} sets `{}`, which is not known", name.escape_debug()), next))
+}
+
+/// Levenshtein's distance.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (line, left) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = line + 1;
+        for (column, right) in to.iter().enumerate() {
+            let changed = diagonal + usize::from(left != *right);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}

@@ -1,0 +1,174 @@
+//! `sslmode` and what belongs to it: whether a connection is encrypted, and what is checked.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use plimsoll_core::StoreError;
+
+use super::hosts::Place;
+use super::{Environment, Parameters, one_of, usage};
+use crate::wire::Security;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Mode {
+    Disable,
+    Allow,
+    Prefer,
+    Require,
+    VerifyCa,
+    VerifyFull,
+}
+
+const MODES: [(&str, Mode); 6] = [
+    ("prefer", Mode::Prefer),
+    ("disable", Mode::Disable),
+    ("allow", Mode::Allow),
+    ("require", Mode::Require),
+    ("verify-ca", Mode::VerifyCa),
+    ("verify-full", Mode::VerifyFull),
+];
+
+/// Whom to trust.
+#[derive(Debug, Clone)]
+enum Trusted {
+    Nobody,
+    System,
+    File(PathBuf),
+}
+
+/// What a URL says about encryption, for all its hosts.
+pub(super) struct Settings {
+    mode: Mode,
+    direct: bool,
+    trusted: Trusted,
+    /// Certificate and key.
+    own: Option<(PathBuf, PathBuf)>,
+}
+
+impl Settings {
+    pub(super) fn of(parameters: &Parameters, environment: &Environment<'_>) -> Result<Settings, StoreError> {
+        let system = parameters.get("sslrootcert").is_some_and(|file| file == "system");
+        let mode = match parameters.contains_key("sslmode") {
+            false if system => Mode::VerifyFull,
+            _ => one_of(parameters, "sslmode", &MODES)?,
+        };
+        if system && mode != Mode::VerifyFull {
+            // Anybody can have a certificate of one of a system's hundred authorities.
+            return Err(usage(
+                "sslrootcert=system is of no use without the host's name: it needs sslmode=verify-full",
+                "Write sslmode=verify-full, or name a file with the root certificate.",
+            ));
+        }
+        let direct = one_of(parameters, "sslnegotiation", &[("postgres", false), ("direct", true)])?;
+        if direct && mode < Mode::Require {
+            return Err(usage(
+                "sslnegotiation=direct begins with TLS and needs sslmode=require, verify-ca or verify-full",
+                "Write sslmode=require",
+            ));
+        }
+        if one_of(parameters, "gssencmode", &[("prefer", false), ("disable", false), ("require", true)])? {
+            return Err(usage("gssencmode=require asks for GSSAPI, which Plimsoll does not speak", "Leave it out."));
+        }
+        let default = |name: &str| environment.home().map(|home| home.join(".postgresql").join(name));
+        let trusted = match parameters.get("sslrootcert") {
+            Some(_) if system => Trusted::System,
+            Some(file) if mode >= Mode::VerifyCa || Path::new(file).exists() => Trusted::File(file.into()),
+            Some(_) => Trusted::Nobody,
+            None => match default("root.crt") {
+                Some(file) if file.exists() => Trusted::File(file),
+                file if mode >= Mode::VerifyCa => {
+                    let file = file.unwrap_or_else(|| PathBuf::from("~/.postgresql/root.crt"));
+                    return Err(usage(
+                        format!("there is no root certificate to check the server's with: no {}", file.display()),
+                        "Name its file with sslrootcert=, or write sslrootcert=system to trust whom this machine trusts.",
+                    ));
+                }
+                _ => Trusted::Nobody,
+            },
+        };
+        let given = |name: &str, default_name: &str| match parameters.get(name) {
+            Some(file) => Some(PathBuf::from(file)),
+            None => default(default_name).filter(|file| file.exists()),
+        };
+        let own = match (given("sslcert", "postgresql.crt"), given("sslkey", "postgresql.key")) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (Some(certificate), None) => {
+                return Err(usage(
+                    format!("there is no key to the client certificate {}", certificate.display()),
+                    "Name its file with sslkey=",
+                ));
+            }
+            (None, _) => None,
+        };
+        Ok(Settings { mode, direct, trusted, own })
+    }
+
+    /// In which ways a host is to be tried, in order.
+    pub(super) fn attempts(&self, place: &Place) -> Result<Vec<Security>, StoreError> {
+        if place.is_local() || self.mode == Mode::Disable {
+            return Ok(vec![Security::Plain]);
+        }
+        self.attempts_over_tcp(place)
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn attempts_over_tcp(&self, _place: &Place) -> Result<Vec<Security>, StoreError> {
+        if self.mode < Mode::Require {
+            return Ok(vec![Security::Plain]);
+        }
+        Err(usage(
+            "sslmode asks for TLS, and this build of Plimsoll has none",
+            "Build it with the feature `tls`, or connect with sslmode=disable over a network you trust.",
+        ))
+    }
+
+    #[cfg(feature = "tls")]
+    fn attempts_over_tcp(&self, place: &Place) -> Result<Vec<Security>, StoreError> {
+        use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
+
+        use crate::wire::TlsEnd;
+
+        if let Some((_, key)) = &self.own {
+            check_key(key)?;
+        }
+        // As libpq: whoever has a root certificate has it checked.
+        let verify = match (self.mode, &self.trusted) {
+            (Mode::VerifyFull, _) => Verify::Full,
+            (_, Trusted::Nobody) => Verify::None,
+            _ => Verify::Ca,
+        };
+        let client = TlsClient::new(&TlsOptions {
+            verify,
+            roots: match &self.trusted {
+                Trusted::Nobody | Trusted::System => Roots::System,
+                Trusted::File(path) => Roots::File(path.clone()),
+            },
+            certificate: self.own.clone().map(|(certificate, key)| ClientCertificate { certificate, key }),
+            protocols: vec!["postgresql"],
+        })?;
+        // A name that no certificate can be for is told before anything is connected.
+        client.connect(&place.host, "")?;
+        let end = TlsEnd { client, host: place.host.as_str().into(), direct: self.direct };
+        Ok(match self.mode {
+            Mode::Disable => vec![Security::Plain],
+            Mode::Allow => vec![Security::Plain, Security::Required(end)],
+            Mode::Prefer => vec![Security::Offered(end), Security::Plain],
+            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => vec![Security::Required(end)],
+        })
+    }
+}
+
+/// As libpq: a key that others can read is not used; root's may be read by a group.
+#[cfg(feature = "tls")]
+fn check_key(key: &Path) -> Result<(), StoreError> {
+    let metadata = std::fs::metadata(key).map_err(|error| {
+        usage(format!("the client key {} cannot be read", key.display()), "Name its file with sslkey=")
+            .detail(error.to_string())
+    })?;
+    let others = if metadata.uid() == 0 { 0o027 } else { 0o077 };
+    if metadata.permissions().mode() & others != 0 {
+        let what = format!("the client key {} was not used, because others may read it", key.display());
+        return Err(usage(what, format!("chmod 600 {}", key.display())));
+    }
+    Ok(())
+}

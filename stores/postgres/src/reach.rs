@@ -1,0 +1,148 @@
+//! From where a URL leads to a server that answers: which host, and encrypted or not.
+
+use std::io::Write;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_core::{Address, StoreError, StoreErrorKind};
+
+use crate::connection::{Connection, Refused};
+use crate::conninfo::{ConnInfo, Host, Wanted};
+use crate::wire::{BackendKey, Login, Security};
+
+/// How long a CancelRequest may take to be delivered.
+const CANCEL_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// One server, and how to log in there.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// Where it listens.
+    pub address: Address,
+    /// As whom, and to which database.
+    pub login: Arc<Login>,
+    /// Whether connections are encrypted.
+    pub security: Security,
+}
+
+impl Endpoint {
+    /// Logs in at `address` without encryption.
+    pub fn plain(address: Address, login: Login) -> Endpoint {
+        Endpoint { address, login: Arc::new(login), security: Security::Plain }
+    }
+
+    /// Asks the server to cancel what the connection with this key is at. It goes unencrypted: the server takes it so
+    /// whatever it asks of others, and it holds nothing but the key.
+    pub(crate) fn cancel(&self, key: &BackendKey) -> std::io::Result<()> {
+        let message = key.cancel_request();
+        match &self.address {
+            Address::Unix(path) => {
+                let mut stream = UnixStream::connect(path)?;
+                stream.set_write_timeout(Some(CANCEL_TIMEOUT))?;
+                stream.write_all(&message)
+            }
+            Address::Tcp(host, port) => {
+                let address = (host.as_str(), *port).to_socket_addrs()?.next();
+                let address = address.ok_or(std::io::ErrorKind::NotFound)?;
+                let mut stream = TcpStream::connect_timeout(&address, CANCEL_TIMEOUT)?;
+                stream.set_write_timeout(Some(CANCEL_TIMEOUT))?;
+                stream.write_all(&message)
+            }
+        }
+    }
+}
+
+/// Finds the first server that will do. What was agreed on there is what the endpoint asks for from then on.
+pub(crate) fn reach(info: &ConnInfo, settings: &str) -> Result<(Endpoint, Connection), StoreError> {
+    let mut misses = Vec::new();
+    // `prefer-standby` goes round twice.
+    let rounds: &[Wanted] = match info.wanted {
+        Wanted::PreferStandby => &[Wanted::Standby, Wanted::Any],
+        ref one => std::slice::from_ref(one),
+    };
+    for wanted in rounds {
+        misses.clear();
+        for host in &info.hosts {
+            match reach_host(host, *wanted, settings, info.connect_timeout) {
+                Ok(found) => return Ok(found),
+                Err(miss) => misses.push((host, miss)),
+            }
+            // As libpq: what a server refuses is not tried with the next one.
+            if let Some((_, Miss { error, is_final: true })) = misses.last() {
+                return Err(error.clone());
+            }
+        }
+    }
+    if let [(_, only)] = misses.as_slice() {
+        return Err(only.error.clone());
+    }
+    let kind = misses.first().map_or(StoreErrorKind::Usage, |(_, miss)| miss.error.kind);
+    let each: Vec<String> = misses.iter().map(|(_, miss)| miss.error.to_string()).collect();
+    Err(StoreError::new(kind, format!("none of the {} hosts will do", misses.len())).detail(each.join("; ")))
+}
+
+/// Why a host is not taken.
+struct Miss {
+    error: StoreError,
+    /// The server has refused: no other host is asked.
+    is_final: bool,
+}
+
+fn reach_host(host: &Host, wanted: Wanted, settings: &str, timeout: Duration) -> Result<(Endpoint, Connection), Miss> {
+    let login = Arc::new(host.login.clone());
+    let mut first: Option<Refused> = None;
+    for security in &host.attempts {
+        let endpoint =
+            Endpoint { address: host.address.clone(), login: Arc::clone(&login), security: security.clone() };
+        let refused = match Connection::try_open(&endpoint, Arc::default(), settings, &[], timeout) {
+            Ok(mut connection) => {
+                check(&mut connection, wanted, &login.place).map_err(|error| Miss { error, is_final: false })?;
+                let security = security.settled(connection.tls().is_some());
+                return Ok((Endpoint { security, ..endpoint }, connection));
+            }
+            Err(refused) => refused,
+        };
+        let last = !may_be_encryption(&refused);
+        let both = match first.take() {
+            Some(first) => {
+                let detail = refused.error.detail.clone().unwrap_or_default();
+                let error = refused.error.clone().detail(format!("{detail}; before that: {}", first.error));
+                Refused { error, ..refused }
+            }
+            None => refused,
+        };
+        first = Some(both);
+        if last {
+            break;
+        }
+    }
+    let Some(Refused { error, .. }) = first else {
+        let error = StoreError::new(StoreErrorKind::Usage, format!("there is no way to {}", login.place));
+        return Err(Miss { error, is_final: true });
+    };
+    let is_final = !matches!(error.kind, StoreErrorKind::Unreachable);
+    Err(Miss { error, is_final })
+}
+
+/// True when the other kind of connection may be let in: TLS itself failed, or pg_hba.conf has no line for this
+/// kind. A wrong password is none of that, and must not be tried in the open.
+fn may_be_encryption(refused: &Refused) -> bool {
+    refused.in_tls || refused.error.detail.as_deref().is_some_and(|detail| detail.starts_with("28000"))
+}
+
+fn check(connection: &mut Connection, wanted: Wanted, place: &str) -> Result<(), StoreError> {
+    let question = match wanted {
+        Wanted::Any | Wanted::PreferStandby => return Ok(()),
+        Wanted::ReadWrite => "SELECT current_setting('transaction_read_only') = 'off'",
+        Wanted::ReadOnly => "SELECT current_setting('transaction_read_only') = 'on'",
+        Wanted::Primary => "SELECT NOT pg_is_in_recovery()",
+        Wanted::Standby => "SELECT pg_is_in_recovery()",
+    };
+    if connection.value(question)? == "t" {
+        return Ok(());
+    }
+    let words = Wanted::ALL.iter().find(|(_, kind, _)| *kind == wanted).map_or("", |(_, _, words)| words);
+    Err(StoreError::new(StoreErrorKind::Usage, format!("{place} is not {words}"))
+        .next("Name a host that is, or leave target_session_attrs out."))
+}

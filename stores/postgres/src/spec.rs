@@ -1,0 +1,191 @@
+//! The store as lists show it: its parameters, what it says before it is opened, and how it is.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plimsoll_core::{
+    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Params, Store, StoreError,
+    StoreErrorKind, StoreKind, StoreSpec, Target,
+};
+
+use crate::conninfo::{self, Environment};
+use crate::reach::{Endpoint, reach};
+use crate::server::{PrivatePostgres, find_postgres};
+use crate::store::{PostgresStore, control_settings, schema_name};
+use crate::wire::{Login, Protocol};
+
+const PROTOCOLS: [(&str, Protocol); 3] =
+    [("prepared", Protocol::Prepared), ("extended", Protocol::Extended), ("simple", Protocol::Simple)];
+
+const PARAMS: &[ParamSpec] = &[
+    ParamSpec {
+        name: "protocol",
+        param_type: ParamType::OneOf(&["prepared", "extended", "simple"]),
+        default: "prepared",
+        summary: "how statements are sent: parsed once, parsed each time, or as text with the values in it",
+    },
+    ParamSpec {
+        name: "shared_buffers",
+        param_type: ParamType::Bytes,
+        default: "128MiB",
+        summary: "memory for cached pages of a private server",
+    },
+    ParamSpec {
+        name: "max_connections",
+        param_type: ParamType::Int { min: 10, max: 10_000 },
+        default: "100",
+        summary: "most connections a private server takes, three of them for superusers",
+    },
+    ParamSpec {
+        name: "max_wal_size",
+        param_type: ParamType::Bytes,
+        default: "1GiB",
+        summary: "how much log a private server writes at most between two checkpoints",
+    },
+    ParamSpec {
+        name: "checkpoint_timeout",
+        param_type: ParamType::Duration,
+        default: "300s",
+        summary: "longest time between two checkpoints of a private server",
+    },
+    ParamSpec {
+        name: "settings",
+        param_type: ParamType::Text,
+        default: "",
+        summary: "any other settings of a private server: \"work_mem=64MB wal_compression=on\"",
+    },
+];
+
+/// Settings that are Plimsoll's own business: where a private server is and how it is found.
+const NOT_TO_BE_SET: [&str; 7] = [
+    "data_directory",
+    "hba_file",
+    "external_pid_file",
+    "listen_addresses",
+    "port",
+    "unix_socket_directories",
+    "logging_collector",
+];
+
+static SPEC: StoreSpec = StoreSpec {
+    name: "postgres",
+    summary: "PostgreSQL, a private server or one that runs already",
+    schemes: &["postgres", "postgresql"],
+    private: true,
+    interfaces: &[Interface::Kv, Interface::KvScan, Interface::Records, Interface::Sql],
+    durabilities: &[Durability::Durable, Durability::AtEnd],
+    dialect: Some(Dialect::Postgres),
+    index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
+    concurrent: true,
+    keeps_data: true,
+    params: PARAMS,
+    packages: &["postgresql"],
+};
+
+/// PostgreSQL.
+pub fn kind() -> Box<dyn StoreKind> {
+    Box::new(Postgres)
+}
+
+struct Postgres;
+
+impl StoreKind for Postgres {
+    fn spec(&self) -> &StoreSpec {
+        &SPEC
+    }
+
+    fn installed(&self) -> Result<String, StoreError> {
+        find_postgres().map(|program| program.display().to_string())
+    }
+
+    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        let Target::Attach { url, password } = &options.target else {
+            server_settings(&options.params)?;
+            return Ok(vec!["starts a private PostgreSQL, and removes it with its data afterwards".to_owned()]);
+        };
+        let info = conninfo::resolve(url, password.as_deref(), &Environment::of_process())?;
+        only_for_private(&options.params)?;
+        let schema = schema_name(&options.run_id);
+        let places: Vec<&str> = info.hosts.iter().map(|host| host.login.place.as_str()).collect();
+        Ok(vec![
+            format!("attaches to {}", places.join(", or else to ")),
+            format!("makes schema {schema} there and drops it afterwards; writes to nothing else"),
+            "asks for a CHECKPOINT when the data is settled, if the role may".to_owned(),
+        ])
+    }
+
+    fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        let protocol = options.params.text("protocol");
+        let protocol = PROTOCOLS.iter().find(|(word, _)| *word == protocol).map(|(_, protocol)| *protocol);
+        let mut store = match &options.target {
+            Target::Attach { url, password } => {
+                let info = conninfo::resolve(url, password.as_deref(), &Environment::of_process())?;
+                only_for_private(&options.params)?;
+                let (endpoint, control) = reach(&info, &control_settings(&options.run_id))?;
+                PostgresStore::new(None, endpoint, Some(control), info.connect_timeout, options.run_id)
+            }
+            Target::Private { data_dir, log_dir } => {
+                let bases = [data_dir.clone(), PathBuf::from("/var/tmp"), PathBuf::from("/tmp")];
+                let settings = server_settings(&options.params)?;
+                let server = PrivatePostgres::start(&bases, log_dir, &settings, progress)?;
+                let login = Login {
+                    user: server.user().to_owned(),
+                    database: server.database().to_owned(),
+                    application_name: "plimsoll".to_owned(),
+                    place: "the private PostgreSQL".to_owned(),
+                    ..Login::default()
+                };
+                let endpoint = Endpoint::plain(server.address(), login);
+                let ours = settings.into_iter().map(|(name, _)| name).collect();
+                PostgresStore::new(Some((server, ours)), endpoint, None, Duration::from_secs(30), options.run_id)
+            }
+        };
+        store.protocol = protocol.unwrap_or_default();
+        if matches!(options.target, Target::Attach { .. }) {
+            for left in store.left_behind()? {
+                progress(&format!(
+                    "schema {left} of an earlier run is still there; DROP SCHEMA {left} CASCADE removes it"
+                ));
+            }
+        }
+        Ok(Box::new(store))
+    }
+}
+
+/// What a private server is started with. What is not given is at PostgreSQL's own default.
+fn server_settings(params: &Params) -> Result<Vec<(String, String)>, StoreError> {
+    let given = |name: &str, unit: &str, factor: i64| match params.int(name) / factor {
+        0 => None,
+        value => Some((name.to_owned(), format!("{value}{unit}"))),
+    };
+    let mut settings: Vec<(String, String)> = [
+        given("shared_buffers", "kB", 1024),
+        given("max_connections", "", 1),
+        given("max_wal_size", "MB", 1 << 20),
+        given("checkpoint_timeout", "s", 1_000_000_000),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    for (name, value) in conninfo::pairs(params.text("settings")).map_err(|error| StoreError {
+        what: format!("the store's parameter `settings` cannot be read: {error}"),
+        next: Some("Write it as settings = \"work_mem=64MB wal_compression=on\"".to_owned()),
+        ..error
+    })? {
+        if NOT_TO_BE_SET.contains(&name.as_str()) {
+            let what = format!("`settings` names {name}, which is Plimsoll's business in a private server");
+            return Err(StoreError::new(StoreErrorKind::Usage, what).next("Leave it out."));
+        }
+        settings.retain(|(known, _)| *known != name);
+        settings.push((name, value));
+    }
+    Ok(settings)
+}
+
+fn only_for_private(params: &Params) -> Result<(), StoreError> {
+    if params.text("settings").is_empty() {
+        return Ok(());
+    }
+    Err(StoreError::new(StoreErrorKind::Usage, "`settings` are those of a private server, and this one is not ours")
+        .next("Leave them out, or use a private server: --on postgres"))
+}

@@ -1,0 +1,115 @@
+//! A session's way from the server's greeting to its first operation.
+
+use plimsoll_core::{StoreError, StoreErrorKind, WireState};
+
+use super::auth::{Auth, refusal};
+use super::given_up::BackendKey;
+use super::message::{self, Reader, SYNC, ServerError, broken, cstr, frame, unexpected};
+use super::session::{PgSession, Phase};
+use super::value::Format;
+
+/// What values as text look like, whatever the server or the role has set.
+const TEXT_SETTINGS: &str =
+    "SET DateStyle = 'ISO, YMD'; SET TimeZone = 'UTC'; SET bytea_output = 'hex'; SET extra_float_digits = 3; ";
+
+impl PgSession {
+    #[cold]
+    pub(super) fn take_opening(&mut self, tag: u8, body: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
+        if matches!(tag, b'N' | b'S' | b'A') {
+            return Ok(());
+        }
+        match &mut self.phase {
+            Phase::Greeting(auth) => match tag {
+                b'R' => auth.request(body, &self.login, &self.channel, out),
+                b'E' => Err(match ServerError::parse(body) {
+                    Some(error) => refusal(&error, &self.login),
+                    None => broken(format!("{} answered what no PostgreSQL server answers", self.login.place))
+                        .detail(String::from_utf8_lossy(body).trim_end_matches('\0').to_owned()),
+                }),
+                b'K' if matches!(auth, Auth::Done) => {
+                    let mut reader = Reader(body);
+                    self.key = reader.u32().map(|pid| BackendKey { pid, secret: reader.0.to_vec() });
+                    Ok(())
+                }
+                // The offer of an older minor version: not needed.
+                b'v' if matches!(auth, Auth::Done) => Ok(()),
+                b'Z' if matches!(auth, Auth::Done) => {
+                    self.send_settings(out);
+                    Ok(())
+                }
+                _ => Err(unexpected(tag, "during authentication")),
+            },
+            Phase::Refused(error) => Err(error.clone()),
+            Phase::Settings => match tag {
+                b'C' | b'I' => Ok(()),
+                b'Z' => {
+                    self.phase = Phase::Preparing(0);
+                    Ok(())
+                }
+                b'E' => Err(self.not_prepared(body, &self.settings)),
+                _ => Err(unexpected(tag, "while the session was set up")),
+            },
+            Phase::Preparing(next) => {
+                let position = *next;
+                let statement = self.kinds.iter_mut().flat_map(|kind| &mut kind.statements).nth(position);
+                let taken = match (tag, statement) {
+                    (b'1', Some(_)) => true,
+                    (b't', Some(statement)) => statement.describe_params(body),
+                    (b'T', Some(statement)) => {
+                        *next += 1;
+                        statement.describe_columns(body)
+                    }
+                    (b'n', Some(statement)) => {
+                        *next += 1;
+                        statement.describe_columns(&[])
+                    }
+                    (b'E', Some(statement)) => {
+                        let text = statement.text.clone();
+                        return Err(self.not_prepared(body, &text));
+                    }
+                    (b'Z', None) => return self.become_ready(),
+                    _ => false,
+                };
+                if taken { Ok(()) } else { Err(unexpected(tag, "while statements were prepared")) }
+            }
+            Phase::Closed | Phase::Ready => Err(unexpected(tag, "before the connection was opened")),
+        }
+    }
+
+    /// Sends the settings and all statements at once: two round trips from login to the first operation.
+    fn send_settings(&mut self, out: &mut Vec<u8>) {
+        self.phase = Phase::Settings;
+        frame(out, b'Q', |out| {
+            if self.kinds.iter().any(|kind| kind.format == Format::Text) {
+                out.extend_from_slice(TEXT_SETTINGS.as_bytes());
+            }
+            cstr(out, &self.settings);
+        });
+        for statement in self.kinds.iter().flat_map(|kind| &kind.statements) {
+            message::parse_and_describe(out, &statement.name, &statement.text);
+        }
+        out.extend_from_slice(&SYNC);
+    }
+
+    fn become_ready(&mut self) -> Result<(), StoreError> {
+        for kind in &self.kinds {
+            kind.check()?;
+        }
+        self.phase = Phase::Ready;
+        self.state = WireState::Ready;
+        Ok(())
+    }
+
+    fn not_prepared(&self, body: &[u8], text: &str) -> StoreError {
+        let Some(error) = ServerError::parse(body) else { return unexpected(b'E', "while statements were prepared") };
+        let kind = match error.code {
+            b"42501" => StoreErrorKind::Permission,
+            _ if error.ends_connection() => StoreErrorKind::Unreachable,
+            // Classes 42 (syntax, unknown names) and 22 (bad values): the statement is wrong.
+            code if code.starts_with(b"42") || code.starts_with(b"22") => StoreErrorKind::Usage,
+            _ => StoreErrorKind::Store,
+        };
+        StoreError::new(kind, format!("{} does not take the statement: {text}", self.login.place))
+            .detail(error.code_and_words())
+    }
+}

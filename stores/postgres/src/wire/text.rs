@@ -1,0 +1,239 @@
+//! Statements whose values stand inside them: the simple query protocol.
+//!
+//! A text is cut at its `$1`, `$2` … once; an operation joins the pieces with literals between them. What stands
+//! inside quotes, comments and dollar-quotes is left alone, as the server's own scanner does (`scan.l`).
+
+use std::fmt;
+use std::io::Write;
+
+use plimsoll_core::{Value, Values};
+
+use super::value::write_timestamp;
+
+/// A statement cut at its parameters.
+#[derive(Debug)]
+pub(crate) struct Text {
+    /// A piece of the statement and the position of the parameter that follows it.
+    pieces: Vec<(String, usize)>,
+    end: String,
+    param_count: usize,
+}
+
+impl Text {
+    /// Cuts a statement.
+    pub(crate) fn split(text: &str) -> Text {
+        let mut pieces = Vec::new();
+        let (mut start, mut at, mut param_count) = (0, 0, 0);
+        while let Some(token) = next_token(text, at) {
+            if let Some(number) = text[token.clone()].strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok())
+                && let Some(position) = number.checked_sub(1)
+            {
+                pieces.push((text[start..token.start].to_owned(), position));
+                start = token.end;
+                param_count = param_count.max(number);
+            }
+            at = token.end;
+        }
+        Text { pieces, end: text[start..].to_owned(), param_count }
+    }
+
+    /// Number of parameters it takes.
+    pub(crate) fn param_count(&self) -> usize {
+        self.param_count
+    }
+
+    /// Appends the statement with the values of `params` in it.
+    pub(crate) fn render(&self, params: Values<'_>, out: &mut Vec<u8>) {
+        for (piece, position) in &self.pieces {
+            plain(piece, out);
+            literal(params.get(*position), out);
+        }
+        plain(&self.end, out);
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (piece, position) in &self.pieces {
+            write!(f, "{piece}${}", position + 1)?;
+        }
+        f.write_str(&self.end)
+    }
+}
+
+/// A zero would end the message: what comes after it is not sent, as with every C program.
+pub(super) fn plain(text: &str, out: &mut Vec<u8>) {
+    out.extend(text.bytes().take_while(|byte| *byte != 0));
+}
+
+/// The next token at or after `at`: a parameter, a word, a quoted text, a comment, or one character.
+fn next_token(text: &str, at: usize) -> Option<std::ops::Range<usize>> {
+    let rest = &text[at..];
+    let mut chars = rest.chars();
+    let first = chars.next()?;
+    let word = |c: char| c.is_alphanumeric() || c == '_' || c == '$' || !c.is_ascii();
+    let length = match first {
+        '\'' => quoted(rest, '\'', false),
+        '"' => quoted(rest, '"', false),
+        // E'…', in which a backslash escapes; B'', X'', U&'' and N'' are words before a plain text.
+        'e' | 'E' if rest[1..].starts_with('\'') => 1 + quoted(&rest[1..], '\'', true),
+        '$' => match rest[1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - 1) {
+            0 => dollar_quoted(rest),
+            digits => 1 + digits,
+        },
+        '-' if rest.starts_with("--") => rest.find('\n').map_or(rest.len(), |end| end + 1),
+        '/' if rest.starts_with("/*") => comment(rest),
+        // A name may hold a `$`, a number may not.
+        c if c.is_ascii_digit() => rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len()),
+        c if word(c) => rest.find(|c| !word(c)).unwrap_or(rest.len()),
+        c => c.len_utf8(),
+    };
+    Some(at..at + length)
+}
+
+/// Length of a text in quotes; a quote in it is doubled, or escaped where that is allowed.
+fn quoted(text: &str, quote: char, escapes: bool) -> usize {
+    let mut chars = text.char_indices().skip(1).peekable();
+    while let Some((at, c)) = chars.next() {
+        if c == '\\' && escapes {
+            chars.next();
+        } else if c == quote && chars.next_if(|(_, next)| *next == quote).is_none() {
+            return at + 1;
+        }
+    }
+    text.len()
+}
+
+/// Length of `$tag$ … $tag$`, or of the `$` alone.
+fn dollar_quoted(text: &str) -> usize {
+    let Some(tag_end) = text[1..].find(|c: char| !(c.is_alphanumeric() || c == '_')) else { return 1 };
+    if !text[1 + tag_end..].starts_with('$') {
+        return 1;
+    }
+    let tag = &text[..tag_end + 2];
+    text[tag.len()..].find(tag).map_or(text.len(), |end| 2 * tag.len() + end)
+}
+
+/// Length of a comment, which may hold others.
+fn comment(text: &str) -> usize {
+    let (mut at, mut depth) = (2, 1);
+    while depth > 0 {
+        let rest = &text[at..];
+        match (rest.find("/*"), rest.find("*/")) {
+            (Some(open), Some(close)) if open < close => (at, depth) = (at + open + 2, depth + 1),
+            (_, Some(close)) => (at, depth) = (at + close + 2, depth - 1),
+            _ => return text.len(),
+        }
+    }
+    at
+}
+
+/// Appends a value as a literal, in the form in which the server finds its type from where it stands, as it does for
+/// a parameter; but whole numbers stand bare, as everybody writes them.
+fn literal(value: Value<'_>, out: &mut Vec<u8>) {
+    // Writing to a vector cannot fail.
+    let _ = match value {
+        Value::Null => out.write_all(b"NULL"),
+        Value::Bool(v) => write!(out, "{v}"),
+        Value::Int(v @ 0..) => write!(out, "{v}"),
+        // Its digits alone are too many for a bigint.
+        Value::Int(i64::MIN) => out.write_all(b"'-9223372036854775808'::bigint"),
+        // Two minus signs would begin a comment.
+        Value::Int(v) => write!(out, "({v})"),
+        Value::Float(v) if v.is_infinite() => write!(out, "'{}Infinity'", if v < 0.0 { "-" } else { "" }),
+        Value::Float(v) => write!(out, "'{v}'"),
+        Value::Timestamp(v) => {
+            out.push(b'\'');
+            let written = write_timestamp(v, out);
+            out.push(b'\'');
+            written
+        }
+        Value::Text(v) => {
+            quote(v, out);
+            Ok(())
+        }
+        Value::Bytes(v) => {
+            const DIGITS: &[u8; 16] = b"0123456789abcdef";
+            // The escape is the same whatever standard_conforming_strings says.
+            out.extend_from_slice(b" E'\\\\x");
+            out.extend(v.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]));
+            out.push(b'\'');
+            Ok(())
+        }
+    };
+}
+
+/// Appends a text in quotes. With a backslash or a zero in it, it is an escape string: that means the same whatever
+/// `standard_conforming_strings` says, and the server refuses a zero there as it does in a parameter.
+fn quote(text: &str, out: &mut Vec<u8>) {
+    let escaped = text.bytes().any(|byte| matches!(byte, b'\\' | 0));
+    out.extend_from_slice(if escaped { b" E'" } else { b"'" });
+    for byte in text.bytes() {
+        match byte {
+            b'\'' => out.extend_from_slice(b"''"),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            0 => out.extend_from_slice(b"\\000"),
+            byte => out.push(byte),
+        }
+    }
+    out.push(b'\'');
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::ValueBuf;
+
+    use super::*;
+
+    fn rendered(text: &str, values: &[Value<'_>]) -> String {
+        let mut params = ValueBuf::new();
+        for value in values {
+            params.push(*value);
+        }
+        let mut out = Vec::new();
+        Text::split(text).render(params.values(), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn only_parameters_are_replaced() {
+        for (text, expected, count) in [
+            ("SELECT $1, $2+$1", "SELECT 7, 8+7", 2),
+            ("$1", "7", 1),
+            ("SELECT '$1', 'it''s $1', \"$1\", E'\\'$1', $2", "SELECT '$1', 'it''s $1', \"$1\", E'\\'$1', 8", 2),
+            ("SELECT $$ $1 $$, $a$ $1 $b$ $$ $a$, $1", "SELECT $$ $1 $$, $a$ $1 $b$ $$ $a$, 7", 1),
+            ("SELECT a$1, käse$1, $1 -- $1\n, $1", "SELECT a$1, käse$1, 7 -- $1\n, 7", 1),
+            ("/* $1 /* $1 */ $1 */ $1", "/* $1 /* $1 */ $1 */ 7", 1),
+            ("SELECT 5-$1", "SELECT 5-7", 1),
+            ("SELECT '$1", "SELECT '$1", 0),
+            ("/* $1", "/* $1", 0),
+            ("SELECT $", "SELECT $", 0),
+            ("SELECT $0, $9", "SELECT $0, NULL", 9),
+            ("SELECT $tag", "SELECT $tag", 0),
+        ] {
+            assert_eq!(rendered(text, &[Value::Int(7), Value::Int(8)]), expected);
+            assert_eq!(Text::split(text).param_count(), count, "{text}");
+            assert_eq!(Text::split(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn literals_cannot_be_left() {
+        for (value, expected) in [
+            (Value::Null, "NULL"),
+            (Value::Bool(true), "true"),
+            (Value::Int(-7), "(-7)"),
+            (Value::Int(i64::MIN), "'-9223372036854775808'::bigint"),
+            (Value::Float(0.1), "'0.1'"),
+            (Value::Float(-1e300), &format!("'-1{}'", "0".repeat(300))),
+            (Value::Float(f64::NEG_INFINITY), "'-Infinity'"),
+            (Value::Text("o'clock"), "'o''clock'"),
+            (Value::Text("\\'; DROP TABLE t; --"), " E'\\\\''; DROP TABLE t; --'"),
+            (Value::Text("a\0b"), " E'a\\000b'"),
+            (Value::Bytes(b"\x00\xff'"), " E'\\\\x00ff27'"),
+            (Value::Timestamp(1), "'1970-01-01 00:00:00.000001+00'"),
+        ] {
+            assert_eq!(rendered("$1", &[value]), expected);
+        }
+    }
+}

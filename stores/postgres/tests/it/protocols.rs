@@ -1,0 +1,226 @@
+//! The three ways to send a statement, and several operations in one pipeline.
+
+use plimsoll_core::{
+    Call, Durability, IndexMode, OpKind, OpenOptions, Outcome, ParamValue, Params, Sessions, Store, StoreError,
+    StoreKind, StoreSpec, Target, Value, ValueType,
+};
+use plimsoll_store_postgres::kind;
+use plimsoll_store_postgres::wire::PIPELINE_ABORTED;
+
+use crate::fixture::{Server, Wire, layout, sql, url};
+
+/// The store with its parameter `protocol` at this.
+struct With(&'static str, Box<dyn StoreKind>);
+
+impl StoreKind for With {
+    fn spec(&self) -> &StoreSpec {
+        self.1.spec()
+    }
+
+    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        self.1.announce(options)
+    }
+
+    fn open(&self, mut options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        options.params.0.insert("protocol".to_owned(), ParamValue::Text(self.0.to_owned()));
+        self.1.open(options, progress)
+    }
+}
+
+const PROTOCOLS: [&str; 3] = ["prepared", "extended", "simple"];
+
+fn open(server: &Server, protocol: &'static str, kinds: &[OpKind]) -> (Box<dyn Store>, Wire) {
+    let target = Target::Attach { url: url(server, "postgres"), password: None };
+    let options = OpenOptions { target, params: Params::default(), run_id: format!("protocol-{protocol}") };
+    let mut store = With(protocol, kind()).open(options, &mut |_| {}).expect("attached");
+    store.create(&layout(IndexMode::None)).expect("created");
+    let Ok(Sessions::Wire(mut clients)) = store.sessions(1, Durability::Durable) else { panic!("a wire session") };
+    let wire = Wire::open(clients.remove(0), kinds);
+    (store, wire)
+}
+
+#[test]
+fn a_store_conforms_when_statements_are_parsed_each_time() {
+    let server = Server::start();
+    plimsoll_testkit::conformance::run_attached(&With("extended", kind()), &url(&server, "postgres"), None);
+}
+
+#[test]
+fn a_store_conforms_when_values_stand_in_the_text() {
+    let server = Server::start();
+    plimsoll_testkit::conformance::run_attached(&With("simple", kind()), &url(&server, "postgres"), None);
+}
+
+#[test]
+fn every_value_comes_back_in_every_protocol() {
+    let server = Server::start();
+    let texts = ["", "o'clock", "\\'; DROP TABLE items; --", "käse \u{1f9c0}", "E'\\x", "$1", "--", "/*"];
+    let types = "$1::bigint, $2::float8, $3::text, $4::bytea, $5::timestamptz, $6::bool";
+    let params =
+        [ValueType::Int, ValueType::Float, ValueType::Text, ValueType::Bytes, ValueType::Timestamp, ValueType::Bool];
+    let kinds = [sql("all", &format!("SELECT {types}, '$1' || $3::text"), &params)];
+    for protocol in PROTOCOLS {
+        let (_store, mut wire) = open(&server, protocol, &kinds);
+        for (text, number) in texts.iter().zip([0, -1, 7, i64::MIN, i64::MAX, 1, 2, 3]) {
+            let row = [
+                Value::Int(number),
+                Value::Float(number as f64 * 0.1),
+                Value::Text(text),
+                Value::Bytes(text.as_bytes()),
+                Value::Timestamp(number / 1_000_000),
+                Value::Bool(number > 0),
+            ];
+            let (outcome, answer) = wire.ask(0, &row);
+            assert_eq!(outcome, Outcome::Ok, "{protocol}: {}", answer.message);
+            let back: Vec<Value<'_>> = answer.values.values().iter().collect();
+            assert_eq!(back[..6], row, "{protocol}");
+            assert_eq!(back[6], Value::Text(&format!("$1{text}")), "{protocol}");
+        }
+        let (outcome, answer) = wire.ask(0, &[Value::Null; 6]);
+        assert_eq!(outcome, Outcome::Ok, "{protocol}: {}", answer.message);
+        assert_eq!(answer.values.values().slice(0..6).iter().collect::<Vec<_>>(), [Value::Null; 6], "{protocol}");
+        let with_zero = [Value::Null, Value::Null, Value::Text("a\0b"), Value::Null, Value::Null, Value::Null];
+        let (outcome, answer) = wire.ask(0, &with_zero);
+        assert_eq!((outcome, answer.code.as_str()), (Outcome::Rejected, "22021"), "{protocol}: {}", answer.message);
+        for wild in [f64::INFINITY, f64::NEG_INFINITY, 1e300, f64::MIN_POSITIVE] {
+            let row = [Value::Null, Value::Float(wild), Value::Null, Value::Null, Value::Null, Value::Null];
+            assert_eq!(wire.ask(0, &row).1.values.values().get(1), Value::Float(wild), "{protocol}");
+        }
+    }
+}
+
+#[test]
+fn a_text_made_while_it_runs_is_sent_as_it_is() {
+    let server = Server::start();
+    let given = OpKind { call: Call::SqlText, ..sql("given", "", &[ValueType::Text]) };
+    let kinds = [given, sql("one", "SELECT 1", &[])];
+    for protocol in PROTOCOLS {
+        let (_store, mut wire) = open(&server, protocol, &kinds);
+        let (outcome, answer) =
+            wire.ask(0, &[Value::Text("SELECT 7, 'x', 1.50, now() > '2020-01-01', '\\x00ff'::bytea")]);
+        assert_eq!(outcome, Outcome::Ok, "{}", answer.message);
+        let values: Vec<Value<'_>> = answer.values.values().iter().collect();
+        let expected =
+            [Value::Int(7), Value::Text("x"), Value::Text("1.50"), Value::Bool(true), Value::Bytes(b"\x00\xff")];
+        assert_eq!(values, expected, "{protocol}");
+        let (outcome, answer) = wire.ask(0, &[Value::Text("SELEC 7")]);
+        assert_eq!((outcome, answer.code.as_str()), (Outcome::Rejected, "42601"));
+        assert_eq!(wire.ask(1, &[]).1.values.values().get(0), Value::Int(1));
+        let both = wire.pipeline(&[(0, &[Value::Text("SELECT 2")], true), (1, &[], false)]);
+        assert_eq!(both[0].2.values.values().get(0), Value::Int(2), "{protocol}");
+        assert_eq!(both[1].2.values.values().get(0), Value::Int(1), "{protocol}");
+    }
+}
+
+fn steps() -> Vec<OpKind> {
+    let step = |name: &str, text: &str, params: &[ValueType]| OpKind { step_of: Some(0), ..sql(name, text, params) };
+    vec![
+        OpKind { call: Call::Steps, ..sql("transaction", "", &[]) },
+        step("begin", "BEGIN", &[]),
+        step("add", "INSERT INTO items (code, count) VALUES ($1, $2)", &[ValueType::Text, ValueType::Int]),
+        step("count", "SELECT count(*) FROM items", &[]),
+        step("commit", "COMMIT", &[]),
+        step("rollback", "ROLLBACK", &[]),
+    ]
+}
+
+const BEGIN: u16 = 1;
+const ADD: u16 = 2;
+const COUNT: u16 = 3;
+const COMMIT: u16 = 4;
+const ROLLBACK: u16 = 5;
+
+#[test]
+fn a_pipeline_is_answered_in_order_and_an_error_skips_the_rest() {
+    let server = Server::start();
+    for protocol in PROTOCOLS {
+        let (_store, mut wire) = open(&server, protocol, &steps());
+        let add = |code: &'static str| [Value::Text(code), Value::Int(1)];
+        let outcomes = |answers: &[(u32, Outcome, plimsoll_core::Answer)]| -> Vec<(u32, Outcome, String)> {
+            answers.iter().map(|(ticket, outcome, answer)| (*ticket, *outcome, answer.code.clone())).collect()
+        };
+        let good = wire.pipeline(&[
+            (BEGIN, &[], true),
+            (ADD, &add("a"), true),
+            (ADD, &add("b"), true),
+            (COUNT, &[], true),
+            (COMMIT, &[], false),
+        ]);
+        let ok = |count: u32| (0..count).map(|ticket| (ticket, Outcome::Ok, String::new())).collect::<Vec<_>>();
+        assert_eq!(outcomes(&good), ok(5), "{protocol}");
+        assert_eq!(good[3].2.values.values().get(0), Value::Int(2), "{protocol}");
+        if protocol == "simple" {
+            // There each statement is answered by itself, and nothing is skipped.
+            continue;
+        }
+        let bad = wire.pipeline(&[
+            (ADD, &add("c"), true),
+            (ADD, &add("c"), true),
+            (ADD, &add("d"), true),
+            (COUNT, &[], false),
+            (COUNT, &[], false),
+        ]);
+        let skipped = |ticket| (ticket, Outcome::Rejected, PIPELINE_ABORTED.to_owned());
+        let expected = [
+            (0, Outcome::Ok, String::new()),
+            (1, Outcome::Rejected, "23505".to_owned()),
+            skipped(2),
+            skipped(3),
+            (4, Outcome::Ok, String::new()),
+        ];
+        assert_eq!(outcomes(&bad), expected, "{protocol}");
+        assert_eq!(bad[4].2.values.values().get(0), Value::Int(2), "all of the pipeline was rolled back");
+        // The error is the last one's own, and nothing is left over for the next pipeline.
+        let last = wire.pipeline(&[(COUNT, &[], true), (ADD, &add("a"), false)]);
+        assert_eq!(outcomes(&last)[1], (1, Outcome::Rejected, "23505".to_owned()), "{protocol}");
+        assert_eq!(outcomes(&wire.pipeline(&[(COUNT, &[], false)])), ok(1), "{protocol}");
+    }
+}
+
+#[test]
+fn independent_operations_in_flight_fail_on_their_own() {
+    let server = Server::start();
+    for protocol in PROTOCOLS {
+        let (_store, mut wire) = open(&server, protocol, &steps());
+        let codes = ["a", "b", "a", "c"];
+        let params: Vec<[Value<'_>; 2]> = codes.iter().map(|code| [Value::Text(code), Value::Int(0)]).collect();
+        let ops: Vec<(u16, &[Value<'_>], bool)> = params.iter().map(|params| (ADD, &params[..], false)).collect();
+        let outcomes: Vec<Outcome> = wire.pipeline(&ops).iter().map(|(_, outcome, _)| *outcome).collect();
+        assert_eq!(outcomes, [Outcome::Ok, Outcome::Ok, Outcome::Rejected, Outcome::Ok], "{protocol}");
+    }
+}
+
+#[test]
+fn a_failed_transaction_is_over_when_it_is_rolled_back() {
+    let server = Server::start();
+    for protocol in PROTOCOLS {
+        let (_store, mut wire) = open(&server, protocol, &steps());
+        let add = [Value::Text("a"), Value::Int(1)];
+        for (kind, params, code) in [
+            (BEGIN, &[][..], ""),
+            (ADD, &add, ""),
+            (ADD, &add, "23505"),
+            (COUNT, &[], "25P02"),
+            (ROLLBACK, &[], ""),
+            (COUNT, &[], ""),
+        ] {
+            let (_, answer) = wire.ask(kind, params);
+            assert_eq!(answer.code, code, "{protocol}");
+        }
+    }
+}
+
+#[test]
+fn a_statement_with_other_parameters_than_declared_is_refused_in_every_protocol() {
+    let server = Server::start();
+    let target = Target::Attach { url: url(&server, "postgres"), password: None };
+    for protocol in PROTOCOLS {
+        let options = OpenOptions { target: target.clone(), params: Params::default(), run_id: "20260102".to_owned() };
+        let mut store = With(protocol, kind()).open(options, &mut |_| {}).expect("attached");
+        store.create(&layout(IndexMode::None)).expect("created");
+        let Ok(Sessions::Wire(mut clients)) = store.sessions(1, Durability::Durable) else { panic!("wire") };
+        let kinds = [sql("two", "SELECT $1::int + $2::int", &[ValueType::Int])];
+        let error = Wire::try_open(clients.remove(0), &kinds).err().expect("refused");
+        assert!(error.what.contains("declares 1 parameters and its statement takes 2"), "{protocol}: {error}");
+    }
+}

@@ -1,0 +1,261 @@
+//! Encrypted connections to real servers: what is checked, what is refused, and in which words.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use plimsoll_core::{OpenOptions, Params, Store, StoreError, StoreErrorKind, Target};
+use plimsoll_store_postgres::conninfo::{Environment, resolve};
+use plimsoll_store_postgres::{Connection, Endpoint, kind};
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
+
+use crate::fixture::{Server, TIMEOUT};
+
+/// An authority, and what it has signed.
+struct Authority {
+    dir: tempfile::TempDir,
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new(name: &str) -> Authority {
+        let dir = tempfile::tempdir().expect("a directory");
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.distinguished_name = named(name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let pem = params.self_signed(&key).expect("an authority").pem();
+        fs::write(dir.path().join("root.crt"), &pem).expect("written");
+        Authority { dir, pem, issuer: Issuer::new(params, key) }
+    }
+
+    /// Certificate and key for a host or a role, as PEM.
+    fn sign(&self, host: Option<&str>, role: &str) -> (String, String) {
+        let key = KeyPair::generate().expect("a key");
+        let mut params =
+            CertificateParams::new(host.map(str::to_owned).into_iter().collect::<Vec<_>>()).expect("names");
+        params.distinguished_name = named(role);
+        (params.signed_by(&key, &self.issuer).expect("signed").pem(), key.serialize_pem())
+    }
+
+    /// The same as files; returns the parameters that name them.
+    fn sign_files(&self, role: &str, mode: u32) -> String {
+        let (certificate, key) = self.sign(None, role);
+        let path = |end: &str| self.dir.path().join(format!("{role}.{end}"));
+        fs::write(path("crt"), certificate).expect("written");
+        fs::write(path("key"), key).expect("written");
+        fs::set_permissions(path("key"), fs::Permissions::from_mode(mode)).expect("a mode");
+        format!("sslcert={}&sslkey={}", path("crt").display(), path("key").display())
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().join("root.crt")
+    }
+}
+
+fn named(name: &str) -> DistinguishedName {
+    let mut distinguished = DistinguishedName::new();
+    distinguished.push(DnType::CommonName, name);
+    distinguished
+}
+
+/// A server with a certificate for 127.0.0.1, and these lines as pg_hba.conf.
+fn server(authority: &Authority, hba: &str) -> Server {
+    let (certificate, key) = authority.sign(Some("127.0.0.1"), "server");
+    let files = [("server.crt", certificate), ("server.key", key), ("root.crt", authority.pem.clone())];
+    Server::start_with_files(
+        &format!("local all all trust\n{hba}"),
+        &files,
+        &["ssl=on", "ssl_cert_file=server.crt", "ssl_key_file=server.key", "ssl_ca_file=root.crt"],
+    )
+}
+
+fn open(url: &str) -> Result<Box<dyn Store>, StoreError> {
+    let target = Target::Attach { url: url.to_owned(), password: None };
+    let options = OpenOptions { target, params: Params::default(), run_id: "20260102-030405-ab12".to_owned() };
+    kind().open(options, &mut |_| {})
+}
+
+fn opened(url: &str) -> String {
+    let mut store = open(url).unwrap_or_else(|error| panic!("{url}: {error:?}"));
+    store.describe().expect("described").place
+}
+
+fn refused(url: &str) -> StoreError {
+    open(url).map(|_| ()).expect_err(url)
+}
+
+fn url(server: &Server, user: &str, parameters: &str) -> String {
+    format!("postgres://{user}@127.0.0.1:{}/postgres?{parameters}", server.port())
+}
+
+const TRUST: &str = "host all all 127.0.0.1/32 trust\n";
+
+#[test]
+fn each_sslmode_gets_what_it_asks_for() {
+    let (ours, other) = (Authority::new("ours"), Authority::new("other"));
+    let server = server(&ours, TRUST);
+    let at = |parameters: &str| url(&server, "postgres", parameters);
+    let root = |authority: &Authority| format!("sslrootcert={}", authority.root().display());
+
+    for parameters in ["", "sslmode=prefer", "sslmode=require"] {
+        let place = opened(&at(parameters));
+        assert!(place.contains(" over TLSv1_3 "), "{parameters}: {place}");
+    }
+    for parameters in ["sslmode=disable", "sslmode=allow"] {
+        assert!(!opened(&at(parameters)).contains("TLS"), "{parameters}");
+    }
+    for mode in ["verify-ca", "verify-full"] {
+        opened(&at(&format!("sslmode={mode}&{}", root(&ours))));
+        let error = refused(&at(&format!("sslmode={mode}&{}", root(&other))));
+        assert_eq!(error.kind, StoreErrorKind::Authentication);
+        assert!(error.what.contains("signed by nobody whom"), "{error}");
+    }
+    // As libpq: whoever has a root certificate has it checked; with `prefer` there is still a way without TLS.
+    assert!(refused(&at(&format!("sslmode=require&{}", root(&other)))).what.contains("signed by nobody whom"));
+    assert!(!opened(&at(&format!("sslmode=prefer&{}", root(&other)))).contains("TLS"));
+
+    let by_name = at(&format!("sslmode=verify-full&{}", root(&ours))).replace("127.0.0.1", "localhost");
+    let error = refused(&by_name);
+    assert!(error.what.contains("is for another host"), "{error}");
+    opened(&by_name.replace("verify-full", "verify-ca"));
+    let system = refused(&at("sslrootcert=system"));
+    assert!(system.what.contains("whom this machine trusts"), "{system}");
+}
+
+#[test]
+fn a_server_without_tls_is_told_from_one_that_insists_on_it() {
+    let plain = Server::alone();
+    let error = refused(&url(&plain, "postgres", "sslmode=require"));
+    assert_eq!(error.kind, StoreErrorKind::Usage);
+    assert!(error.what.contains("does not speak TLS"), "{error}");
+    assert!(error.next.is_some_and(|next| next.contains("ssl = on")));
+    assert!(!opened(&url(&plain, "postgres", "sslmode=prefer")).contains("TLS"));
+    let direct = refused(&url(&plain, "postgres", "sslmode=require&sslnegotiation=direct"));
+    assert!(direct.next.as_ref().is_some_and(|next| next.contains("PostgreSQL 17")), "{direct:?}");
+
+    let authority = Authority::new("ours");
+    let only_tls = server(&authority, "hostssl all all 127.0.0.1/32 trust\n");
+    assert!(opened(&url(&only_tls, "postgres", "sslmode=allow")).contains("TLS"), "the second try");
+    let error = refused(&url(&only_tls, "postgres", "sslmode=disable"));
+    assert_eq!(error.kind, StoreErrorKind::Authentication);
+    assert!(error.what.contains("without TLS"), "{error}");
+
+    let never_tls = server(&authority, "hostnossl all all 127.0.0.1/32 trust\n");
+    assert!(!opened(&url(&never_tls, "postgres", "sslmode=prefer")).contains("TLS"), "the second try");
+    let error = refused(&url(&never_tls, "postgres", "sslmode=require"));
+    assert_eq!(error.kind, StoreErrorKind::Authentication);
+    assert!(error.detail.as_ref().is_some_and(|detail| detail.contains("28000")), "{error:?}");
+}
+
+#[test]
+fn a_client_certificate_is_a_login() {
+    let (ours, other) = (Authority::new("ours"), Authority::new("other"));
+    let server = server(&ours, "hostssl all postgres 127.0.0.1/32 cert\nhostssl all all 127.0.0.1/32 trust\n");
+    let at = |parameters: &str| url(&server, "postgres", &format!("sslmode=require&{parameters}"));
+    opened(&at(&ours.sign_files("postgres", 0o600)));
+
+    let none = refused(&at(""));
+    assert_eq!(none.kind, StoreErrorKind::Authentication);
+    assert!(none.what.contains("wants a client certificate"), "{none}");
+    let for_another = refused(&at(&ours.sign_files("somebody", 0o600)));
+    assert_eq!(for_another.kind, StoreErrorKind::Authentication, "{for_another:?}");
+    let strange = refused(&at(&other.sign_files("postgres", 0o600)));
+    assert!(strange.what.contains("does not accept the client certificate"), "{strange:?}");
+    let open_to_all = refused(&at(&ours.sign_files("careless", 0o644)));
+    assert!(open_to_all.what.contains("others may read it"), "{open_to_all}");
+}
+
+#[test]
+fn a_login_is_bound_to_its_connection_where_that_is_asked() {
+    let authority = Authority::new("ours");
+    let server = server(
+        &authority,
+        "host all scram_user 127.0.0.1/32 scram-sha-256\nhost all md5_user 127.0.0.1/32 md5\n\
+         host all clear_user 127.0.0.1/32 password\nhost all refused_user 127.0.0.1/32 reject\n\
+         host all postgres 127.0.0.1/32 trust\n",
+    );
+    server
+        .control()
+        .simple(
+            "SET password_encryption = 'md5'; CREATE ROLE md5_user LOGIN PASSWORD 'word';
+             SET password_encryption = 'scram-sha-256'; CREATE ROLE scram_user LOGIN PASSWORD 'word';
+             CREATE ROLE clear_user LOGIN PASSWORD 'word'; CREATE ROLE refused_user LOGIN PASSWORD 'word'",
+        )
+        .expect("roles");
+    let at = |user: &str, parameters: &str| url(&server, &format!("{user}:word"), parameters);
+    for user in ["scram_user", "md5_user", "clear_user"] {
+        for parameters in ["sslmode=disable", "sslmode=require", "sslmode=require&channel_binding=disable"] {
+            opened(&at(user, parameters));
+        }
+        let wrong = refused(&at(user, "").replace(":word", ":wrong-word"));
+        assert_eq!(wrong.kind, StoreErrorKind::Authentication);
+        assert!(wrong.detail.as_ref().is_some_and(|detail| detail.starts_with("28P01")), "{wrong:?}");
+        assert!(!wrong.to_string().contains("before that"), "a wrong password is not tried in the open: {wrong}");
+        assert!(!format!("{wrong:?}").contains("wrong-word"));
+    }
+    opened(&at("scram_user", "sslmode=require&channel_binding=require"));
+    for (user, parameters, words) in [
+        ("scram_user", "sslmode=disable&channel_binding=require", "no TLS"),
+        ("md5_user", "sslmode=require&channel_binding=require", "by a method without"),
+        ("clear_user", "sslmode=require&channel_binding=require", "by a method without"),
+        ("postgres", "sslmode=require&channel_binding=require", "let us in without"),
+    ] {
+        let error = refused(&at(user, parameters));
+        assert_eq!(error.kind, StoreErrorKind::Authentication, "{error:?}");
+        assert!(error.what.contains(words), "{user}: {error}");
+    }
+    let refused = refused(&at("refused_user", ""));
+    assert_eq!(refused.kind, StoreErrorKind::Authentication);
+}
+
+#[test]
+fn the_first_host_that_will_do_is_taken() {
+    let server = Server::alone();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
+    let two = |parameters: &str| {
+        format!("postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres?{parameters}", nobody.port(), server.port())
+    };
+    let taken = opened(&two("target_session_attrs=read-write"));
+    assert_eq!(taken, format!("postgres://127.0.0.1:{}/postgres", server.port()));
+    for wanted in ["any", "primary", "prefer-standby"] {
+        opened(&two(&format!("target_session_attrs={wanted}")));
+    }
+    for wanted in ["standby", "read-only"] {
+        let error = refused(&two(&format!("target_session_attrs={wanted}")));
+        assert!(error.what.contains("none of the 2 hosts"), "{error}");
+        let detail = error.detail.expect("what is wrong with each");
+        assert!(detail.contains("nobody can be reached") && detail.contains("is not a"), "{detail}");
+    }
+    // Nobody is asked after a server that says no.
+    let error = refused(&two("").replace("/postgres?", "/nowhere?"));
+    assert!(error.what.contains("no database `nowhere`"), "{error}");
+}
+
+#[test]
+fn a_store_conforms_inside_tls() {
+    let authority = Authority::new("ours");
+    let server = server(&authority, TRUST);
+    let parameters = format!("sslmode=verify-full&sslrootcert={}", authority.root().display());
+    plimsoll_testkit::conformance::run_attached(&*kind(), &url(&server, "postgres", &parameters), None);
+}
+
+#[test]
+fn large_answers_come_through_whole() {
+    let authority = Authority::new("ours");
+    let server = server(&authority, TRUST);
+    let info = resolve(&url(&server, "postgres", "sslmode=require"), None, &Environment::of_process()).expect("a URL");
+    let host = &info.hosts[0];
+    let endpoint = Endpoint {
+        address: host.address.clone(),
+        login: host.login.clone().into(),
+        security: host.attempts[0].clone(),
+    };
+    let mut connection = Connection::open(&endpoint, Default::default(), "", &[], TIMEOUT).expect("connected");
+    let rows = connection.simple("SELECT repeat(md5(n::text), 3000) FROM generate_series(1, 300) n").expect("rows");
+    assert_eq!((rows.rows, rows.values.len()), (300, 300));
+    let sent = format!("SELECT length('{}')", "x".repeat(3_000_000));
+    assert_eq!(connection.value(&sent).expect("a length"), "3000000");
+    assert_eq!(connection.value("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").expect("a word"), "t");
+}
