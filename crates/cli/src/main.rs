@@ -22,6 +22,7 @@ mod phase;
 mod plans;
 mod progress;
 mod secrets;
+mod sockets;
 mod studies;
 mod ticker;
 mod trial;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{Answer, Durability, Measure, Observer, Op, Outcome, Slice, Store, Stream, Ticket, Workload};
-use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, StopReason};
+use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, Io, StopReason};
 use plimsoll_plan::model;
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{PhaseEnd, PhaseResult};
@@ -31,6 +31,8 @@ pub struct Bench<'a> {
     pub server: &'a ServerProcesses,
     /// Length of a slice.
     pub slice: Duration,
+    /// How the kernel is asked for sockets.
+    pub io: Io,
 }
 
 /// A trial at work.

@@ -413,7 +413,7 @@ impl TrialRun<'_, '_> {
     }
 
     fn spec(&self) -> DriveSpec {
-        DriveSpec { slice: self.bench.slice, ..DriveSpec::default() }
+        DriveSpec { slice: self.bench.slice, io: self.bench.io, ..DriveSpec::default() }
     }
 
     fn push_totals(&mut self, end: &mut PhaseEnd, result: &DriveResult) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use plimsoll_core::{KindId, Outcome, Sessions, StoreError};
 
 use crate::pace::{Pace, Wake};
+use crate::reactor::Uring;
 
 /// How one phase drives its sessions. There are [`DriveSpec::depth`] clients to a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -147,6 +148,22 @@ pub enum Io {
     Epoll,
     /// io_uring, or the phase cannot be driven.
     Uring,
+}
+
+impl Io {
+    /// The names of the choices.
+    pub const NAMES: [&str; 3] = ["auto", "epoll", "io_uring"];
+
+    /// The choice called `name`.
+    pub fn by_name(name: &str) -> Option<Io> {
+        let all = [Io::Auto, Io::Epoll, Io::Uring];
+        Self::NAMES.iter().zip(all).find_map(|(known, io)| (*known == name).then_some(io))
+    }
+
+    /// Whether io_uring can be had here, and the kernel's word where it cannot.
+    pub fn try_uring() -> std::io::Result<()> {
+        Uring::new(1).map(drop)
+    }
 }
 
 /// How the kernel was asked for sockets.

@@ -80,7 +80,7 @@ fn lines(title: &str, made: &Calibration) -> String {
 
 /// Looks at this machine; recordings would go to `runs_dir`.
 pub fn diagnose(catalogue: &Catalogue, runs_dir: &Path) -> Diagnosis {
-    let machine = [clock_source(), governor(), load(), memory(), swap(), disk(runs_dir)];
+    let machine = [clock_source(), governor(), load(), memory(), swap(), disk(runs_dir), sockets()];
     let stores = catalogue.stores.iter().map(|store| match store.installed() {
         Ok(found) => Line::fine(format!("{}: {found}", store.spec().name)),
         Err(error) => Line::missing(format!("{}: {error}", store.spec().name), error.next),
@@ -103,6 +103,13 @@ pub fn diagnose(catalogue: &Catalogue, runs_dir: &Path) -> Diagnosis {
         }
     }
     Diagnosis { text, well }
+}
+
+fn sockets() -> Line {
+    match crate::sockets::wanted() {
+        Ok(io) => Line::fine(format!("sockets over {}", crate::sockets::taken(io))),
+        Err(error) => Line::spoils(error.what, error.next.unwrap_or_default()),
+    }
 }
 
 fn clock_source() -> Line {

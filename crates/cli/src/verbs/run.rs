@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use plimsoll_analysis::view::VerdictState;
 use plimsoll_core::{Catalogue, OpenOptions, Store, Target};
-use plimsoll_drive::Clock;
+use plimsoll_drive::{Clock, Io};
 use plimsoll_plan::model::{Plan, Start, StoreUse, Trial};
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{Event, FigureSpec, GoalSpec, Run, RunHeader, RunState, SamplerSeries};
@@ -20,6 +20,7 @@ use crate::phase::Bench;
 use crate::plans::{self, Passwords};
 use crate::progress::Progress;
 use crate::secrets;
+use crate::sockets;
 use crate::ticker::Ticker;
 use crate::trial::{self, Found};
 use crate::verbs::report;
@@ -42,6 +43,7 @@ pub fn run_plan(
     passwords: &Passwords,
     quiet: bool,
 ) -> Result<u8, CliError> {
+    let io = sockets::wanted()?;
     let runs_dir = plimsoll_record::default_runs_dir()?;
     sweep(&runs_dir);
     let interrupt = Interrupt::install();
@@ -53,7 +55,7 @@ pub fn run_plan(
     let started_wall_ns = wall_ns();
     let server = plimsoll_sample::ServerProcesses::default();
     let (samplers, unavailable) = plimsoll_sample::open(&plan.samplers, &server);
-    let header = header(plan, text, &id, started_wall_ns, &samplers, &runs_dir);
+    let header = header(plan, text, &id, started_wall_ns, &samplers, environment(&runs_dir, io));
     let recorder = Arc::new(Recorder::create(&runs_dir, &header)?);
     if plimsoll_sample::environment::file_system(&runs_dir).is_some_and(|place| place.volatile) {
         let text = format!("{} keeps nothing through a power cut: durable means nothing there", runs_dir.display());
@@ -86,6 +88,7 @@ pub fn run_plan(
         progress: &mut progress,
         server: &server,
         slice,
+        io,
     };
     let result = trials(catalogue, plan, &mut bench, &directory, passwords);
     drop(ticker);
@@ -293,7 +296,7 @@ fn header(
     id: &str,
     started_wall_ns: i64,
     samplers: &[Box<dyn plimsoll_core::Sampler>],
-    runs_dir: &Path,
+    environment: Vec<(String, String)>,
 ) -> RunHeader {
     let series = samplers
         .iter()
@@ -314,7 +317,7 @@ fn header(
         seed: plan.trials.first().map_or(0, |trial| trial.seed),
         slice_ns: plan.slice_ns,
         started_wall_ns,
-        environment: environment(runs_dir),
+        environment,
         left_out: plan.left_out.clone(),
         goals: plan
             .goals
@@ -336,8 +339,9 @@ fn header(
 }
 
 /// The machine, and what is known of how well it measures.
-fn environment(runs_dir: &Path) -> Vec<(String, String)> {
+fn environment(runs_dir: &Path, io: Io) -> Vec<(String, String)> {
     let mut all = plimsoll_sample::environment(runs_dir);
+    all.push(("sockets".to_owned(), sockets::taken(io)));
     all.extend(Calibration::load(runs_dir).iter().flat_map(Calibration::lines));
     all
 }
