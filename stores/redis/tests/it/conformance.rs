@@ -2,7 +2,15 @@
 
 use plimsoll_store_redis::kind;
 
+use crate::fixture::Server;
+
 #[test]
 fn a_private_server_conforms() {
     plimsoll_testkit::conformance::run(&*kind());
+}
+
+#[test]
+fn an_attached_server_conforms() {
+    let server = Server::start(&["--appendonly", "yes", "--appendfsync", "always", "--requirepass", "word"]);
+    plimsoll_testkit::conformance::run_attached(&*kind(), &server.url(), Some("word"));
 }

@@ -1,0 +1,104 @@
+//! Servers that are somebody's: what is made there, what is left, and what is refused.
+
+use plimsoll_core::{Durability, Layout, Outcome, StoreErrorKind, Value};
+use plimsoll_store_redis::Node;
+use plimsoll_testkit::ask::{Script, ask};
+
+use crate::fixture::{DELETE, GET, PUT, Server, kinds};
+
+#[test]
+fn what_is_made_goes_and_what_was_there_stays() {
+    let server = Server::start(&[]);
+    server.ask(&["SET", "own", "kept"]);
+    server.ask(&["SET", "plimsoll:test_10:key", "of another run"]);
+    for params in [&[("protocol", "2")][..], &[("protocol", "3")]] {
+        let mut store = server.open(params, None).unwrap();
+        store.create(&Layout::default()).unwrap();
+        let keys: Vec<String> = (0..3_000).map(|n| format!("key{n}")).collect();
+        let mut script = Script::new();
+        script.op(GET, [Value::Bytes(b"own")]);
+        for key in &keys {
+            script.op(PUT, [Value::Bytes(key.as_bytes()), Value::Bytes(b"value")]);
+        }
+        script.op(GET, [Value::Bytes(b"key7")]).op(DELETE, [Value::Bytes(b"key7")]).op(DELETE, [Value::Bytes(b"key7")]);
+        let replies = ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap();
+        let outcomes: Vec<Outcome> = replies.iter().map(|reply| reply.outcome).collect();
+        assert_eq!(outcomes[0], Outcome::NotFound, "another's key has the same name, but is not ours");
+        assert!(outcomes[1..3_003].iter().all(|outcome| *outcome == Outcome::Ok));
+        assert_eq!(outcomes[3_003], Outcome::NotFound);
+        assert_eq!(replies[3_001].answer.values.values().get(0), Value::Bytes(b"value"));
+        assert_eq!(server.ask(&["DBSIZE"]), Node::Int(2 + 2_999 + 1));
+        assert_eq!(server.ask(&["SMEMBERS", "plimsoll:runs"]).list().len(), 1);
+        // The value of `key7` apart, sizes are of what came on top of others' data.
+        assert!(store.footprint().unwrap().data_bytes > 3_000 * 50);
+        store.close().unwrap();
+        assert_eq!(server.ask(&["DBSIZE"]), Node::Int(2));
+        assert_eq!(server.ask(&["GET", "own"]).text(), "kept");
+    }
+}
+
+#[test]
+fn a_store_that_is_dropped_leaves_nothing_either() {
+    let server = Server::start(&[]);
+    let mut store = server.open(&[], None).unwrap();
+    store.create(&Layout::default()).unwrap();
+    let mut script = Script::new();
+    script.op(PUT, [Value::Bytes(b"k"), Value::Bytes(b"v")]);
+    ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap();
+    drop(store);
+    assert_eq!(server.ask(&["DBSIZE"]), Node::Int(0));
+}
+
+#[test]
+fn a_run_that_was_killed_is_named() {
+    let server = Server::start(&[]);
+    server.ask(&["SADD", "plimsoll:runs", "gone_1"]);
+    let mut said = Vec::new();
+    let target = plimsoll_core::Target::Attach { url: server.url(), password: None };
+    let options = plimsoll_core::OpenOptions { target, params: Default::default(), run_id: "new".to_owned() };
+    plimsoll_store_redis::kind().open(options, &mut |what| said.push(what.to_owned())).unwrap();
+    assert!(said[0].contains("plimsoll:gone_1:*") && said[0].contains("unlink"), "{said:?}");
+}
+
+#[test]
+fn durabilities_that_the_server_does_not_keep_are_refused() {
+    let refused = |arguments: &[&str], durability| {
+        let server = Server::start(arguments);
+        let mut store = server.open(&[], None).unwrap();
+        store.create(&Layout::default()).unwrap();
+        assert!(store.sessions(1, Durability::AtEnd).is_ok());
+        let error = store.sessions(1, durability).err()?;
+        assert_eq!(error.kind, StoreErrorKind::Usage);
+        assert!(error.next.as_deref().is_some_and(|next| next.contains("at-end")), "{error:?}");
+        error.detail
+    };
+    let on = |fsync: &'static str| vec!["--appendonly", "yes", "--appendfsync", fsync];
+    use Durability::{Buffered, Durable};
+    assert!(refused(&[], Buffered).unwrap().contains("appendonly no"));
+    assert!(refused(&on("everysec"), Buffered).unwrap().contains("two seconds"));
+    assert!(refused(&on("no"), Durable).unwrap().contains("appendfsync no"));
+    let mut rewriting = on("always");
+    rewriting.extend(["--no-appendfsync-on-rewrite", "yes"]);
+    assert!(refused(&rewriting, Durable).unwrap().contains("no-appendfsync-on-rewrite"));
+    assert_eq!(refused(&on("always"), Durable), None);
+    assert_eq!(refused(&on("no"), Buffered), None);
+}
+
+#[test]
+fn a_sync_writes_everything_out_whether_there_is_a_file_or_not() {
+    let said = |server: &Server, name: &str| {
+        let info = server.ask(&["INFO", "persistence"]).text();
+        info.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned)).unwrap()
+    };
+    for (arguments, counted) in [(&[][..], "rdb_saves:"), (&["--appendonly", "yes"], "aof_rewrites:")] {
+        let server = Server::start(arguments);
+        let mut store = server.open(&[], None).unwrap();
+        store.create(&Layout::default()).unwrap();
+        let before: u64 = said(&server, counted).trim().parse().unwrap();
+        store.sync().unwrap();
+        assert_eq!(said(&server, counted).trim().parse(), Ok(before + 1), "{counted}");
+        let cycles = store.counters().unwrap();
+        let cycle = cycles.iter().find(|counter| counted.starts_with(counter.name)).unwrap();
+        assert_eq!((cycle.value as u64, cycle.sort), (before + 1, plimsoll_core::CounterSort::Cycle));
+    }
+}

@@ -1,0 +1,111 @@
+//! What a private server keeps, and through what.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use plimsoll_core::{Cold, Durability, Layout, OpenOptions, Outcome, Store, Target, Value};
+use plimsoll_lab::page_cache;
+use plimsoll_store_redis::{Control, Node, PrivateRedis, kind};
+use plimsoll_testkit::ask::{Script, ask};
+
+use crate::fixture::{GET, PUT, TIMEOUT, kinds};
+
+/// A base that the server's user can get to.
+fn base() -> tempfile::TempDir {
+    let base = tempfile::Builder::new().prefix("redis-test-").tempdir_in("/var/tmp").unwrap();
+    std::fs::set_permissions(base.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    base
+}
+
+fn store(base: &Path) -> Box<dyn Store> {
+    let target = Target::Private { data_dir: base.to_owned(), log_dir: base.join("logs") };
+    kind().open(OpenOptions { target, params: Default::default(), run_id: String::new() }, &mut |_| {}).unwrap()
+}
+
+#[test]
+fn a_killed_server_has_what_it_acknowledged() {
+    let base = base();
+    let mut server = PrivateRedis::start(None, &[base.path().to_owned()], base.path(), &[], &mut |_| {}).unwrap();
+    for fsync in ["always", "no"] {
+        let mut control = Control::open(&server.endpoint(), TIMEOUT).unwrap();
+        control.command(&[b"CONFIG", b"SET", b"appendfsync", fsync.as_bytes()]).unwrap();
+        for n in 0..500 {
+            let key = format!("{fsync}{n}");
+            control.command(&[b"SET", key.as_bytes(), b"v"]).unwrap();
+        }
+        server.kill().unwrap();
+        server.start_again().unwrap();
+        let mut control = Control::open(&server.endpoint(), TIMEOUT).unwrap();
+        let found = (0..500).filter(|n| {
+            control.command(&[b"GET", format!("{fsync}{n}").as_bytes()]).unwrap() == Node::Text(b"v".to_vec())
+        });
+        assert_eq!(found.count(), 500, "appendfsync {fsync}");
+    }
+    server.close().unwrap();
+}
+
+#[test]
+fn what_was_written_without_a_file_is_there_after_the_sync_and_a_restart() {
+    let base = base();
+    let mut store = store(base.path());
+    store.create(&Layout::default()).unwrap();
+    let mut script = Script::new();
+    for n in 0..200u32 {
+        script.op(PUT, [Value::Bytes(&n.to_be_bytes()), Value::Bytes(&[b'v'; 500])]);
+    }
+    ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap();
+    // The server writes it compressed.
+    let files = || page_cache::resident(base.path()).unwrap().file_bytes;
+    let before = files();
+    store.sync().unwrap();
+    assert!(files() > before + 200 * 20, "{before} bytes before the sync, {} after", files());
+    ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap();
+    assert!(matches!(store.cold().unwrap(), Cold::Done { file_bytes, .. } if file_bytes > 4_000));
+    let mut gets = Script::new();
+    for n in 0..200u32 {
+        gets.op(GET, [Value::Bytes(&n.to_be_bytes())]);
+    }
+    let replies = ask(&mut *store, &kinds(), Durability::Durable, &gets).unwrap();
+    assert!(replies.iter().all(|reply| reply.outcome == Outcome::Ok));
+    assert!(store.check_integrity().unwrap().is_some(), "redis-check-aof is installed with the server");
+    assert_eq!(store.processes().len(), 1);
+    let description = store.describe().unwrap();
+    let setting = |name: &str| description.settings.iter().find(|setting| setting.name == name).unwrap();
+    assert_eq!(setting("save").source, "plimsoll");
+    assert!(setting("appendfsync").value.contains("always for durable"));
+    store.close().unwrap();
+    assert!(std::fs::read_dir(base.path()).unwrap().next().is_none(), "nothing is left");
+}
+
+#[test]
+fn a_damaged_file_is_told() {
+    let base = base();
+    let mut store = store(base.path());
+    store.create(&Layout::default()).unwrap();
+    let mut script = Script::new();
+    script.op(PUT, [Value::Bytes(b"k"), Value::Bytes(&[b'v'; 500])]);
+    ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();
+    assert!(store.check_integrity().unwrap().is_some());
+    let parts = find(base.path(), ".incr.aof");
+    let mut bytes = std::fs::read(&parts[0]).unwrap();
+    let at = bytes.windows(3).rposition(|window| window == b"SET").unwrap();
+    bytes[at - 3] = b'x';
+    std::fs::write(&parts[0], bytes).unwrap();
+    let error = store.check_integrity().unwrap_err();
+    assert_eq!(error.kind, plimsoll_core::StoreErrorKind::Corrupt, "{error}");
+    store.close().unwrap();
+}
+
+/// Files below `dir` whose names end so.
+fn find(dir: &Path, end: &str) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(find(&path, end));
+        } else if path.to_string_lossy().ends_with(end) {
+            found.push(path);
+        }
+    }
+    found
+}

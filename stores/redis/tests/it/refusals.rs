@@ -1,0 +1,127 @@
+//! Who is not let in, and what is not done.
+
+use std::io::Read;
+use std::net::TcpListener;
+
+use plimsoll_core::{Durability, Layout, Outcome, StoreError, StoreErrorKind, Value};
+use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
+use plimsoll_testkit::ask::{Reply, Script, ask};
+
+use crate::fixture::{GET, PUT, Server, kinds, open};
+
+fn refused(server: &Server, url: &str, password: Option<&str>) -> StoreError {
+    let url = url.replace("redis+unix://", &format!("redis+unix://{}", server.socket().display()));
+    let error = open(&url, &[], password).err().expect("it lets nobody in");
+    assert!(error.next.is_some(), "{error:?}");
+    assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+    error
+}
+
+#[test]
+fn nobody_gets_in_without_the_right_password() {
+    let server = Server::start(&["--requirepass", "hunter2"]);
+    server.ask(&["ACL", "SETUSER", "ada", "on", ">lovelace", "~*", "+@all"]);
+    assert_eq!(refused(&server, "redis+unix://", None).kind, StoreErrorKind::Authentication);
+    assert_eq!(refused(&server, "redis+unix://", Some("hunter3")).kind, StoreErrorKind::Authentication);
+    let with_user = |user: &str| server.url().replace("redis+unix://", &format!("redis+unix://{user}@"));
+    let mut store = server.open(&[], Some("hunter2")).unwrap();
+    store.create(&Layout::default()).unwrap();
+    let mut script = Script::new();
+    script.op(PUT, [Value::Bytes(b"k"), Value::Bytes(b"v")]);
+    assert_eq!(ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap()[0].outcome, Outcome::Ok);
+    assert_eq!(open(&with_user("ada"), &[], Some("hunter2")).err().unwrap().kind, StoreErrorKind::Authentication);
+    let mut store = open(&with_user("ada"), &[("protocol", "3")], Some("lovelace")).unwrap();
+    store.create(&Layout::default()).unwrap();
+    assert_eq!(ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap()[0].outcome, Outcome::Ok);
+}
+
+#[test]
+fn a_session_that_is_not_let_in_says_so_too() {
+    let server = Server::start(&[]);
+    let mut store = server.open(&[], None).unwrap();
+    store.create(&Layout::default()).unwrap();
+    let sessions = store.sessions(1, Durability::AtEnd).unwrap();
+    server.ask(&["CONFIG", "SET", "requirepass", "hunter2"]);
+    let drive = Drive {
+        clock: &Clock::start(),
+        spec: &DriveSpec { limit: Limit::Exhausted, ..DriveSpec::default() },
+        sessions,
+        kinds: &kinds(),
+        stream: std::sync::Arc::new(Script::new()),
+        observers: Vec::new(),
+        stop: Default::default(),
+    };
+    let error = drive.run(&mut |_| {}).err().expect("it is not let in");
+    assert!(error.to_string().contains("asks for a password"), "{error}");
+}
+
+#[test]
+fn nobody_there_and_no_such_database_are_told_apart() {
+    let server = Server::start(&["--databases", "4"]);
+    assert_eq!(refused(&server, "redis+unix://?db=4", None).kind, StoreErrorKind::Usage);
+    assert!(open(&format!("{}?db=3", server.url()), &[], None).is_ok());
+    let nobody = open("redis+unix:///nonexistent/socket", &[], None).err().unwrap();
+    assert_eq!(nobody.kind, StoreErrorKind::Unreachable);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let other = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 100]);
+        std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+    });
+    let error = open(&format!("redis://127.0.0.1:{port}"), &[], None).err().unwrap();
+    assert!(error.to_string().contains("no Redis server"), "{error}");
+    other.join().unwrap();
+}
+
+fn asked(server: &Server, script: &Script, before: impl FnOnce()) -> Vec<Reply> {
+    let mut store = server.open(&[], None).unwrap();
+    store.create(&Layout::default()).unwrap();
+    before();
+    ask(&mut *store, &kinds(), Durability::AtEnd, script).unwrap()
+}
+
+#[test]
+fn what_the_server_refuses_is_rejected_with_its_word() {
+    let server = Server::start(&[]);
+    let mut script = Script::new();
+    script.op(GET, [Value::Bytes(b"list")]);
+    let replies = asked(&server, &script, || drop(server.ask(&["LPUSH", "plimsoll:test_1:list", "a"])));
+    assert_eq!((replies[0].outcome, replies[0].answer.code.as_str()), (Outcome::Rejected, "WRONGTYPE"));
+
+    let mut script = Script::new();
+    script.op(PUT, [Value::Bytes(b"k"), Value::Bytes(b"v")]).op(GET, [Value::Bytes(b"k")]);
+    let replies = asked(&server, &script, || drop(server.ask(&["CONFIG", "SET", "maxmemory", "1"])));
+    assert_eq!((replies[0].outcome, replies[0].answer.code.as_str()), (Outcome::Rejected, "OOM"));
+    assert!(replies[0].answer.message.starts_with("OOM command not allowed"), "{}", replies[0].answer.message);
+    assert_eq!(replies[1].outcome, Outcome::NotFound, "it has not happened");
+
+    server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    let replies = asked(&server, &script, || drop(server.ask(&["REPLICAOF", "127.0.0.1", "1"])));
+    assert_eq!((replies[0].outcome, replies[0].answer.code.as_str()), (Outcome::Rejected, "READONLY"));
+    let error = server.open(&[], None).err().unwrap();
+    assert!(error.what.contains("replica") && error.next.unwrap().contains("127.0.0.1:1"));
+}
+
+#[test]
+fn a_cluster_is_refused_unless_it_is_one_server() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    // The bus listens on this port, and not on one that may be beyond all.
+    let bus = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let arguments = ["--port", &port, "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--cluster-port", &bus];
+    let server = Server::start(&arguments);
+    server.ask(&["CLUSTER", "ADDSLOTSRANGE", "0", "8191"]);
+    let error = server.open(&[], None).err().unwrap();
+    assert_eq!(error.kind, StoreErrorKind::Usage);
+    assert!(error.what.contains("node of a cluster"), "{error}");
+    assert!(error.next.unwrap().contains("one server at a time"));
+    server.ask(&["CLUSTER", "ADDSLOTSRANGE", "8192", "16383"]);
+    let mut script = Script::new();
+    script.op(PUT, [Value::Bytes(b"k"), Value::Bytes(b"v")]);
+    let until = std::time::Instant::now() + crate::fixture::TIMEOUT;
+    while !server.ask(&["CLUSTER", "INFO"]).text().contains("cluster_state:ok") {
+        assert!(std::time::Instant::now() < until, "the cluster is not ready");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(asked(&server, &script, || ())[0].outcome, Outcome::Ok);
+}
