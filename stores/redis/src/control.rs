@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use plimsoll_tls::Tls;
 
 use crate::endpoint::{Endpoint, Login};
 use crate::resp::{self, Aggregate, Reply, Token};
@@ -72,6 +73,8 @@ impl Stream for TcpStream {
 pub struct Control {
     stream: Box<dyn Stream>,
     login: Login,
+    tls: Option<Tls>,
+    /// What arrived, decrypted, and has not been used yet.
     input: Vec<u8>,
     timeout: Duration,
 }
@@ -90,10 +93,16 @@ impl Control {
                 .detail(error.to_string())
                 .next("Check host, port or socket, and that the server runs and listens there.")
         };
+        let tls = endpoint.tls_client()?.map(|client| client.connect(endpoint.host(), place)).transpose()?;
         let stream = connect(&endpoint.address).map_err(|error| nobody(&error))?;
         stream.set_timeout(timeout).map_err(|error| nobody(&error))?;
-        let mut control = Control { stream, login: endpoint.login.clone(), input: Vec::new(), timeout };
+        let mut control = Control { stream, login: endpoint.login.clone(), tls, input: Vec::new(), timeout };
         let mut out = Vec::new();
+        if let Some(tls) = &mut control.tls {
+            tls.begin(&mut out);
+            control.write(&out)?;
+            out.clear();
+        }
         let asks = wire::authenticate(&control.login, &mut out);
         if asks {
             control.send(&out)?;
@@ -157,7 +166,22 @@ impl Control {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        let Some(tls) = &mut self.tls else { return self.write(bytes) };
+        let mut out = Vec::new();
+        tls.send(bytes, &mut out);
+        self.write(&out)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         self.stream.write_all(bytes).map_err(|error| self.lost(&error))
+    }
+
+    /// Takes the bytes from `start` on for encrypted, and puts what they say in their place.
+    fn decrypt(&mut self, start: usize) -> Result<(), StoreError> {
+        let Some(tls) = &mut self.tls else { return Ok(()) };
+        let (cipher, mut out) = (self.input.split_off(start), Vec::new());
+        tls.feed(&cipher, &mut self.input, &mut out)?;
+        self.write(&out)
     }
 
     fn reply(&mut self) -> Result<Node, StoreError> {
@@ -192,7 +216,7 @@ impl Control {
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.lost(&error)),
-                Ok(_) => {}
+                Ok(_) => self.decrypt(start)?,
             }
         }
     }

@@ -5,7 +5,7 @@
 //! | `redis://user@host:6379/0`, `valkey://…` | TCP; the path is the database's number |
 //! | `redis+unix:///path/to.sock?db=0`, `valkey+unix://…` | a Unix socket |
 //! | `redis://?socket=/path/to.sock` | the same |
-//! | `rediss://…`, `valkeys://…` | TLS |
+//! | `rediss://…`, `valkeys://…` | TLS; `?cacert=FILE` says whom to trust instead of this machine's roots, `cert=FILE&key=FILE` who we are, `insecure=yes` that nothing is checked |
 //!
 //! A password is taken from where the caller has it (`--password-file`, or out of the URL), else from
 //! `REDISCLI_AUTH` or `VALKEYCLI_AUTH`, as `redis-cli` and `valkey-cli` do. No error shows one, or a part of a URL that
@@ -15,6 +15,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
 
 const PORT: u16 = 6379;
 const FORM: &str = "Write it as redis://user@host:6379/0 or redis+unix:///path/to.sock?db=0";
@@ -61,10 +62,28 @@ pub struct Login {
 pub struct Endpoint {
     /// Where it listens.
     pub address: Address,
-    /// Whether it is spoken to through TLS.
-    pub tls: bool,
+    /// How it is spoken to through TLS, where it is.
+    pub tls: Option<TlsOptions>,
     /// As whom.
     pub login: Login,
+}
+
+impl Endpoint {
+    /// Our side of TLS, where TLS is spoken.
+    ///
+    /// # Errors
+    /// `Usage` or `Missing` when certificates cannot be read.
+    pub fn tls_client(&self) -> Result<Option<TlsClient>, StoreError> {
+        self.tls.as_ref().map(TlsClient::new).transpose()
+    }
+
+    /// The host that a certificate has to be for.
+    pub fn host(&self) -> &str {
+        match &self.address {
+            Address::Tcp(host, _) => host,
+            Address::Unix(_) => "localhost",
+        }
+    }
 }
 
 /// Finds out where `url` leads. `password`, where it is known already, wins over the environment, which `var` looks up.
@@ -97,6 +116,7 @@ pub fn resolve(
     let (user, host) = authority.rsplit_once('@').map_or(("", authority), |(user, host)| (user, host));
     let (user, in_url) = user.split_once(':').map_or((user, ""), |(user, word)| (user, word));
     let (mut socket, mut database) = (String::new(), String::new());
+    let mut files = TlsFiles::default();
     match transport {
         Transport::Unix if !host.is_empty() => {
             return Err(usage("the URL of a Unix socket names a host", "Write three slashes: redis+unix:///path"));
@@ -108,10 +128,12 @@ pub fn resolve(
         match pair.split_once('=') {
             Some(("socket", value)) if transport == Transport::Tcp && host.is_empty() => socket = decode(value)?,
             Some(("db", value)) => database = decode(value)?,
+            Some((name, value)) if transport == Transport::Tls && files.take(name, &decode(value)?) => {}
             // What was in it has been taken out.
             Some(("password", "")) => {}
             _ => {
-                let next = "`db` is known, and `socket` where there is no host.";
+                let next =
+                    "Known are `db`; `socket` where there is no host; cacert, cert, key and insecure=yes with TLS.";
                 return Err(usage("the URL has a parameter that is not known", next));
             }
         }
@@ -140,7 +162,45 @@ pub fn resolve(
         .or(known(decode(in_url)?))
         .or_else(|| PASSWORD_VARIABLES.iter().find_map(|name| var(name).and_then(known)));
     let login = Login { user: known(decode(user)?), password: password.map(Password::new), database, place };
-    Ok(Endpoint { address, tls: transport == Transport::Tls, login })
+    let tls = if transport == Transport::Tls { Some(files.options()?) } else { None };
+    Ok(Endpoint { address, tls, login })
+}
+
+/// What a URL says of TLS, by the names of `redis-cli`'s options.
+#[derive(Default)]
+struct TlsFiles {
+    cacert: Option<PathBuf>,
+    cert: Option<PathBuf>,
+    key: Option<PathBuf>,
+    insecure: bool,
+}
+
+impl TlsFiles {
+    /// False when the parameter is none of these.
+    fn take(&mut self, name: &str, value: &str) -> bool {
+        match name {
+            "cacert" => self.cacert = Some(PathBuf::from(value)),
+            "cert" => self.cert = Some(PathBuf::from(value)),
+            "key" => self.key = Some(PathBuf::from(value)),
+            "insecure" if matches!(value, "yes" | "no") => self.insecure = value == "yes",
+            _ => return false,
+        }
+        true
+    }
+
+    fn options(self) -> Result<TlsOptions, StoreError> {
+        let certificate = match (self.cert, self.key) {
+            (Some(certificate), Some(key)) => Some(ClientCertificate { certificate, key }),
+            (None, None) => None,
+            _ => return Err(usage("the URL has only one of cert and key", "Give both, or neither.")),
+        };
+        Ok(TlsOptions {
+            verify: if self.insecure { Verify::None } else { Verify::Full },
+            roots: self.cacert.map_or(Roots::System, Roots::File),
+            certificate,
+            ..TlsOptions::default()
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -229,11 +289,18 @@ mod tests {
             let endpoint = at(url);
             assert_eq!(
                 (endpoint.address, endpoint.login.database, endpoint.login.place.as_str(), endpoint.tls),
-                (address, database, place, false),
+                (address, database, place, None),
                 "{url}"
             );
         }
-        assert!(at("rediss://h").tls && at("valkeys://h").tls);
+        assert_eq!(
+            (at("rediss://h").tls, at("valkeys://h").tls),
+            (Some(TlsOptions::default()), Some(TlsOptions::default()))
+        );
+        let own = at("rediss://h?cacert=/ca&cert=/c&key=/k&insecure=no").tls.unwrap();
+        assert_eq!((own.roots, own.verify), (Roots::File("/ca".into()), Verify::Full));
+        assert_eq!(own.certificate.unwrap().key, PathBuf::from("/k"));
+        assert_eq!(at("rediss://h?insecure=yes").tls.unwrap().verify, Verify::None);
         assert_eq!(at("rediss://h").login.place, "rediss://h:6379/0");
     }
 
@@ -262,6 +329,9 @@ mod tests {
             "redis://h:99999",
             "redis://a,b",
             "redis://h?bad=1",
+            "redis://h?cacert=/ca",
+            "rediss://h?cert=/c",
+            "rediss://h?insecure=perhaps",
             "redis+unix://h/path",
             "redis+unix://",
             "redis://se/cret@h",

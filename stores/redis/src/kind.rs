@@ -73,6 +73,7 @@ impl StoreKind for Redis {
             return Ok(vec!["starts a private Redis, and removes it with its data afterwards".to_owned()]);
         };
         let endpoint = endpoint::resolve(url, password.as_deref(), &environment)?;
+        endpoint.tls_client()?;
         let prefix = prefix_of(&options.run_id);
         Ok(vec![
             format!("attaches to {}", endpoint.login.place),

@@ -114,7 +114,7 @@ impl PrivateRedis {
         let place = format!("the private {}", self.make.user());
         Endpoint {
             address: Address::Unix(self.server.socket_dir().join("redis.sock")),
-            tls: false,
+            tls: None,
             login: Login { user: None, password: None, database: 0, place },
         }
     }

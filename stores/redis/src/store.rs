@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use plimsoll_core::{
     Cold, Counter, Durability, Footprint, Layout, OpKind, Sessions, Store, StoreDescription, StoreError,
-    StoreErrorKind, Values, WireClient,
+    StoreErrorKind, Values, WireClient, WireSession,
 };
 use plimsoll_lab::page_cache;
+use plimsoll_tls::TlsSession;
 
 use crate::append_only;
 use crate::control::{Control, Node};
@@ -237,11 +238,16 @@ impl Store for RedisStore {
             let place = self.login.place.clone();
             append_only::demand(self.control()?, durability, &place)?;
         }
-        let client = |_| WireClient {
-            address: self.endpoint.address.clone(),
-            session: Box::new(RedisSession::new(Arc::clone(&self.login), self.protocol, self.prefix.as_str())),
+        let tls = self.endpoint.tls_client()?;
+        let client = |_| {
+            let plain = RedisSession::new(Arc::clone(&self.login), self.protocol, self.prefix.as_str());
+            let session: Box<dyn WireSession> = match &tls {
+                None => Box::new(plain),
+                Some(tls) => Box::new(TlsSession::new(plain, tls.clone(), self.endpoint.host(), &self.login.place)?),
+            };
+            Ok(WireClient { address: self.endpoint.address.clone(), session })
         };
-        Ok(Sessions::Wire((0..count).map(client).collect()))
+        Ok(Sessions::Wire((0..count).map(client).collect::<Result<_, StoreError>>()?))
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {

@@ -63,7 +63,7 @@ impl Server {
     pub fn control(&self) -> Control {
         let password = self.password.map(plimsoll_store_redis::endpoint::Password::new);
         let login = Login { user: None, password, database: 0, place: "the test's server".to_owned() };
-        let endpoint = Endpoint { address: Address::Unix(self.socket()), tls: false, login };
+        let endpoint = Endpoint { address: Address::Unix(self.socket()), tls: None, login };
         Control::open(&endpoint, TIMEOUT).expect("a connection")
     }
 

@@ -1,5 +1,7 @@
 //! Everything here runs against a real Redis, or against what a real one sent.
 
+#![allow(clippy::unwrap_used, reason = "clippy's exception for tests does not cover their own functions")]
+
 mod allocations;
 mod attached;
 mod conformance;
@@ -7,3 +9,4 @@ mod durability;
 mod fixture;
 mod refusals;
 mod session;
+mod tls;

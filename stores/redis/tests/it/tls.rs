@@ -1,0 +1,66 @@
+//! TLS, against a server that speaks it.
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use plimsoll_core::{Durability, Layout, Outcome, StoreErrorKind, Value};
+use plimsoll_testkit::ask::{Script, ask};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+use crate::fixture::{GET, PUT, Server, kinds, open};
+
+/// Writes an authority, and a certificate and key that it signed for `host`, into `dir`.
+fn certificates(dir: &Path, host: &str) {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // OpenSSL takes a certificate whose issuer has its own name for one that signed itself.
+    params.distinguished_name.push(DnType::CommonName, "authority");
+    std::fs::write(dir.join("ca"), params.self_signed(&key).unwrap().pem()).unwrap();
+    let issuer = Issuer::new(params, key);
+    let key = KeyPair::generate().unwrap();
+    let signed = CertificateParams::new(vec![host.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+    std::fs::write(dir.join("cert"), signed.pem()).unwrap();
+    std::fs::write(dir.join("key"), key.serialize_pem()).unwrap();
+}
+
+#[test]
+fn a_session_and_the_control_plane_speak_through_tls() {
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path(), "127.0.0.1");
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (ca, cert, key, port) = (file("ca"), file("cert"), file("key"), port.to_string());
+    let _server = Server::start(&[
+        "--bind",
+        "127.0.0.1",
+        "--tls-port",
+        &port,
+        "--tls-cert-file",
+        &cert,
+        "--tls-key-file",
+        &key,
+        "--tls-ca-cert-file",
+        &ca,
+    ]);
+    // It asks for a certificate of the client's too.
+    let own = format!("cert={cert}&key={key}");
+    let url = |query: &str| format!("rediss://127.0.0.1:{port}/?{query}");
+    for query in [format!("cacert={ca}&{own}"), format!("insecure=yes&{own}")] {
+        let mut store = open(&url(&query), &[], None).unwrap();
+        store.create(&Layout::default()).unwrap();
+        let mut script = Script::new();
+        // Longer than a record of TLS.
+        script.op(PUT, [Value::Bytes(b"k"), Value::Bytes(&[b'v'; 100_000])]).op(GET, [Value::Bytes(b"k")]);
+        let replies = ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap();
+        assert_eq!((replies[0].outcome, replies[1].outcome), (Outcome::Ok, Outcome::Ok));
+        assert_eq!(replies[1].answer.values.values().get(0), Value::Bytes(&[b'v'; 100_000]));
+        store.close().unwrap();
+    }
+    let untrusted = open(&url(&own), &[], None).err().unwrap();
+    assert_eq!(untrusted.kind, StoreErrorKind::Authentication, "{untrusted:?}");
+    let no_file = open(&url("cacert=/nonexistent/ca"), &[], None).err().unwrap();
+    assert!(no_file.to_string().contains("/nonexistent/ca"), "{no_file}");
+    let plain = open(&format!("redis://127.0.0.1:{port}"), &[], None).err().unwrap();
+    assert!(matches!(plain.kind, StoreErrorKind::Unreachable | StoreErrorKind::Broken), "{plain:?}");
+}
