@@ -51,7 +51,7 @@ fn a_session_that_is_not_let_in_says_so_too() {
         observers: Vec::new(),
         stop: Default::default(),
     };
-    let error = drive.run(&mut |_| {}).err().expect("it is not let in");
+    let error = drive.run(&mut |_| {}).expect_err("it is not let in");
     assert!(error.to_string().contains("asks for a password"), "{error}");
 }
 
