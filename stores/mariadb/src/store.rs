@@ -130,6 +130,7 @@ fn open(options: &OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Mariadb
                 no_password_because: None,
                 program_name: "plimsoll".to_owned(),
                 private_way: true,
+                encryption: None,
                 place: "the private MariaDB".to_owned(),
             };
             let address = server.address();

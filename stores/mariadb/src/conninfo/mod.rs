@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
 
-use crate::wire::{Login, Password};
+use crate::wire::{Encryption, Login, Password};
 
 /// Parameters that are understood, and the environment variable of each that has one.
 const PARAMETERS: [(&str, Option<&str>); 12] = [
@@ -92,8 +92,6 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
     let variables = PARAMETERS.iter().filter_map(|(name, variable)| Some((*name, environment.get((*variable)?)?)));
     let place_is_known = named || parameters.contains_key("host") || parameters.contains_key("socket");
     add(&mut parameters, variables.collect(), place_is_known);
-    check_ssl_mode(parameters.get("ssl-mode").map(String::as_str))?;
-
     let Some(user) = parameters.remove("user").or_else(|| environment.user.clone()) else {
         return Err(usage(
             "no user is named, and the operating system has no name for this one",
@@ -115,6 +113,7 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
         }
     };
     let address = address(&mut parameters, port)?;
+    let encryption = encryption(&mut parameters, &address)?;
     let database = parameters.remove("database");
     let shown = database.as_deref().unwrap_or_default();
     let place = match &address {
@@ -131,6 +130,7 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
             no_password_because,
             program_name: parameters.remove("program-name").unwrap_or_else(|| PROGRAM_NAME.to_owned()),
             private_way: matches!(address, Address::Unix(_)),
+            encryption,
             place,
         },
         address,
@@ -166,18 +166,56 @@ fn address(parameters: &mut Parameters, port: Option<u16>) -> Result<Address, St
     })
 }
 
-fn check_ssl_mode(mode: Option<&str>) -> Result<(), StoreError> {
-    match mode.map(str::to_ascii_uppercase).as_deref() {
-        None | Some("DISABLED" | "PREFERRED") => Ok(()),
-        Some(mode @ ("REQUIRED" | "VERIFY_CA" | "VERIFY_IDENTITY")) => Err(usage(
-            format!("ssl-mode={mode} asks for TLS, and TLS is not supported yet"),
-            "Connect through the Unix socket, or over a network you trust with ssl-mode=DISABLED.",
-        )),
-        Some(_) => Err(usage(
+/// How the connection is encrypted: `ssl-mode`, with the words of MySQL's clients. PREFERRED, the default, leaves a
+/// Unix socket as it is, as they do.
+fn encryption(parameters: &mut Parameters, address: &Address) -> Result<Option<Encryption>, StoreError> {
+    let mode = parameters.remove("ssl-mode").unwrap_or_else(|| "PREFERRED".to_owned()).to_ascii_uppercase();
+    let is_socket = matches!(address, Address::Unix(_));
+    match mode.as_str() {
+        "DISABLED" => Ok(None),
+        "PREFERRED" if is_socket || cfg!(not(feature = "tls")) => Ok(None),
+        "PREFERRED" | "REQUIRED" | "VERIFY_CA" | "VERIFY_IDENTITY" => make_encryption(&mode, parameters, address),
+        _ => Err(usage(
             "ssl-mode is none of DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY",
             "Write ssl-mode=DISABLED",
         )),
     }
+}
+
+#[cfg(feature = "tls")]
+fn make_encryption(
+    mode: &str,
+    parameters: &mut Parameters,
+    address: &Address,
+) -> Result<Option<Encryption>, StoreError> {
+    use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
+    let verify = match mode {
+        "VERIFY_CA" => Verify::Ca,
+        "VERIFY_IDENTITY" => Verify::Full,
+        _ => Verify::None,
+    };
+    let roots = parameters.remove("ssl-ca").map_or(Roots::System, |path| Roots::File(PathBuf::from(path)));
+    let certificate = match (parameters.remove("ssl-cert"), parameters.remove("ssl-key")) {
+        (Some(certificate), Some(key)) => {
+            Some(ClientCertificate { certificate: PathBuf::from(certificate), key: PathBuf::from(key) })
+        }
+        (None, None) => None,
+        _ => return Err(usage("of ssl-cert and ssl-key only one is said", "Say both, or none.")),
+    };
+    let client = TlsClient::new(&TlsOptions { verify, roots, certificate, ..TlsOptions::default() })?;
+    let host = match address {
+        Address::Tcp(host, _) => host.clone(),
+        Address::Unix(_) => "localhost".to_owned(),
+    };
+    Ok(Some(Encryption { client, host, required: mode != "PREFERRED" }))
+}
+
+#[cfg(not(feature = "tls"))]
+fn make_encryption(mode: &str, _: &mut Parameters, _: &Address) -> Result<Option<Encryption>, StoreError> {
+    Err(usage(
+        format!("ssl-mode={mode} asks for TLS, and this build has none"),
+        "Build it with the feature `tls`, or connect through the Unix socket.",
+    ))
 }
 
 /// The parameter of this name, `_` and `-` being the same; an unknown one is an error that suggests what may have been

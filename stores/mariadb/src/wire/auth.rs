@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::packet::{Reader, ServerError, broken, unexpected};
 use super::rsa;
+use super::tls::Encryption;
 
 const NATIVE: &[u8] = b"mysql_native_password";
 const CACHING_SHA2: &[u8] = b"caching_sha2_password";
@@ -51,6 +52,8 @@ pub struct Login {
     pub program_name: String,
     /// Nobody can listen on the way: a Unix socket.
     pub private_way: bool,
+    /// How the way is made so; `None` when it is not to be.
+    pub encryption: Option<Encryption>,
     /// Where the server is, for messages; without credentials.
     pub place: String,
 }
@@ -119,6 +122,8 @@ pub(crate) struct Auth {
     nonce: Vec<u8>,
     /// The server's RSA key was asked for.
     key_asked: bool,
+    /// Nobody can listen.
+    private_way: bool,
 }
 
 /// What the server's word asks of us.
@@ -133,9 +138,9 @@ pub(crate) enum Reply {
 
 impl Auth {
     /// Begins with what the greeting names. Another method is asked for later where the user has another.
-    pub(crate) fn new(name: &[u8], nonce: &[u8]) -> Auth {
+    pub(crate) fn new(name: &[u8], nonce: &[u8], private_way: bool) -> Auth {
         let method = Method::of_name(name).unwrap_or(Method::Native);
-        Auth { method, nonce: cut(nonce).to_vec(), key_asked: false }
+        Auth { method, nonce: cut(nonce).to_vec(), key_asked: false, private_way }
     }
 
     /// The method's name, for the login.
@@ -177,7 +182,7 @@ impl Auth {
     fn more(&mut self, payload: &[u8], login: &Login) -> Result<Reply, StoreError> {
         match payload {
             [0x03] => Ok(Reply::Wait),
-            [0x04] if login.private_way => {
+            [0x04] if self.private_way => {
                 let mut password = login.password().to_vec();
                 password.push(0);
                 Ok(Reply::Send(password))
@@ -291,6 +296,7 @@ mod tests {
             no_password_because: None,
             program_name: "plimsoll".into(),
             private_way,
+            encryption: None,
             place: "mysql://test".into(),
         }
     }
@@ -314,15 +320,15 @@ mod tests {
     #[test]
     fn a_password_goes_in_clear_only_where_nobody_can_listen() {
         let private = login(Some("pw"), true);
-        let mut auth = Auth::new(CACHING_SHA2, &[7; 21]);
+        let mut auth = Auth::new(CACHING_SHA2, &[7; 21], true);
         assert!(matches!(auth.take(&[1, 3], &private), Ok(Reply::Wait)));
         assert!(matches!(auth.take(&[1, 4], &private), Ok(Reply::Send(sent)) if sent == b"pw\0"));
         let public = login(Some("pw"), false);
-        let mut auth = Auth::new(CACHING_SHA2, &[7; 21]);
+        let mut auth = Auth::new(CACHING_SHA2, &[7; 21], false);
         assert!(matches!(auth.take(&[1, 4], &public), Ok(Reply::Send(sent)) if sent == [2]), "it asks for the key");
         assert!(auth.take(&[1, 4], &public).is_err(), "and takes only a key then");
-        assert!(Auth::new(NATIVE, &[7; 21]).take(&[1, 4], &private).is_err());
-        let mut auth = Auth::new(NATIVE, &[7; 21]);
+        assert!(Auth::new(NATIVE, &[7; 21], true).take(&[1, 4], &private).is_err());
+        let mut auth = Auth::new(NATIVE, &[7; 21], true);
         let clear = auth.take(b"\xfemysql_clear_password\0", &private).err().expect("refused");
         assert!(clear.what.contains("mysql_clear_password"), "{clear}");
     }

@@ -16,6 +16,7 @@ const FOUND_ROWS: u32 = 1 << 1;
 const LONG_FLAG: u32 = 1 << 2;
 const CONNECT_WITH_DB: u32 = 1 << 3;
 const PROTOCOL_41: u32 = 1 << 9;
+const SSL: u32 = 1 << 11;
 const TRANSACTIONS: u32 = 1 << 13;
 const SECURE_CONNECTION: u32 = 1 << 15;
 const MULTI_RESULTS: u32 = 1 << 17;
@@ -127,7 +128,6 @@ impl MySession {
             .detail(String::from_utf8_lossy(greeting.version).into_owned())
             .next("Connect to a MariaDB 10.2 or MySQL 5.7 or later, and to the server itself, not to a proxy."));
         }
-        let auth = Auth::new(greeting.method, &greeting.nonce);
         let login = &*self.login;
         let mut capabilities = NEEDED | WANTED & greeting.capabilities;
         // A server that does not say that it is MySQL's is MariaDB, and has more to say of itself.
@@ -140,13 +140,39 @@ impl MySession {
             capabilities |= CONNECT_WITH_DB;
         }
         self.caches_definitions = extended & CACHE_METADATA != 0;
-        let proof = auth.proof(login);
-        self.number = packet::message(out, self.number, |out| {
+        let mut number = self.number;
+        let head = |capabilities: u32, out: &mut Vec<u8>| {
             out.extend_from_slice(&capabilities.to_le_bytes());
             out.extend_from_slice(&(MESSAGE_BYTES_MAX as u32).to_le_bytes());
             out.push(UTF8MB4);
             out.extend_from_slice(&[0; 19]);
             out.extend_from_slice(&extended.to_le_bytes());
+        };
+        let mut tls = None;
+        match &login.encryption {
+            Some(encryption) if greeting.capabilities & SSL != 0 => {
+                capabilities |= SSL;
+                number = packet::message(out, number, |out| head(capabilities, out));
+                let mut begun = encryption.client.connect(&encryption.host, place)?;
+                begun.begin(out);
+                tls = Some(begun);
+            }
+            Some(encryption) if encryption.required => {
+                return Err(StoreError::new(
+                    StoreErrorKind::Usage,
+                    format!("{place} has no TLS, and ssl-mode asks for it"),
+                )
+                .next("Have a certificate set up there, or say ssl-mode=PREFERRED or DISABLED in the URL."));
+            }
+            _ => {}
+        }
+        let auth = Auth::new(greeting.method, &greeting.nonce, login.private_way || tls.is_some());
+        let proof = auth.proof(login);
+        // What follows an agreed TLS waits until both sides have shaken hands.
+        let out = if tls.is_some() { &mut self.written } else { out };
+        self.tls = tls;
+        self.number = packet::message(out, number, |out| {
+            head(capabilities, out);
             cstr(out, &login.user);
             // Short enough that one byte says its length, whichever encoding was agreed on.
             length_encoded_bytes(out, &proof);

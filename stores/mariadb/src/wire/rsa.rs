@@ -225,7 +225,30 @@ mod tests {
         }
     }
 
-    /// What OpenSSL made of it; see the module's tests in `tests/it/auth.rs` for the way back.
+    /// Made with Python's `cryptography`, which also decrypted it: a key of 2,048 bits, and the SHA-1 of what a text
+    /// comes to with a known seed.
+    #[test]
+    fn a_text_is_encrypted_as_others_do() {
+        let seed = std::array::from_fn(|place| place as u8);
+        let encrypted = encrypt_with(KEY.as_bytes(), b"secret\0", seed).unwrap();
+        assert_eq!(encrypted.len(), 256);
+        let hash: String = Sha1::digest(&encrypted).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hash, ENCRYPTED_SHA1);
+        assert_ne!(encrypt(KEY.as_bytes(), b"x").unwrap(), encrypt(KEY.as_bytes(), b"x").unwrap());
+        assert!(encrypt(KEY.as_bytes(), &[1; 214]).is_ok() && encrypt(KEY.as_bytes(), &[1; 215]).is_err());
+    }
+
+    const ENCRYPTED_SHA1: &str = "b51da9f8ef4549d8f5a41ba1643215e852aebf62";
+    const KEY: &str = "-----BEGIN PUBLIC KEY-----\n\
+        MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAva3tS/BGGZH4xw+op+iD\n\
+        OkRVrA/M8X8VhaH/laADDhGN6+4o58v1b/lF7+4jp669Pq0j0tsxZLvkcTceDMqY\n\
+        PHLzQP/glGGl6EnKwGtUOlGHpxoA/TVlfzvyctmbYou80qrwh+GXDAEXhK18Thjz\n\
+        PaS54v+dKAHE9Dkl20z8Lqlaza8nQCdav4o9T/i4BFjLJk5aztUR61xY5HHjQkNY\n\
+        TlxqGpi1IP/Q+doLg9vSAdrB0vFAbHIZz8jtqXSR3jHrFQDwTLtcpLbvVoGBmZP+\n\
+        gxTezop9TZ2CS9sS5behw0Rd0i8hWTmaAOeAddXZW6RavBl4g/vT2wXdx0NToYr7\n\
+        QwIDAQAB\n\
+        -----END PUBLIC KEY-----\n";
+
     #[test]
     fn a_key_that_is_none_is_refused() {
         for pem in [&b""[..], b"-----BEGIN PUBLIC KEY-----\n!!\n-----END PUBLIC KEY-----", b"\x04"] {

@@ -14,6 +14,7 @@ use super::packet::{
     PACKET_BYTES_MAX, Reader, ServerError, broken, unexpected,
 };
 use super::statement::Prepared;
+use super::tls::Tls;
 use super::value::{Code, decode_row, decode_text_row, digits};
 use crate::sql::{self, Shape};
 
@@ -73,6 +74,11 @@ pub struct MySession {
     pub(super) caches_definitions: bool,
     /// The number of the next packet.
     pub(super) number: u8,
+    /// Once it was agreed on. Then `arrived` is what it has decrypted and nobody has used, and `written` what is still
+    /// to be encrypted, empty between two calls.
+    pub(super) tls: Option<Tls>,
+    arrived: Vec<u8>,
+    pub(super) written: Vec<u8>,
     in_flight: Option<InFlight>,
     expect: Expect,
     /// Bytes of a row nobody wants that have not arrived yet, and whether that row goes on in the next packet.
@@ -104,6 +110,9 @@ impl MySession {
             kinds: Vec::new(),
             caches_definitions: false,
             number: 0,
+            tls: None,
+            arrived: Vec::new(),
+            written: Vec::new(),
             in_flight: None,
             expect: Expect::Answer,
             skip_bytes: 0,
@@ -121,8 +130,21 @@ impl MySession {
 
     /// Appends a statement as text. Its values come back as texts.
     pub(crate) fn start_simple(&mut self, ticket: Ticket, text: &str, out: &mut Vec<u8>) {
-        let number = packet::command(out, COM_QUERY, text.as_bytes());
+        let mut plain = std::mem::take(&mut self.written);
+        let number = packet::command(&mut plain, COM_QUERY, text.as_bytes());
         self.asked(ticket, What::Simple, number);
+        self.written = plain;
+        self.send_written(out);
+    }
+
+    /// Appends what was written, encrypted if that was agreed on.
+    fn send_written(&mut self, out: &mut Vec<u8>) {
+        match &mut self.tls {
+            Some(tls) if !self.written.is_empty() => tls.send(&self.written, out),
+            Some(_) => {}
+            None => out.extend_from_slice(&self.written),
+        }
+        self.written.clear();
     }
 
     /// True while an operation is in flight.
@@ -464,6 +486,21 @@ impl MySession {
         Ok(None)
     }
 
+    /// Takes what arrived encrypted, all of it.
+    fn take_encrypted(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> Result<(), StoreError> {
+        let Some(tls) = &mut self.tls else { return Ok(()) };
+        let decrypted = tls.feed(bytes, &mut self.arrived, out);
+        let arrived = std::mem::take(&mut self.arrived);
+        let mut written = std::mem::take(&mut self.written);
+        let taken = self.take_all(&arrived, &mut written, done);
+        self.written = written;
+        self.arrived = arrived;
+        // What was said before it broke is heard first.
+        self.arrived.drain(..taken?);
+        self.send_written(out);
+        decrypted
+    }
+
     /// Takes what arrived up to the first message of which some is missing; returns the number of bytes taken.
     #[inline]
     fn take_all(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> Result<usize, StoreError> {
@@ -497,7 +534,15 @@ impl MySession {
             let Some(payload) = rest.get(..length) else { return Ok(at) };
             at += HEADER_BYTES + length;
             self.number = number.wrapping_add(1);
+            let encrypted = self.tls.is_some();
             self.take(payload, out, done)?;
+            if self.tls.is_some() != encrypted {
+                // What came in clear behind the greeting is not the server's: it waits for us now.
+                if at < bytes.len() {
+                    return Err(self.implausible(&bytes[at..]));
+                }
+                self.send_written(out);
+            }
         }
         Ok(at)
     }
@@ -510,6 +555,9 @@ impl WireSession for MySession {
         self.skip_bytes = 0;
         self.skips_on = false;
         self.number = 0;
+        self.tls = None;
+        self.arrived.clear();
+        self.written.clear();
         self.transaction = Transaction::None;
         self.kinds.clear();
         let mut refused = None;
@@ -534,6 +582,45 @@ impl WireSession for MySession {
 
     #[inline]
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>) {
+        if self.tls.is_none() {
+            return self.start_plain(ticket, op, out);
+        }
+        let mut written = std::mem::take(&mut self.written);
+        self.start_plain(ticket, op, &mut written);
+        self.written = written;
+        self.send_written(out);
+    }
+
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize {
+        let taken = match self.tls {
+            None => self.take_all(bytes, out, done),
+            Some(_) => self.take_encrypted(bytes, out, done).map(|()| bytes.len()),
+        };
+        match taken {
+            Ok(taken) => taken,
+            Err(error) => {
+                self.fail(error, done);
+                bytes.len()
+            }
+        }
+    }
+
+    fn close(&mut self, out: &mut Vec<u8>) {
+        if matches!(self.phase, Phase::Ready) {
+            packet::command(&mut self.written, COM_QUIT, &[]);
+            self.send_written(out);
+        }
+        if let Some(tls) = &mut self.tls {
+            tls.close(out);
+        }
+        self.phase = Phase::Closed;
+    }
+}
+
+impl MySession {
+    /// Appends what starts an operation, before it is encrypted.
+    #[inline]
+    fn start_plain(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>) {
         let kind = usize::from(op.kind);
         let prepared = &self.kinds[kind];
         let (position, params) = match prepared.shape {
@@ -548,22 +635,5 @@ impl WireSession for MySession {
         };
         let number = prepared.statements[position].execute(params, out);
         self.asked(ticket, What::Statement(kind, position), number);
-    }
-
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize {
-        match self.take_all(bytes, out, done) {
-            Ok(taken) => taken,
-            Err(error) => {
-                self.fail(error, done);
-                bytes.len()
-            }
-        }
-    }
-
-    fn close(&mut self, out: &mut Vec<u8>) {
-        if matches!(self.phase, Phase::Ready) {
-            packet::command(out, COM_QUIT, &[]);
-        }
-        self.phase = Phase::Closed;
     }
 }

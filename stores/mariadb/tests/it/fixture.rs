@@ -102,6 +102,7 @@ pub fn login(user: &str, password: Option<&str>) -> Login {
         no_password_because: None,
         program_name: "plimsoll".into(),
         private_way: true,
+        encryption: None,
         place: "mysql://test".into(),
     }
 }

@@ -10,4 +10,5 @@ mod private;
 mod records;
 mod sql;
 mod store;
+mod tls;
 mod unknown;

@@ -1,0 +1,194 @@
+//! Connections over TLS, and what is refused.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use plimsoll_core::{
+    Done, Layout, Outcome, StoreError, StoreErrorKind, Ticket, Value, ValueType, WireSession, WireState,
+};
+use plimsoll_store_mariadb::conninfo::{Environment, resolve};
+use plimsoll_store_mariadb::wire::MySession;
+use plimsoll_store_mariadb::{Connection, PrivateMariadb};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256};
+
+use crate::fixture::{Server, TIMEOUT, ask, login, open_login, sql, start};
+
+/// A server that shows a certificate for `localhost`, and where it and its authority stand.
+struct Encrypted {
+    mariadb: Option<PrivateMariadb>,
+    dir: tempfile::TempDir,
+    port: u16,
+}
+
+impl Drop for Encrypted {
+    fn drop(&mut self) {
+        let closed = self.mariadb.take().map(PrivateMariadb::close);
+        assert!(closed.is_some_and(|closed| closed.is_ok()) || std::thread::panicking());
+    }
+}
+
+fn encrypted() -> Encrypted {
+    let dir = tempfile::Builder::new().prefix("mariadb-tls-").tempdir_in("/var/tmp").expect("a directory");
+    // The server's user reads them.
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(Vec::new()).expect("no names");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&key).expect("an authority").pem();
+    let issuer = Issuer::new(params, key);
+    let own = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
+    let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+    let certificate = params.signed_by(&own, &issuer).expect("signed").pem();
+    let stranger = KeyPair::generate().expect("a key");
+    let other = CertificateParams::new(Vec::new()).and_then(|params| params.self_signed(&stranger)).expect("another");
+    for (name, text) in
+        [("ca.pem", authority), ("cert.pem", certificate), ("key.pem", own.serialize_pem()), ("other.pem", other.pem())]
+    {
+        std::fs::write(dir.path().join(name), text).expect("written");
+    }
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let settings = [
+        ("skip-networking", "OFF"),
+        ("bind-address", "127.0.0.1"),
+        ("port", &*port.to_string()),
+        ("ssl-ca", &*path("ca.pem")),
+        ("ssl-cert", &*path("cert.pem")),
+        ("ssl-key", &*path("key.pem")),
+    ];
+    let mariadb = start(&settings).expect("a server");
+    let mut control = open_login(&mariadb.address(), login("root", None)).expect("root");
+    for statement in [
+        "CREATE USER careful@`%` IDENTIFIED BY 'pw' REQUIRE SSL",
+        "CREATE USER easy@`%` IDENTIFIED BY 'pw'",
+        "CREATE DATABASE d",
+        "GRANT ALL ON d.* TO careful@`%`",
+    ] {
+        control.simple(statement).expect("done");
+    }
+    Encrypted { mariadb: Some(mariadb), dir, port }
+}
+
+impl Encrypted {
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn url(&self, user: &str, host: &str, parameters: &str) -> String {
+        format!("mysql://{user}:pw@{host}:{}/?{parameters}", self.port)
+    }
+}
+
+fn connect(url: &str, kinds: &[plimsoll_core::OpKind]) -> Result<Connection, StoreError> {
+    let info = resolve(url, None, &Environment { var: &|_| None, user: None })?;
+    Connection::open(&info.address, Arc::new(info.login), Arc::default(), &[], kinds, TIMEOUT)
+}
+
+fn cipher(connection: &mut Connection) -> String {
+    let answer = connection.simple("SHOW STATUS LIKE 'Ssl_cipher'").expect("an answer");
+    match answer.values.values().get(1) {
+        Value::Text(cipher) => cipher.to_owned(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_connection_is_encrypted_as_far_as_was_asked() {
+    let server = encrypted();
+    let ca = server.path("ca.pem");
+    let verify = |mode: &str| format!("ssl-mode={mode}&ssl-ca={}", ca.display());
+    for (host, parameters, is_encrypted) in [
+        ("127.0.0.1", "", true),
+        ("127.0.0.1", "ssl-mode=preferred", true),
+        ("127.0.0.1", "ssl_mode=REQUIRED", true),
+        ("127.0.0.1", &verify("VERIFY_CA"), true),
+        ("localhost", &verify("VERIFY_IDENTITY"), true),
+        ("127.0.0.1", "ssl-mode=DISABLED", false),
+    ] {
+        let mut connection = connect(&server.url("easy", host, parameters), &[]).expect(parameters);
+        assert_eq!(!cipher(&mut connection).is_empty(), is_encrypted, "{parameters}");
+    }
+    connect(&server.url("careful", "127.0.0.1", ""), &[]).expect("whoever must use it does");
+}
+
+#[test]
+fn operations_of_any_size_go_over_it() {
+    let server = encrypted();
+    let kinds = [
+        sql("echo", "SELECT $1, LENGTH($2)", &[ValueType::Int, ValueType::Bytes]),
+        sql("long", "SELECT REPEAT('x', $1)", &[ValueType::Int]),
+    ];
+    let mut connection = connect(&server.url("easy", "127.0.0.1", "ssl-mode=REQUIRED"), &kinds).expect("prepared");
+    for length in [0, 1, 100, 20_000, 3_000_000] {
+        let (outcome, answer) = ask(&mut connection, 0, &[Value::Int(7), Value::Bytes(&vec![1; length])]);
+        assert_eq!((outcome, answer.values.values().get(1)), (Outcome::Ok, Value::Int(length as i64)));
+        let (outcome, answer) = ask(&mut connection, 1, &[Value::Int(length as i64)]);
+        assert_eq!(outcome, Outcome::Ok, "{}", answer.message);
+        assert!(matches!(answer.values.values().get(0), Value::Text(text) if text.len() == length));
+    }
+}
+
+#[test]
+fn what_cannot_be_trusted_is_refused() {
+    let server = encrypted();
+    let ca = |name: &str, mode: &str| format!("ssl-mode={mode}&ssl-ca={}", server.path(name).display());
+    for (host, parameters, kind, words) in [
+        ("127.0.0.1", ca("other.pem", "VERIFY_CA"), StoreErrorKind::Authentication, "other.pem"),
+        ("127.0.0.1", ca("ca.pem", "VERIFY_IDENTITY"), StoreErrorKind::Authentication, "127.0.0.1"),
+        ("127.0.0.1", ca("nowhere.pem", "VERIFY_CA"), StoreErrorKind::Usage, "nowhere.pem"),
+        ("127.0.0.1", "ssl-cert=/x".to_owned(), StoreErrorKind::Usage, "ssl-key"),
+    ] {
+        let error = connect(&server.url("easy", host, &parameters), &[]).map(|_| ()).expect_err("refused");
+        assert_eq!(error.kind, kind, "{parameters}: {error:?}");
+        assert!(format!("{error:?}").contains(words), "{parameters}: {error:?}");
+        assert!(!format!("{error:?}").contains("pw@"), "{error:?}");
+    }
+    let clear =
+        connect(&server.url("careful", "127.0.0.1", "ssl-mode=DISABLED"), &[]).map(|_| ()).expect_err("refused");
+    assert_eq!(clear.kind, StoreErrorKind::Authentication, "{clear:?}");
+}
+
+#[test]
+fn a_server_without_it_is_refused_when_it_is_asked_for() {
+    let server = Server::start();
+    let plimsoll_core::Address::Tcp(host, port) = server.tcp() else { panic!("an address") };
+    let error =
+        connect(&format!("mysql://root@{host}:{port}/?ssl-mode=REQUIRED"), &[]).map(|_| ()).expect_err("refused");
+    assert_eq!(error.kind, StoreErrorKind::Usage, "{error:?}");
+    assert!(error.what.contains("has no TLS"), "{error}");
+    connect(&format!("mysql://root@{host}:{port}/"), &[]).expect("preferred is not required");
+}
+
+struct Nobody;
+
+impl Done for Nobody {
+    fn push(&mut self, _: Ticket, _: Outcome, _: &plimsoll_core::Answer) {}
+}
+
+/// Somebody between us and the server who puts words of his own behind its greeting.
+#[test]
+fn nothing_is_taken_in_clear_after_tls_was_agreed_on() {
+    let server = encrypted();
+    let info = resolve(
+        &server.url("easy", "127.0.0.1", "ssl-mode=REQUIRED"),
+        None,
+        &Environment { var: &|_| None, user: None },
+    )
+    .expect("resolved");
+    let mut greeting = Vec::new();
+    let stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).expect("connected");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+    while greeting.len() < 5 || greeting.len() < 4 + usize::from(greeting[0]) {
+        let mut byte = [0];
+        std::io::Read::read_exact(&mut &stream, &mut byte).expect("a greeting");
+        greeting.push(byte[0]);
+    }
+    let mut session = MySession::new(Arc::new(info.login), Arc::new(Layout::default()), Vec::new());
+    session.open(&[], &mut Vec::new());
+    // An OK, as if we were let in.
+    greeting.extend_from_slice(&[7, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0]);
+    session.feed(&greeting, &mut Vec::new(), &mut Nobody);
+    assert!(matches!(session.state(), WireState::Failed(error) if error.kind == StoreErrorKind::Broken));
+}
