@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `args`, `habits` | the command line; what other tools' options are called here |
 //! | `verbs/` | one file per verb |
+//! | `line` | the search for the load line, rung by rung |
 //! | `trial`, `phase`, `check` | a trial: its phases in order, one driven phase, the truth afterwards |
 //! | `error` | expected errors and their exit codes |
 //! | `plans`, `secrets` | from what was typed to a plan; passwords, and keeping them from others |
@@ -18,6 +19,7 @@ mod check;
 mod error;
 mod habits;
 mod interrupt;
+mod line;
 mod phase;
 mod plans;
 mod progress;

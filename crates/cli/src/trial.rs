@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use plimsoll_analysis::line::CYCLE_RESULT;
 use plimsoll_core::{Cold, CounterSort, Durability, OpKind, Store, StoreSpec, Stream, StreamSpec, ValueBuf, Workload};
 use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason};
 use plimsoll_plan::model::{self, Start, Step};
@@ -14,8 +15,6 @@ use crate::error::{CliError, exit};
 use crate::phase::{Bench, Driven, Keep, TrialRun, push};
 use crate::written::Written;
 
-/// What the name of a phase's result begins with that counts the store's own cycles which ended in it.
-const CYCLE_RESULT: &str = "cycles_";
 /// How much earlier than an operation is due a spinning worker wakes up.
 const SPIN: Duration = Duration::from_micros(50);
 /// Longest a load or a check may leave one operation unanswered.
@@ -393,7 +392,12 @@ impl TrialRun<'_, '_> {
         if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, self.bench.recorder) {
             push(end, "device_bytes", "B", bytes as f64, 1);
         }
-        ended(&result, end)
+        ended(&result, end)?;
+        // That a rate is not carried is what a rung is there to find out.
+        if result.stop == StopReason::Backlog && self.trial.labels.contains_key("rung") {
+            end.state = PhaseState::Complete;
+        }
+        Ok(())
     }
 
     fn cold(&mut self, end: &mut PhaseEnd) -> Result<(), CliError> {

@@ -123,12 +123,18 @@ pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: End
         _ => Vec::new(),
     };
     let deciding = |rate: f64| Some(rate) == held || Some(rate) == failed;
-    let cycles = (!spec.cycles.is_empty()).then(|| {
+    let mut names = spec.cycles.clone();
+    for (name, _) in rungs.iter().flat_map(|(_, seen)| &seen.cycles) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    let cycles = (!names.is_empty()).then(|| {
         let ended = |name: &String| {
             let inside = rungs.iter().filter(|(rung, _)| rung.rate_per_s.is_some_and(deciding));
             inside.flat_map(|(_, seen)| &seen.cycles).filter(|(of, _)| of == name).map(|(_, n)| n).sum()
         };
-        spec.cycles.iter().map(|name| (name.clone(), ended(name))).collect()
+        names.iter().map(|name| (name.clone(), ended(name))).collect()
     });
     let start = rungs.iter().find(|(rung, _)| rung.purpose == Purpose::Start);
     let mut result = LineResult {

@@ -59,7 +59,7 @@ pub struct LineSpec {
     pub warmup_s: f64,
     /// Length of the store's own maintenance cycle where it is known: deciding rungs last as long where time allows.
     pub cycle_s: Option<f64>,
-    /// Names of the store's cycle counters; empty when it has none that can be read.
+    /// Names of the store's cycle counters, where they are known beforehand; rungs bring those that they read.
     pub cycles: Vec<String>,
 }
 

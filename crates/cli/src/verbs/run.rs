@@ -16,6 +16,7 @@ use crate::args::RunArgs;
 use crate::calibration::Calibration;
 use crate::error::{CliError, exit};
 use crate::interrupt::Interrupt;
+use crate::line;
 use crate::phase::Bench;
 use crate::plans::{self, Passwords};
 use crate::progress::Progress;
@@ -170,6 +171,8 @@ fn each_trial(
     passwords: &Passwords,
     open: &mut Option<(StoreUse, Box<dyn Store>)>,
 ) -> Result<(), CliError> {
+    let line = plan.line.as_ref().map(|line| line::spec(line, &goals(plan)));
+    let mut rungs = 0;
     let mut before: Option<&Trial> = None;
     for trial in &plan.trials {
         if bench.interrupt.is_set() {
@@ -188,6 +191,11 @@ fn each_trial(
         let Some((_, store)) = open else { break };
         let Some(kind) = catalogue.store(&trial.store.kind) else { break };
         let workload = make_workload(catalogue, trial)?;
+        if let Some(spec) = &line {
+            let search = line::Search { plan, trial, spec, workload: &workload, kind: kind.spec(), first: rungs };
+            rungs += search.run(bench, &mut **store, directory)?;
+            continue;
+        }
         // What a ledger is to vouch for, it has to have seen from the start.
         let same = before.is_some_and(|before| before.has_same_data(trial) && before.loads() == trial.loads())
             && workload.truth().is_none();
@@ -312,18 +320,14 @@ fn header(
         question: plan.question.clone(),
         source: plan.source.clone(),
         plan_text: text.to_owned(),
-        plan_json: serde_json::to_string(plan).unwrap_or_default(),
+        plan_json: plan_json(plan),
         command_line: secrets::shown_command_line(),
         seed: plan.trials.first().map_or(0, |trial| trial.seed),
         slice_ns: plan.slice_ns,
         started_wall_ns,
         environment,
         left_out: plan.left_out.clone(),
-        goals: plan
-            .goals
-            .iter()
-            .map(|goal| GoalSpec { what: goal.what.name().to_owned(), limit: goal.limit, unit: goal.unit.clone() })
-            .collect(),
+        goals: goals(plan),
         figures: plan
             .figures
             .iter()
@@ -336,6 +340,22 @@ fn header(
             .collect(),
         series,
     }
+}
+
+fn goals(plan: &Plan) -> Vec<GoalSpec> {
+    plan.goals
+        .iter()
+        .map(|goal| GoalSpec { what: goal.what.name().to_owned(), limit: goal.limit, unit: goal.unit.clone() })
+        .collect()
+}
+
+/// The plan as it was expanded; its `line` is the whole spec of the search.
+fn plan_json(plan: &Plan) -> String {
+    let mut json = serde_json::to_value(plan).unwrap_or_default();
+    if let Some(line) = &plan.line {
+        json["line"] = serde_json::to_value(line::spec(line, &goals(plan))).unwrap_or_default();
+    }
+    json.to_string()
 }
 
 /// The machine, and what is known of how well it measures.

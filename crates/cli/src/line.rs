@@ -1,0 +1,125 @@
+//! The search for the load line: rung after rung, each a trial of its own in the recording, until analysis says where
+//! the line is.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use plimsoll_analysis::line::{self, LineResult, LineSpec, Next, RUNG_PHASE, Rung};
+use plimsoll_core::{Store, StoreSpec, Workload};
+use plimsoll_plan::model::{Arrivals, Limit, Line, Pace, Phase, Plan, Rate, Start, Step, Trial};
+use plimsoll_record::data::{GoalSpec, Run};
+
+use crate::error::CliError;
+use crate::phase::Bench;
+use crate::trial::{self, Found};
+
+/// The spec of the search that `line` and the plan's goals come to.
+pub fn spec(line: &Line, goals: &[GoalSpec]) -> LineSpec {
+    let default = LineSpec::default();
+    LineSpec {
+        goals: goals.to_vec(),
+        start_rate_per_s: line.from_per_s,
+        rate_min_per_s: line.least_per_s.unwrap_or(default.rate_min_per_s),
+        rate_max_per_s: line.most_per_s.unwrap_or(default.rate_max_per_s),
+        precision: line.precision,
+        budget_s: line.budget_ns as f64 / 1e9,
+        warmup_s: line.warmup_ns as f64 / 1e9,
+        ..default
+    }
+}
+
+/// One search on one store.
+pub struct Search<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The trial whose drive is held at one rate after the other.
+    pub trial: &'a Trial,
+    /// What is searched for.
+    pub spec: &'a LineSpec,
+    /// What is asked.
+    pub workload: &'a Arc<dyn Workload>,
+    /// The kind of store.
+    pub kind: &'a StoreSpec,
+    /// Position of the first rung among the run's trials.
+    pub first: u32,
+}
+
+impl Search<'_> {
+    /// Drives rungs until the line is found, the time is up or the user wants an end. Returns how many there were.
+    ///
+    /// # Errors
+    /// What a rung or the recording failed with.
+    pub fn run(&self, bench: &mut Bench<'_>, store: &mut dyn Store, directory: &Path) -> Result<u32, CliError> {
+        // What a ledger is to vouch for, it has to have seen from the start.
+        let keeps = self.plan.start != Start::Fresh && self.workload.truth().is_none();
+        let mut driven = 0;
+        while !bench.interrupt.is_set() {
+            bench.recorder.flush()?;
+            let run = Run::load(directory)?;
+            let (search, next) = line::replay(self.spec, &run, &self.trial.store.label);
+            if let Some((rung, _)) = search.rungs().last() {
+                say_rung(bench, rung, &run, &self.trial.store.label);
+            }
+            let rung = match next {
+                Next::Rung(rung) => rung,
+                Next::Done(result) => {
+                    say_result(bench, &result);
+                    break;
+                }
+            };
+            let asked = line::asked_words(&rung);
+            let number = rung.ordinal + 1;
+            bench.progress.trial(format!(
+                "{}, rung {number}: {asked} ({})",
+                self.trial.store.label,
+                rung.purpose.name()
+            ));
+            let found = Found { start: self.plan.start, data: keeps && driven > 0 };
+            let trial = self.rung(&rung, self.first + driven);
+            trial::run(bench, store, self.kind, &trial, Arc::clone(self.workload), found)?;
+            driven += 1;
+        }
+        Ok(driven)
+    }
+
+    /// The trial with its drive at the rung's rate.
+    fn rung(&self, rung: &Rung, ordinal: u32) -> Trial {
+        let number = (rung.ordinal + 1).to_string();
+        let phases = self.trial.phases.iter().map(|phase| match &phase.step {
+            Step::Drive(drive) => {
+                let mut drive = drive.clone();
+                let arrivals = match drive.pace {
+                    Pace::Open { arrivals, .. } => arrivals,
+                    Pace::Closed => Arrivals::Poisson,
+                };
+                drive.pace = match rung.rate_per_s {
+                    Some(rate) => Pace::Open { rate: Rate::Constant(rate), arrivals },
+                    None => Pace::Closed,
+                };
+                drive.limit = Limit::DurationNs((rung.seconds * 1e9) as u64);
+                drive.warmup_ns = (rung.warmup_s * 1e9) as u64;
+                Phase { name: format!("{RUNG_PHASE}_{number}"), step: Step::Drive(drive) }
+            }
+            _ => phase.clone(),
+        });
+        let mut labels = self.trial.labels.clone();
+        labels.insert("rung".to_owned(), number.clone());
+        Trial { ordinal, labels, phases: phases.collect(), ..self.trial.clone() }
+    }
+}
+
+/// What the last rung came to.
+fn say_rung(bench: &mut Bench<'_>, rung: &Rung, run: &Run, store: &str) {
+    let lines = line::lines(run);
+    let view = lines.iter().find(|line| line.store == store).and_then(|line| line.rungs.last());
+    if let Some(view) = view {
+        let p99 = view.percentiles_ns.get(2).copied().flatten();
+        let p99 = p99.map_or(String::new(), |ns| format!(", p99 {:.3} ms", ns as f64 / 1e6));
+        let asked = line::asked_words(rung);
+        bench.progress.say(&format!("  {asked}: {}, {:.0}/s done{p99}", view.state, view.rate_per_s));
+    }
+}
+
+fn say_result(bench: &mut Bench<'_>, result: &LineResult) {
+    bench.progress.say(&format!("  {}", result.sentence));
+}
