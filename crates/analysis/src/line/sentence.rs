@@ -7,7 +7,10 @@ use super::{Beyond, Broken, Ending, LineResult};
 /// One sentence: what it carries, what breaks above that and why, and what happens there.
 pub(super) fn sentence(result: &LineResult) -> String {
     let generator = match &result.ending {
-        Ending::Generator(why) => Some(format!("the generator, not the store, is the limit: {why}")),
+        Ending::Generator(why) => {
+            let why = why.strip_prefix("the generator was the limit: ").unwrap_or(why);
+            Some(format!("the generator, not the store, is the limit: {why}"))
+        }
         _ => None,
     };
     match (&result.ending, result.rate_per_s, result.uncertainty_per_s) {
