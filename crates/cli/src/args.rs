@@ -187,6 +187,12 @@ pub struct DriveArgs {
     /// How exactly the generator wakes up: precise (µs late), spin (1 µs, more CPU) or coarse (1 ms, least CPU).
     #[arg(long, value_name = "HOW,…")]
     pub wake: Option<String>,
+    /// Processors of the generator's threads: 1 or 2,3.
+    #[arg(long, value_name = "CPU,…", value_delimiter = ',')]
+    pub pin: Vec<u32>,
+    /// Processors of a server that is started here, so that the generator has others.
+    #[arg(long, value_name = "CPU,…", value_delimiter = ',')]
+    pub server_pin: Vec<u32>,
     /// How sockets are driven: auto, epoll or io_uring.
     #[arg(long, value_name = "HOW,…")]
     pub io: Option<String>,

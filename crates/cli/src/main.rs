@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `args`, `habits` | the command line; what other tools' options are called here |
 //! | `verbs/` | one file per verb |
-//! | `line` | the search for the load line, rung by rung |
+//! | `line`, `pin` | the search for the load line, rung by rung; processors for the server |
 //! | `trial`, `phase`, `check` | a trial: its phases in order, one driven phase, the truth afterwards |
 //! | `error` | expected errors and their exit codes |
 //! | `plans`, `secrets` | from what was typed to a plan; passwords, and keeping them from others |
@@ -21,6 +21,7 @@ mod habits;
 mod interrupt;
 mod line;
 mod phase;
+mod pin;
 mod plans;
 mod progress;
 mod secrets;

@@ -33,6 +33,8 @@ pub struct Bench<'a> {
     pub slice: Duration,
     /// How the kernel is asked for sockets.
     pub io: Io,
+    /// Processors for the server; none: it runs where the system puts it.
+    pub server_pin: &'a [u32],
 }
 
 /// A trial at work.

@@ -13,6 +13,7 @@ use plimsoll_verify::Ledger;
 use crate::check;
 use crate::error::{CliError, exit};
 use crate::phase::{Bench, Driven, Keep, TrialRun, push};
+use crate::pin;
 use crate::written::Written;
 
 /// How much earlier than an operation is due a spinning worker wakes up.
@@ -42,6 +43,7 @@ pub fn run(
     found: Found,
 ) -> Result<(), CliError> {
     bench.server.set(store.processes());
+    pin::server(store, bench.server_pin)?;
     let description = store.describe()?;
     let mut params = workload_params(trial);
     let start = if found.data { found.start } else { Start::Fresh };
@@ -176,7 +178,7 @@ impl TrialRun<'_, '_> {
             Step::Restart => {
                 let started = Instant::now();
                 self.store.restart()?;
-                self.bench.server.set(self.store.processes());
+                self.server_is_new()?;
                 push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
                 Ok(())
             }
@@ -352,7 +354,7 @@ impl TrialRun<'_, '_> {
                 model::Wake::Coarse => plimsoll_drive::Wake::Coarse,
             },
             io: match drive.io {
-                model::Io::Auto => plimsoll_drive::Io::Auto,
+                model::Io::Auto => self.bench.io,
                 model::Io::Epoll => plimsoll_drive::Io::Epoll,
                 model::Io::IoUring => plimsoll_drive::Io::Uring,
             },
@@ -404,7 +406,7 @@ impl TrialRun<'_, '_> {
         let started = Instant::now();
         match self.store.cold()? {
             Cold::Done { file_bytes, resident_bytes } => {
-                self.bench.server.set(self.store.processes());
+                self.server_is_new()?;
                 push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
                 push(end, "file_bytes", "B", file_bytes as f64, 1);
                 push(end, "resident_bytes", "B", resident_bytes as f64, 1);
@@ -414,6 +416,12 @@ impl TrialRun<'_, '_> {
         }
         end.remarks.extend(self.not_cold.iter().map(|why| ("not possible".to_owned(), why.clone())));
         Ok(())
+    }
+
+    /// After its server has been started again.
+    fn server_is_new(&mut self) -> Result<(), CliError> {
+        self.bench.server.set(self.store.processes());
+        pin::server(self.store, self.bench.server_pin)
     }
 
     fn spec(&self) -> DriveSpec {

@@ -55,8 +55,23 @@ pub use url::{password_ranges, split_password};
 
 /// The keys of a plan.
 const KEYS: &[&str] = &[
-    "title", "question", "source", "stores", "seed", "slice", "samplers", "repeats", "order", "start", "sweep", "line",
-    "workload", "phase", "goals", "figure",
+    "title",
+    "question",
+    "source",
+    "stores",
+    "seed",
+    "slice",
+    "samplers",
+    "repeats",
+    "order",
+    "start",
+    "server_pin",
+    "sweep",
+    "line",
+    "workload",
+    "phase",
+    "goals",
+    "figure",
 ];
 
 /// The seed of a plan that names none.
@@ -135,6 +150,7 @@ impl<'c> Reading<'c> {
             None => Some(SLICE_NS),
         };
         let samplers = self.samplers(&root);
+        let server_pin = root.get("server_pin").map_or(Some(Vec::new()), |node| self.processors(&node));
         let seed = match root.get("seed") {
             Some(node) => self.choices("", &node, |node| self.int(node, 0..=i64::MAX).map(i64::unsigned_abs)),
             None => Some(Choices::fixed(SEED, 0..0)),
@@ -202,6 +218,7 @@ impl<'c> Reading<'c> {
             slice_ns: slice_ns?,
             repeats: series.repeats,
             line,
+            server_pin: server_pin?,
             start: series.start,
             timed_s,
         };

@@ -34,6 +34,9 @@ pub struct Plan {
     /// What trials start from.
     #[serde(default)]
     pub start: Start,
+    /// Processors that a server of our own is bound to; none: it runs where the system puts it.
+    #[serde(default)]
+    pub server_pin: Vec<u32>,
     /// The load line of each trial is searched for: its drive is held at one rate after the other.
     #[serde(default)]
     pub line: Option<Line>,

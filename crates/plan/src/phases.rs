@@ -315,7 +315,7 @@ impl Reading<'_> {
     }
 
     /// Processors, by number: one list, not a sweep.
-    fn processors(&self, node: &Node<'_>) -> Option<Vec<u32>> {
+    pub(crate) fn processors(&self, node: &Node<'_>) -> Option<Vec<u32>> {
         let Some(elements) = node.elements().filter(|elements| !elements.is_empty()) else {
             self.wrong_type(node, "a list of processors such as [1]");
             return None;

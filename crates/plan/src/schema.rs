@@ -46,6 +46,9 @@ fn top(key: &str, catalogue: &Catalogue) -> Value {
         "repeats" => said(count(), "How often each point of the sweep is run."),
         "order" => said(json!({ "enum": ["random", "given"] }), "The order in which trials run."),
         "start" => said(json!({ "enum": ["fresh", "settled", "as-is"] }), "What trials after the first start from."),
+        "server_pin" => {
+            said(json!({ "type": "array", "items": { "type": "integer" } }), "Processors of a server started here.")
+        }
         "sweep" => tables(object([
             ("mode", json!({ "enum": ["grid", "one-at-a-time"] })),
             ("keys", json!({ "type": "array", "items": { "type": "string" } })),

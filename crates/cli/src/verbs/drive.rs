@@ -58,6 +58,9 @@ pub(super) fn plan_text(args: &DriveArgs) -> Result<(String, String), CliError> 
     {
         push_some(&mut text, key, value);
     }
+    if !args.server_pin.is_empty() {
+        push(&mut text, "server_pin", &format!("{:?}", args.server_pin));
+    }
     push_some(&mut text, "start", args.start.map(|start| value(start.name())));
     let _ = write!(text, "\n[workload]\nname = {}\n", value(&name));
     for (key, given) in &workload {
@@ -87,6 +90,9 @@ pub(super) fn plan_text(args: &DriveArgs) -> Result<(String, String), CliError> 
         ("op_timeout", &args.op_timeout),
     ] {
         push_some(&mut text, key, given.as_deref().map(list));
+    }
+    if !args.pin.is_empty() {
+        push(&mut text, "pin", &format!("{:?}", args.pin));
     }
     push_some(&mut text, "mix", args.mix.as_deref().map(mix).transpose()?);
     if args.duration.is_none() && args.ops.is_none() {

@@ -90,6 +90,7 @@ pub fn run_plan(
         server: &server,
         slice,
         io,
+        server_pin: &plan.server_pin,
     };
     let result = trials(catalogue, plan, &mut bench, &directory, passwords);
     drop(ticker);
