@@ -126,10 +126,11 @@ impl Scripts {
     }
 }
 
-/// The variables of `name=value, name=value`.
+/// The variables of `name=value, name=value`; a semicolon or a line's end does as well as a comma.
 fn defines(text: &str) -> Result<Vec<(String, String)>, WorkloadError> {
     let mut defines = Vec::new();
-    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+    // A semicolon does on a command line, where a comma makes a list of values to try.
+    for part in text.split([',', ';', '\n']).map(str::trim).filter(|part| !part.is_empty()) {
         match part.split_once('=').map(|(name, value)| (name.trim(), value.trim())) {
             Some((name, value)) if symbols::is_name(name) => defines.push((name.to_owned(), value.to_owned())),
             _ => {

@@ -6,7 +6,13 @@
 /// The names in order, or what keeps them from being known.
 pub(super) fn columns(sql: &str) -> Result<Vec<String>, &'static str> {
     let tokens = tokens(sql);
-    list_of(&tokens)?.split(|token| *token == Token::Comma).map(name_of).collect()
+    let list = list_of(&tokens)?;
+    // `SELECT` alone is one row without columns.
+    if list.is_empty() { Ok(Vec::new()) } else { split(list) }
+}
+
+fn split(list: &[Token]) -> Result<Vec<String>, &'static str> {
+    list.split(|token| *token == Token::Comma).map(name_of).collect()
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -213,6 +219,8 @@ mod tests {
             ("SELECT count(*)::int, x::numeric(10, 2) y, 1 z, a[1]", "count,y,z,a"),
             ("SHOW Work_Mem", "work_mem"),
             ("SELECT 'a,b' AS t, now()", "t,now"),
+            ("SELECT WHERE false", ""),
+            ("SELECT 1 AS fail UNION SELECT 2 ORDER BY 1", "fail"),
         ] {
             assert_eq!(columns(sql).map(|names| names.join(",")), Ok(wanted.to_owned()), "{sql}");
         }

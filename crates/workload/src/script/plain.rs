@@ -16,10 +16,30 @@ const LOCALS_MAX: usize = 16;
 /// A script as one plain operation.
 #[derive(Debug)]
 pub(super) struct Plain {
-    sets: Vec<(usize, Expression)>,
+    /// The local at each position, and what it becomes.
+    sets: Vec<(usize, Becomes)>,
     params: Vec<Source>,
     /// The variables that it sets; their values stand at the same positions.
     locals: Vec<usize>,
+}
+
+/// What a local becomes.
+#[derive(Debug)]
+enum Becomes {
+    /// `random(low, high)` of two constants, by far the most frequent.
+    Uniform(i64, i64),
+    Worth(Expression),
+}
+
+impl Becomes {
+    fn of(value: &Expression) -> Self {
+        if let Expression::Call(Function::Random, bounds) = value
+            && let [Expression::Constant(Scalar::Int(low)), Expression::Constant(Scalar::Int(high))] = bounds.as_slice()
+        {
+            return Becomes::Uniform(*low, *high);
+        }
+        Becomes::Worth(value.clone())
+    }
 }
 
 /// Where a parameter comes from.
@@ -50,14 +70,13 @@ impl Plain {
             if carried(*slot) {
                 return None;
             }
-            match locals.iter().position(|local| local == slot) {
-                Some(at) => bounds[at] = found,
-                None => {
-                    locals.push(*slot);
-                    bounds.push(found);
-                }
+            let at = locals.iter().position(|local| local == slot).unwrap_or(locals.len());
+            if at == locals.len() {
+                locals.push(*slot);
+                bounds.push(found);
             }
-            sets.push((*slot, value.clone()));
+            bounds[at] = found;
+            sets.push((at, Becomes::of(value)));
         }
         let Command::Sql(statement) = last else { return None };
         let statement = program.statements.get(*statement)?;
@@ -86,12 +105,12 @@ impl Plain {
     #[inline]
     pub(super) fn write(&self, client: u32, random: Random, params: &mut ValueBuf) {
         let mut scope = Locals { slots: &self.locals, values: [Scalar::Null; LOCALS_MAX], client, random };
-        for (slot, value) in &self.sets {
-            // It cannot fail: see `Bounds`.
-            let value = value.evaluate(&mut scope).unwrap_or(Scalar::Null);
-            if let Some(at) = self.locals.iter().position(|local| local == slot) {
-                scope.values[at] = value;
-            }
+        for (at, becomes) in &self.sets {
+            scope.values[*at] = match becomes {
+                Becomes::Uniform(low, high) => Scalar::Int(scope.random.uniform(*low, *high)),
+                // It cannot fail: see `Bounds`.
+                Becomes::Worth(value) => value.evaluate(&mut scope).unwrap_or(Scalar::Null),
+            };
         }
         for source in &self.params {
             params.push(match source {

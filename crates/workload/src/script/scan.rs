@@ -160,7 +160,13 @@ impl Scanner<'_> {
 
     fn end_statement(&mut self, joined: bool) {
         let sql = std::mem::take(&mut self.sql);
-        let Some(start) = sql.start else { return };
+        let Some(start) = sql.start else {
+            // Nothing goes with a statement whose `\;` was the last thing before this end.
+            if let (false, Some(Raw::Sql(last))) = (joined, self.commands.last_mut()) {
+                last.joined = false;
+            }
+            return;
+        };
         let (mentions, escapes) = (sql.mentions, sql.escapes);
         self.commands.push(Raw::Sql(RawSql { range: start..sql.end, mentions, escapes, joined }));
     }

@@ -126,3 +126,48 @@ fn a_deep_expression_is_refused_and_a_long_one_is_not_deep() {
     }
     assert_eq!(worth(&vec!["1"; 100].join(" + ")), Ok("100".to_owned()));
 }
+
+/// 600 random expressions, each with what pgbench of PostgreSQL 15.18 printed for `\\set a debug(…)` with
+/// `-D default_seed=77`, or the words of its error. Left out is `abs` of a boolean, for which pgbench prints whatever its
+/// memory holds.
+#[test]
+fn random_expressions_are_worth_what_pgbench_said() {
+    use super::super::scalar::Scalar;
+    let recorded = include_str!("pgbench-15.tsv");
+    assert!(recorded.lines().count() > 500);
+    for line in recorded.lines() {
+        let (text, wanted) = line.split_once('\t').unwrap();
+        let mut symbols = Symbols::default();
+        let (scale, seed) = (symbols.slot("scale"), symbols.slot("default_seed"));
+        let known = |slot: usize| match slot {
+            _ if slot == scale => Some(Scalar::Int(1)),
+            _ if slot == seed => Some(Scalar::Int(77)),
+            _ => None,
+        };
+        let mut found = String::new();
+        match expression(text, 0..text.len(), &mut symbols) {
+            Err(_) => found.push_str("error: syntax"),
+            Ok(parsed) => match parsed.folded(&known).evaluate(&mut Nowhere(Random::of_seed(7))) {
+                Err(fault) => {
+                    found.push_str("error: ");
+                    fault.write(&[], &mut found).unwrap();
+                }
+                Ok(Scalar::Null) => found.push_str("null"),
+                Ok(value) => {
+                    found.push_str(match value {
+                        Scalar::Bool(_) => "boolean ",
+                        Scalar::Int(_) => "int ",
+                        _ => "double ",
+                    });
+                    value.write(&mut found);
+                }
+            },
+        }
+        // Where words hold a number it is written otherwise.
+        let words = |text: &str| match text.split_once(" for ").or(text.split_once(" (not")) {
+            Some((before, _)) => before.to_owned(),
+            None => text.to_owned(),
+        };
+        assert_eq!(words(&found), words(wanted), "{text}");
+    }
+}

@@ -89,6 +89,25 @@ fn joined_statements_give_their_answers_to_aset() {
 }
 
 #[test]
+fn what_is_joined_to_nothing_is_answered_at_once() {
+    let answers = |text: &str| (Outcome::Ok, row(&[Value::Int(if text.contains('5') { 5 } else { 0 })]));
+    for (text, wanted) in [
+        (
+            "\\; \\; SELECT 0 AS i \\; SELECT 5 AS i \\; \\; \\gset\nSELECT :i;",
+            &["SELECT 0 AS i …", "SELECT 5 AS i"][..],
+        ),
+        ("\\; SELECT 4 AS i \\; SELECT 5 AS i \\; \\aset\nSELECT :i;", &["SELECT 4 AS i …", "SELECT 5 AS i"]),
+        ("SELECT 5 AS i\\;; SELECT 7;", &["SELECT 5 AS i", "SELECT 7"]),
+    ] {
+        let mut client = Client::new(Setting::default().one(text), 0, answers);
+        assert_eq!(client.run(0).1, Outcome::Ok, "{text}");
+        let rest = client.log.split_off(wanted.len());
+        assert_eq!(client.log, wanted);
+        assert!(rest.is_empty() || rest == ["SELECT $1 <- 5"], "{rest:?}");
+    }
+}
+
+#[test]
 fn a_script_sleeps_in_its_units() {
     let text = "\\sleep 3 us\n\\sleep 2ms\n\\sleep :n\n\\sleep 0\nSELECT 1;";
     let setting = Setting { defines: &[("n", "4")], ..Setting::default() };
