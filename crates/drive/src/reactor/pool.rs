@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU16, Ordering::Release};
 
 use io_uring::IoUring;
 use io_uring::types::BufRingEntry;
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Bytes of a piece.
 pub const PIECE_BYTES: usize = 16 * 1024;
@@ -42,8 +42,11 @@ impl Pool {
         let start = unsafe {
             mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
         };
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let start: NonNull<u8> = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut pool = Pool { start, bytes, pieces_at, pieces, tail: 0 };
+        // A child process has no business with it, and needs no copies of it.
+        // SAFETY: it says something of our own mapping, and changes nothing for this process.
+        unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontFork)? };
         for piece in 0..pieces {
             pool.give(piece);
         }
