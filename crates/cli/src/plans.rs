@@ -91,12 +91,16 @@ fn read_beside(path: &Path) -> std::io::Result<String> {
 }
 
 /// The stores of `--on`, which were cut at every comma: a password may hold one. Nothing but a URL has an `@` in it,
-/// so a piece with one and without a scheme belongs to the last URL that has none yet.
+/// so a piece with one and without a scheme belongs to the last URL that has none yet. Nor has the name of a store a
+/// `:`, `/`, `=` or blank in it, so such a piece is another host of the last URL.
 pub fn whole_urls(pieces: &[String]) -> Vec<String> {
     let mut whole: Vec<String> = Vec::new();
     for piece in pieces {
         let cut = |store: &String| store.contains("://") && !store.contains('@');
-        match whole.iter().rposition(cut).filter(|_| piece.contains('@') && !piece.contains("://")) {
+        let rest_of_password = whole.iter().rposition(cut).filter(|_| piece.contains('@'));
+        let another_host =
+            || whole.iter().rposition(|store| store.contains("://")).filter(|_| piece.contains([':', '/', '=', ' ']));
+        match rest_of_password.or_else(another_host).filter(|_| !piece.contains("://")) {
             Some(url) => {
                 let tail = whole.split_off(url);
                 whole.push(format!("{},{piece}", tail.join(",")));
@@ -161,6 +165,9 @@ mod tests {
         for (given, whole) in [
             ("sqlite,fjall", &["sqlite", "fjall"][..]),
             ("postgres://h/a,sqlite,postgres://me@h/b", &["postgres://h/a", "sqlite", "postgres://me@h/b"]),
+            ("postgres://a:1,b,c:3/d,sqlite", &["postgres://a:1,b,c:3/d", "sqlite"]),
+            ("postgres://host=a,b dbname=d,sqlite", &["postgres://host=a,b dbname=d", "sqlite"]),
+            ("postgres://me:x,y@a,b/d", &["postgres://me:x,y@a,b/d"]),
             ("sqlite,postgres://me:a,b,c@h/d,fjall", &["sqlite", "postgres://me:a,b,c@h/d", "fjall"]),
         ] {
             let pieces: Vec<String> = given.split(',').map(str::to_owned).collect();

@@ -4,10 +4,19 @@ use std::ops::Range;
 
 /// Takes the password out of a URL: the URL without it, and the password, percent-decoded, if there was one.
 ///
-/// Both `scheme://user:password@host` and `?password=…` are looked at.
+/// Both `scheme://user:password@host` and `?password=…` are looked at, and `scheme://host=… password=…`.
 pub fn split_password(url: &str) -> (String, Option<String>) {
     let mut kept = url.to_owned();
     let mut password = None;
+    if let Some(words) = url.split_once("://").and_then(|(scheme, rest)| words(rest).map(|end| scheme.len() + 3..end)) {
+        let start = words.start;
+        for range in word_passwords(url.get(start..).unwrap_or_default()).into_iter().rev() {
+            let range = start + range.start..start + range.end;
+            password = Some(unescaped(url.get(range.clone()).unwrap_or_default()));
+            kept.replace_range(range, "''");
+        }
+        return (kept, password);
+    }
     for range in password_ranges(url).into_iter().rev() {
         password = Some(percent_decoded(url.get(range.clone()).unwrap_or_default()));
         // The `:` before goes with a password of the authority; an empty query parameter may stay.
@@ -29,14 +38,18 @@ pub(crate) fn scheme(text: &str) -> Option<&str> {
 /// Host and, if given, port of a URL. Empty where it has none.
 pub(crate) fn host_and_port(url: &str) -> (&str, &str) {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    if words(rest).is_some() {
+        return ("", "");
+    }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let address = authority.rsplit_once('@').map_or(authority, |(_, address)| address);
     let host_end = match address.find(']') {
         Some(bracket) => bracket + 1,
-        None => address.find(':').unwrap_or(address.len()),
+        // Of several hosts the first one.
+        None => address.find([':', ',']).unwrap_or(address.len()),
     };
     let (host, port) = address.split_at(host_end);
-    (host, port.strip_prefix(':').unwrap_or(port))
+    (host, port.strip_prefix(':').map_or("", |port| port.split(',').next().unwrap_or_default()))
 }
 
 /// `text`, which may hold any number of URLs, with `*` for each byte of their passwords, and where they stand.
@@ -58,6 +71,11 @@ pub fn password_ranges(text: &str) -> Vec<Range<usize>> {
             continue;
         }
         let rest = text.get(start..).unwrap_or_default();
+        if let Some(end) = words(rest) {
+            let found = word_passwords(rest.get(..end).unwrap_or_default());
+            ranges.extend(found.into_iter().map(|range| start + range.start..start + range.end));
+            continue;
+        }
         let rest = rest.split(|c: char| c.is_whitespace() || c == '"' || c == '\'').next().unwrap_or_default();
         if let Some(range) = authority_password(rest) {
             ranges.push(start + range.start..start + range.end);
@@ -77,6 +95,59 @@ pub fn password_ranges(text: &str) -> Vec<Range<usize>> {
         }
     }
     ranges
+}
+
+/// Where the key=value string ends that follows `://`: at a plan's closing quote or the end of the line. `None` when it
+/// is none.
+fn words(rest: &str) -> Option<usize> {
+    let key_end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '_'))?;
+    let is_words = key_end > 0 && rest.get(key_end..)?.trim_start().starts_with('=');
+    is_words.then(|| rest.find(['"', '\n']).unwrap_or(rest.len()))
+}
+
+/// The values of `password` in a key=value string, quotes included. A value with blanks, or none, stands in single
+/// quotes; a backslash escapes.
+fn word_passwords(text: &str) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
+    let mut at = 0;
+    while let Some(equals) = text.get(at..).and_then(|rest| rest.find('=')).map(|found| at + found) {
+        let key = text.get(at..equals).unwrap_or_default().trim();
+        let after = text.get(equals + 1..).unwrap_or_default();
+        let start = equals + 1 + (after.len() - after.trim_start().len());
+        let value = text.get(start..).unwrap_or_default();
+        let quoted = value.starts_with('\'');
+        let mut escaped = false;
+        let end = value.char_indices().skip(usize::from(quoted)).find_map(|(at, c)| match c {
+            _ if escaped => {
+                escaped = false;
+                None
+            }
+            '\\' => {
+                escaped = true;
+                None
+            }
+            '\'' if quoted => Some(at + 1),
+            c if !quoted && c.is_whitespace() => Some(at),
+            _ => None,
+        });
+        at = start + end.unwrap_or(value.len());
+        // The last word, should there be others without a value before it.
+        if key.rsplit(char::is_whitespace).next() == Some("password") && start < at {
+            ranges.push(start..at);
+        }
+    }
+    ranges
+}
+
+/// The value of a word, without its quotes and backslashes.
+fn unescaped(word: &str) -> String {
+    let inner = word.strip_prefix('\'').map_or(word, |rest| rest.strip_suffix('\'').unwrap_or(rest));
+    let mut value = String::with_capacity(inner.len());
+    let mut chars = inner.chars();
+    while let Some(c) = chars.next() {
+        value.extend(if c == '\\' { chars.next() } else { Some(c) });
+    }
+    value
 }
 
 /// The password in what follows `://`, relative to it.
@@ -131,6 +202,10 @@ mod tests {
             ("http://h:80/a@b", "http://h:80/a@b", None),
             ("postgres://u:@h", "postgres://u:@h", None),
             ("sqlite", "sqlite", None),
+            ("pg://host=h password=a:b@c dbname=d", "pg://host=h password='' dbname=d", Some("a:b@c")),
+            ("pg://password = 'it\\'s a' host=h", "pg://password = '' host=h", Some("it's a")),
+            ("pg://host=h password='open", "pg://host=h password=''", Some("open")),
+            ("pg://host=h passfile=/a user=password", "pg://host=h passfile=/a user=password", None),
         ] {
             assert_eq!(split_password(url), (kept.to_owned(), password.map(str::to_owned)), "{url}");
         }
@@ -141,6 +216,9 @@ mod tests {
         let (shown, ranges) = masked("a = \"x://u:pä@h\" # y://v:q@h?password=r z://h:1/");
         assert_eq!(shown, "a = \"x://u:***@h\" # y://v:*@h?password=* z://h:1/");
         assert_eq!(ranges.len(), 3);
+        let (shown, ranges) = masked("[\"x://host=h password='a b'\", \"y://u:p@h\"]\npassword=kept");
+        assert_eq!(shown, "[\"x://host=h password=*****\", \"y://u:*@h\"]\npassword=kept");
+        assert_eq!(ranges.len(), 2);
     }
 
     #[test]
@@ -148,5 +226,8 @@ mod tests {
         assert_eq!(host_and_port("postgres://u@h:5432/db"), ("h", "5432"));
         assert_eq!(host_and_port("x://[::1]:7/"), ("[::1]", "7"));
         assert_eq!(host_and_port("x:///db"), ("", ""));
+        assert_eq!(host_and_port("x://a,b:7/"), ("a", ""));
+        assert_eq!(host_and_port("x://a:6,b:7/"), ("a", "6"));
+        assert_eq!(host_and_port("x://host=a port=7"), ("", ""));
     }
 }

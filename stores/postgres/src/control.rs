@@ -97,12 +97,12 @@ fn tables(connection: &mut Connection, schema: &str) -> Result<Vec<String>, Stor
     Ok(answer.row_iter().map(|row| format!("{}.{}", quoted(schema), quoted(text(row, 0)))).collect())
 }
 
-/// Vacuums and analyzes the schema's tables, has a checkpoint made where that is permitted, and waits until
-/// nobody else tidies them.
+/// Vacuums, freezes and analyzes the schema's tables, waits until nobody else tidies them, and has a checkpoint made
+/// where that is permitted. What is frozen now is not written once more by whoever reads or vacuums it first.
 pub(crate) fn settle(connection: &mut Connection, schema: &str) -> Result<(), StoreError> {
     let tables = tables(connection, schema)?;
     if !tables.is_empty() {
-        connection.simple(&format!("VACUUM (ANALYZE) {}", tables.join(", ")))?;
+        connection.simple(&format!("VACUUM (FREEZE, ANALYZE) {}", tables.join(", ")))?;
     }
     let until = Instant::now() + QUIET_TIMEOUT;
     let busy = format!(

@@ -290,6 +290,20 @@ impl Wire {
         self.input.drain(..used);
     }
 
+    /// Sends an operation without parameters, and waits for nothing.
+    pub fn start(&mut self, kind: u16) {
+        self.client.session.start(Ticket(0), &Op::new(kind, values(&[]).values()), &mut self.out);
+        self.socket.write_all(&self.out).expect("sent");
+        self.out.clear();
+    }
+
+    /// Closes the socket and begins a new connection, which nobody makes.
+    pub fn give_up(mut self, kinds: &[OpKind]) -> WireClient {
+        drop(self.socket);
+        self.client.session.open(kinds, &mut self.out);
+        self.client
+    }
+
     /// Starts all of these at once, each with or without more to follow; what each came to, in the order of answers.
     pub fn pipeline(&mut self, ops: &[(u16, &[Value<'_>], bool)]) -> Vec<(u32, Outcome, Answer)> {
         for ((kind, params, more), ticket) in ops.iter().zip(0..) {

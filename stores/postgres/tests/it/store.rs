@@ -1,14 +1,15 @@
 //! The store: what it makes, says, measures and leaves behind.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Answer, BlockingSession, Cold, Durability, IndexMode, Op, OpenOptions, Outcome, ParamValue, Params, Sessions,
-    Store, StoreError, StoreErrorKind, Target, Value,
+    Answer, BlockingSession, Cold, CounterSort, Durability, IndexMode, Op, OpenOptions, Outcome, ParamValue, Params,
+    Sessions, Store, StoreError, StoreErrorKind, Target, Value,
 };
 use plimsoll_store_postgres::kind;
 
-use crate::fixture::{Server, Wire, layout, url, values};
+use crate::fixture::{Server, TIMEOUT, Wire, layout, sql, url, values};
 use crate::records::{ALL, COUNT, FIND, GET, INSERT, SCAN, codes, kinds, record};
 
 fn options(target: Target) -> OpenOptions {
@@ -344,4 +345,109 @@ fn keyindex_keeps_its_keys_in_a_table_of_bytes() {
     assert_eq!(outcomes.last(), Some(&Outcome::Ok), "{outcomes:?}");
     drop(sessions);
     store.close().expect("closed");
+}
+
+/// The counter of this name.
+fn counter(store: &mut dyn Store, name: &str) -> f64 {
+    let counters = store.counters().expect("counters");
+    counters.iter().find(|counter| counter.name == name).unwrap_or_else(|| panic!("{name}: {counters:?}")).value
+}
+
+#[test]
+fn the_servers_own_work_is_counted() {
+    let (_dir, mut store) = private();
+    store.create(&layout(IndexMode::None)).expect("created");
+    let cycles: Vec<&str> = {
+        let counters = store.counters().expect("counters");
+        let mut names: Vec<&str> = counters.iter().map(|counter| counter.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), counters.len(), "every name once: {counters:?}");
+        assert!(counters.iter().all(|counter| counter.value.is_finite() && counter.value >= 0.0), "{counters:?}");
+        counters.iter().filter(|counter| counter.sort == CounterSort::Cycle).map(|counter| counter.name).collect()
+    };
+    assert_eq!(cycles, ["checkpoints"]);
+    let (checkpoints, written) = (counter(&mut *store, "checkpoints"), counter(&mut *store, "log_written"));
+    assert_eq!(counter(&mut *store, "checkpoints"), checkpoints, "nothing ends by being looked at");
+    let mut wire = wire(&mut *store, Durability::Durable);
+    for code in ["a", "b", "c"] {
+        assert_eq!(wire.ask(INSERT, &record(code, Some(1))).0, Outcome::Ok);
+    }
+    drop(wire);
+    assert!(counter(&mut *store, "log_written") > written);
+    store.settle().expect("settled");
+    assert_eq!(counter(&mut *store, "checkpoints"), checkpoints + 1.0, "settling ends one");
+    store.restart().expect("restarted");
+    assert!(counter(&mut *store, "checkpoints") > checkpoints, "it is counted on after a restart");
+    store.close().expect("closed");
+}
+
+#[test]
+fn settings_of_a_private_server_are_the_plans() {
+    let with = |text: &str| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let data_dir = dir.path().join("data");
+        std::fs::create_dir(&data_dir).expect("a directory");
+        let mut options = options(Target::Private { data_dir, log_dir: PathBuf::from(dir.path()) });
+        options.params.0.insert("settings".to_owned(), ParamValue::Text(text.to_owned()));
+        kind().open(options, &mut |_| {}).map(|store| (dir, store))
+    };
+    let (_dir, mut store) = with("work_mem=8MB wal_compression = on log_line_prefix='%m, %p'").expect("started");
+    let settings = store.describe().expect("described").settings;
+    for (name, value) in [("work_mem", "8MB"), ("log_line_prefix", "%m, %p"), ("shared_buffers", "32MB")] {
+        let setting = settings.iter().find(|setting| setting.name == name).expect(name);
+        assert_eq!((setting.value.as_str(), setting.source.as_str()), (value, "plimsoll"), "{name}");
+    }
+    store.close().expect("closed");
+    for (text, words) in [("work_mem", "cannot be read"), ("port=7", "names port"), ("work_mem=many", "work_mem")] {
+        let error = with(text).map(|_| ()).expect_err(text);
+        assert!(format!("{error:?}").contains(words), "{error:?}");
+    }
+    let server = Server::start();
+    let mut options = options(Target::Attach { url: url(&server, "postgres"), password: None });
+    options.params.0.insert("settings".to_owned(), ParamValue::Text("work_mem=8MB".to_owned()));
+    let error = kind().open(options, &mut |_| {}).map(|_| ()).expect_err("not ours");
+    assert!(error.what.contains("not ours"), "{error}");
+}
+
+#[test]
+fn what_a_session_gave_up_is_cancelled_and_nothing_else() {
+    let server = Server::start();
+    let mut store = attached(&server, "postgres").expect("attached");
+    store.create(&layout(IndexMode::None)).expect("created");
+    let sleep = [sql("sleep", "SELECT pg_sleep(60)", &[])];
+    let Ok(Sessions::Wire(clients)) = store.sessions(2, Durability::Durable) else { panic!("wire sessions") };
+    let mut wires: Vec<Wire> = clients.into_iter().map(|client| Wire::open(client, &sleep)).collect();
+    let mut control = server.control();
+    let asleep = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' \
+                  AND query = 'SELECT pg_sleep(60)'";
+    for wire in &mut wires {
+        wire.start(0);
+    }
+    let mut until = |count: &str| {
+        let began = Instant::now();
+        while control.value(asleep).expect("a count") != count {
+            assert!(began.elapsed() < TIMEOUT, "not {count} within {TIMEOUT:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    until("2");
+    // As an executor does after a timeout: it closes the socket, and opens the session again.
+    let given_up = wires.remove(0).give_up(&sleep);
+    store.counters().expect("counters");
+    until("1");
+    drop(given_up);
+    drop(wires);
+    store.close().expect("closed");
+}
+
+#[test]
+fn an_answer_has_a_bound() {
+    let server = Server::start();
+    let kinds = [sql("everything", "SELECT repeat('x', 1000000) FROM generate_series(1, 300)", &[])];
+    let mut connection = server.open(&Default::default(), &kinds).expect("connected");
+    let (outcome, answer) = crate::fixture::ask(&mut connection, 0, &[]);
+    assert_eq!(outcome, Outcome::Unknown, "it may have happened");
+    assert!(answer.message.contains("`everything` answers with more than 256 MiB"), "{}", answer.message);
+    assert_eq!(connection.simple("SELECT 1").expect_err("it has ended").kind, StoreErrorKind::Usage);
 }
