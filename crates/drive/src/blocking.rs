@@ -61,7 +61,7 @@ impl Executor<'_> {
         loop {
             match core.next(now_ns) {
                 Next::Send { cycle, scheduled_ns, op, .. } => {
-                    self.board.enter_store(op.kind, cycle, scheduled_ns, now_ns, now_ns);
+                    self.board.enter_store(op.kind, cycle, scheduled_ns, now_ns);
                     answer.clear();
                     let outcome = self.session.execute(&op, &mut answer);
                     if !self.board.back() {
@@ -120,7 +120,8 @@ impl Executor<'_> {
         loop {
             match core.step(0, 1, now_ns) {
                 NextStep::Send(op) => {
-                    self.board.enter_store(begun.kind, begun.cycle, begun.scheduled_ns, begun.sent_ns, now_ns);
+                    let Begun { kind, cycle, scheduled_ns, sent_ns } = *begun;
+                    self.board.enter_store_for_step(kind, cycle, scheduled_ns, sent_ns, now_ns);
                     answer.clear();
                     let outcome = self.session.execute(&op, answer);
                     if !self.board.back() {

@@ -100,8 +100,8 @@ pub(crate) struct Board {
     doing: AtomicU64,
     /// The operation a blocking session is doing; valid while `doing` says it is inside the store.
     pub sent_ns: AtomicU64,
-    /// When the store was called: for a step later than its operation was sent.
-    pub called_ns: AtomicU64,
+    /// When the store was called for a step: later than its operation was sent. Older than that for others.
+    step_ns: AtomicU64,
     pub cycle: AtomicU64,
     pub kind: AtomicU32,
     /// Operations begun and ended.
@@ -133,7 +133,7 @@ impl Board {
             slice: AtomicU32::new(0),
             doing: AtomicU64::new(WORKING),
             sent_ns: AtomicU64::new(0),
-            called_ns: AtomicU64::new(0),
+            step_ns: AtomicU64::new(0),
             cycle: AtomicU64::new(0),
             kind: AtomicU32::new(0),
             started: AtomicU64::new(0),
@@ -162,11 +162,21 @@ impl Board {
         self.slice.load(Acquire)
     }
 
-    /// The worker goes into the store with an operation, or with a step of one.
+    /// The worker goes into the store with a step, at `step_ns`, of an operation.
+    pub fn enter_store_for_step(&self, kind: KindId, cycle: u64, scheduled_ns: u64, sent_ns: u64, step_ns: u64) {
+        self.step_ns.store(step_ns, Relaxed);
+        self.enter_store(kind, cycle, scheduled_ns, sent_ns);
+    }
+
+    /// When the store was called.
+    pub fn called_ns(&self) -> u64 {
+        self.sent_ns.load(Relaxed).max(self.step_ns.load(Relaxed))
+    }
+
+    /// The worker goes into the store with an operation.
     #[inline]
-    pub fn enter_store(&self, kind: KindId, cycle: u64, scheduled_ns: u64, sent_ns: u64, called_ns: u64) {
+    pub fn enter_store(&self, kind: KindId, cycle: u64, scheduled_ns: u64, sent_ns: u64) {
         self.sent_ns.store(sent_ns, Relaxed);
-        self.called_ns.store(called_ns, Relaxed);
         self.cycle.store(cycle, Relaxed);
         self.kind.store(u32::from(kind), Relaxed);
         self.doing.store(scheduled_ns.saturating_add(1).min(ASLEEP - 1), Release);
@@ -205,7 +215,7 @@ impl Board {
 
     /// The answer to [`Board::question`]: the worker is given up when it is still inside the call it was in then.
     pub fn give_up(&self, called_ns: u64) -> bool {
-        let is_inside = matches!(self.doing(), Doing::InStore { .. }) && self.called_ns.load(Relaxed) == called_ns;
+        let is_inside = matches!(self.doing(), Doing::InStore { .. }) && self.called_ns() == called_ns;
         self.verdict.store(if is_inside { GIVEN_UP } else { GOES_ON }, Release);
         is_inside
     }
@@ -255,7 +265,7 @@ mod tests {
         let trials = 400;
         for trial in 0..trials {
             let board = Board::new(1, false);
-            board.enter_store(0, trial, 5, 5, 7);
+            board.enter_store_for_step(0, trial, 5, 5, 7);
             let worker = board.clone();
             let asked = Arc::new(AtomicBool::new(false));
             let go = asked.clone();
@@ -281,9 +291,9 @@ mod tests {
     #[test]
     fn a_worker_that_is_in_its_next_call_by_then_is_not_given_up() {
         let board = Board::new(1, false);
-        board.enter_store(0, 0, 5, 5, 7);
+        board.enter_store(0, 0, 5, 7);
         assert!(board.back());
-        board.enter_store(0, 1, 8, 8, 9);
+        board.enter_store(0, 1, 8, 9);
         board.question();
         assert!(!board.give_up(7));
         assert!(board.back());

@@ -319,7 +319,7 @@ impl<'a> Phase<'a> {
         for (worker, board) in self.boards.iter().enumerate() {
             let crate::board::Doing::InStore { scheduled_ns } = board.doing() else { continue };
             let sent_ns = board.sent_ns.load(Ordering::Relaxed);
-            let called_ns = board.called_ns.load(Ordering::Relaxed);
+            let called_ns = board.called_ns();
             let over = now_ns.saturating_sub(called_ns) > timeout_ns && self.reports[worker].is_none();
             if !over || self.hung.iter().any(|hung| hung.client as usize == worker) {
                 continue;

@@ -9,8 +9,10 @@
 //! | [`DriveSpec`], [`DriveResult`] (`spec`) | what a phase is told and what it says |
 //! | [`Clock`] (`clock`) | the run's clock |
 //! | `worker` | the worker's core: what is next, when, and what it came to; no I/O, no thread, no clock |
+//! | `worker/steps` | the same for operations of several steps: transactions, scripts, pipelines within them |
 //! | `blocking` | executor: one thread to a session that blocks |
 //! | `wire`, `link` | executor: many sessions on one thread, protocols without I/O |
+//! | `wire/outgoing` | what it sends: pipelines filled and sent in one piece, steps when they can go |
 //! | `reactor` | the sockets of one worker: what arrived, what is to be sent; one file per way to ask the kernel |
 //! | `board`, `histogram`, `errors` | what a worker counts, in memory taken beforehand |
 //! | [`Pace`], [`Shape`], [`Wake`] (`pace`) | when operations are started |
