@@ -21,7 +21,9 @@
 //! | `verdict` | the one sentence, and what it rests on |
 //! | `timeline` | series, heat map and percentile curves on the run's time axis |
 //! | [`chart`] | charts over a number that is not time |
+//! | [`compare`] | two runs side by side |
 //! | [`line`] | the search for the load line, rung by rung, and its result |
+//! | [`slices`] | every slice as rows, for those who go on calculating elsewhere |
 //! | [`stat`] | intervals, tests, autocorrelation, warm-up: pure functions of numbers |
 //! | `host` | the samplers' series, grouped into panels |
 //! | `warning` | what makes one doubt the result, each with a next step |
@@ -35,6 +37,7 @@
 //! - A percentile is given only with at least ten samples above it: p99 needs 1,000.
 
 pub mod chart;
+pub mod compare;
 mod figure;
 mod goal;
 mod host;
@@ -42,6 +45,7 @@ mod latency;
 pub mod line;
 pub mod number;
 mod phase;
+pub mod slices;
 pub mod stat;
 mod step;
 mod timeline;

@@ -197,7 +197,7 @@ fn slice_s(slice: &Slice<Distribution>) -> f64 {
 }
 
 /// How long clients waited in one slice, for kind `op` or for all together (without what was rejected).
-fn waited(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) -> Times {
+pub fn waited(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) -> Times {
     let measure = facts.measure();
     let fits = facts.operations(slice).filter(|one| {
         one.measure == measure && one.outcome != Outcome::Rejected && op.is_none_or(|op| facts.op_name(one.kind) == op)

@@ -71,6 +71,13 @@ decide. Without a goal: p99=20ms and errors=0.1%.")]
   plimsoll report 20261121-2104 --format text  any unique beginning of an id will do
   plimsoll report /mnt/other/run.sqlite --format json > run.json")]
     Report(ReportArgs),
+    /// Compare two runs: what was configured differently, then every number with its change and whether it is more
+    /// than noise.
+    #[command(after_help = "Examples:
+  plimsoll compare 20261121-2104 latest
+  plimsoll compare base.sqlite new.sqlite --fail-if 'p99 > +5%' --fail-if 'rate < -3%' --junit compare.xml
+  plimsoll compare base.sqlite latest --format md >> $GITHUB_STEP_SUMMARY")]
+    Compare(CompareArgs),
     /// List, show or remove recordings.
     #[command(after_help = "Examples:
   plimsoll runs
@@ -313,6 +320,48 @@ pub enum Format {
     Text,
     /// For programs.
     Json,
+    /// A summary for pull requests.
+    Md,
+    /// Every slice, comma-separated.
+    Csv,
+    /// Every slice, as an HdrHistogram interval log.
+    Hdr,
+}
+
+/// Options of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The run that is compared with: id, unique beginning of one, `latest`, or the path of a recording.
+    pub a: String,
+    /// The run that is compared.
+    pub b: String,
+    /// Fails (exit code 1) when it is met: 'p99 > +5%', 'mixed.rate < -3%', 'p99[op=read] > 20ms'. Several may be
+    /// given.
+    #[arg(long, value_name = "CONDITION")]
+    pub fail_if: Vec<String>,
+    /// Smaller changes are not called any; otherwise what the recordings say of their machine.
+    #[arg(long, value_name = "PER CENT")]
+    pub noise_floor: Option<String>,
+    /// What to make.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: CompareFormat,
+    /// Where to write it; standard output by default.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Writes what came of the conditions as JUnit XML too.
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+}
+
+/// Forms of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CompareFormat {
+    /// Aligned columns.
+    Text,
+    /// For programs.
+    Json,
+    /// For pull requests.
+    Md,
 }
 
 /// Options of `runs`.

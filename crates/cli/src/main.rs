@@ -95,6 +95,7 @@ fn run(verb: Verb) -> Result<u8, CliError> {
         Verb::Line(args) => verbs::line::run(&catalogue, &args),
         Verb::Check(args) => verbs::check::run(&catalogue, &args),
         Verb::Report(args) => verbs::report::run(&args),
+        Verb::Compare(args) => verbs::compare::run(&args),
         Verb::Runs(args) => verbs::runs::run(&args),
         Verb::List { what } => print(&verbs::list::text(&catalogue, what)),
         Verb::Completions { shell } => verbs::shell::completions(shell),

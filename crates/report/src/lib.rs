@@ -10,16 +10,26 @@
 //! | [`html`] | one page without any network: text and tables stand without JavaScript, plots are drawn with it |
 //! | [`json`] | the view itself; its shape is documented in the book and versioned |
 //!
+//! | [`markdown`] | a summary for a pull request |
+//! | [`csv`], [`hdr`] | every slice: as a table, and as an HdrHistogram interval log |
+//! | [`comparison`], [`comparison_markdown`], [`comparison_json`], [`junit`] | two runs side by side |
+//!
 //! | module | what is in it |
 //! |---|---|
 //! | `terminal` | the text, and its tables |
 //! | `html` | the page: escaping, sections, assembly |
 //! | `assets/` | the page's script and style, and uPlot |
 
+mod comparison;
+mod csv;
+mod hdr;
 mod html;
+mod markdown;
 mod terminal;
 
 use plimsoll_analysis::RunView;
+use plimsoll_analysis::compare::Comparison;
+use plimsoll_analysis::slices::SliceRow;
 use plimsoll_analysis::view::Warning;
 
 /// The report as text, with lines of at most `width` characters where that is possible.
@@ -49,10 +59,51 @@ fn by_next(warnings: &[Warning]) -> Vec<(&str, Vec<&str>)> {
 
 /// The report as JSON, indented: [`RunView`] as it is.
 pub fn json(view: &RunView) -> String {
+    to_json(view)
+}
+
+fn to_json<T: serde::Serialize>(view: &T) -> String {
     let mut json = serde_json::to_string_pretty(view).unwrap_or_else(|error| {
         // A view holds nothing that JSON cannot: string keys, finite and other numbers (which become null).
         unreachable!("a view is JSON: {error}")
     });
     json.push('\n');
     json
+}
+
+/// A summary of a run for a pull request: verdict, goals, load lines, figures, latency.
+pub fn markdown(view: &RunView) -> String {
+    markdown::run(view)
+}
+
+/// Every slice as comma-separated values (RFC 4180); the columns stand in the book.
+pub fn csv(rows: impl Iterator<Item = SliceRow>) -> String {
+    csv::csv(rows)
+}
+
+/// Every slice as a log of HdrHistogram intervals, version 1.3, as HistogramLogProcessor and HdrHistogram's viewers
+/// read it. Lines without a tag are all operations together; a tag is `trial/phase/kind`.
+pub fn hdr(view: &RunView, rows: impl Iterator<Item = SliceRow>) -> String {
+    hdr::log(view, rows)
+}
+
+/// Two runs side by side as text.
+pub fn comparison(comparison: &Comparison, colour: bool, width: usize) -> String {
+    comparison::text(comparison, colour, width)
+}
+
+/// Two runs side by side for a pull request.
+pub fn comparison_markdown(comparison: &Comparison) -> String {
+    markdown::comparison(comparison)
+}
+
+/// Two runs side by side for programs.
+pub fn comparison_json(comparison: &Comparison) -> String {
+    to_json(comparison)
+}
+
+/// What came of a comparison's conditions as JUnit XML: one test case for each condition, or for each number that
+/// has an interval where there are none.
+pub fn junit(comparison: &Comparison) -> String {
+    comparison::junit(comparison)
 }

@@ -3,6 +3,7 @@
 // A failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]
 
+mod compare;
 mod line;
 mod simulated;
 mod study;

@@ -1,6 +1,7 @@
 //! One file per verb.
 
 pub mod check;
+pub mod compare;
 pub mod doctor;
 pub mod drive;
 pub mod honesty;

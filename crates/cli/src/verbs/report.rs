@@ -1,4 +1,4 @@
-//! `plimsoll report`: page, text or JSON from a recording alone.
+//! `plimsoll report`: page, text, JSON and other forms from a recording alone.
 
 use std::fs::OpenOptions;
 use std::io::{IsTerminal, Write};
@@ -14,11 +14,15 @@ use crate::error::CliError;
 /// Makes the report that `args` ask for.
 pub fn run(args: &ReportArgs) -> Result<u8, CliError> {
     let recording = plimsoll_record::find(&plimsoll_record::default_runs_dir()?, &args.run)?;
-    let view = plimsoll_analysis::view(&Run::load(&recording)?);
+    let loaded = Run::load(&recording)?;
+    let view = plimsoll_analysis::view(&loaded);
     let to_stdout = args.output.as_deref() == Some(Path::new("-"));
     let text = match args.format {
         Format::Html => plimsoll_report::html(&view),
         Format::Json => plimsoll_report::json(&view),
+        Format::Md => plimsoll_report::markdown(&view),
+        Format::Csv => plimsoll_report::csv(plimsoll_analysis::slices::slices(&loaded)),
+        Format::Hdr => plimsoll_report::hdr(&view, plimsoll_analysis::slices::slices(&loaded)),
         Format::Text => plimsoll_report::terminal(&view, args.output.is_none() && colour(), width()),
     };
     match (&args.output, args.format) {
@@ -58,11 +62,13 @@ pub fn write(path: &Path, text: &str) -> Result<(), CliError> {
     file.write_all(text.as_bytes()).map_err(|error| CliError::io(place(), &error))
 }
 
-fn colour() -> bool {
+/// Whether standard output takes colours.
+pub fn colour() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-fn width() -> usize {
+/// Characters to a line.
+pub fn width() -> usize {
     if !std::io::stdout().is_terminal() {
         return 100;
     }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bench;
+mod compare;
 mod coupons;
 mod doctor;
 mod failures;

@@ -1,7 +1,7 @@
 //! The report as text: verdict first, then what it rests on, the figures beside the published ones, and tables.
 
 mod line;
-mod table;
+pub mod table;
 
 use owo_colors::{OwoColorize, Style};
 use plimsoll_analysis::RunView;

@@ -7,5 +7,6 @@
 mod study;
 
 mod browser;
+mod forms;
 mod page;
 mod pages;

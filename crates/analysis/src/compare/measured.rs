@@ -1,0 +1,280 @@
+//! The numbers of matching trials.
+
+use std::collections::BTreeMap;
+
+use plimsoll_record::data::{Run, Trial};
+
+use crate::latency::{PERCENTILES, Times};
+use crate::number;
+use crate::phase::{PhaseFacts, asked_s};
+use crate::trial;
+
+use super::judge::{Observed, Within, change, resampled};
+use super::{Cell, Group, Metric, NoiseFloor};
+
+/// The label of trials that are the same point of the sweep run again.
+const REPEAT: &str = "repeat";
+
+/// All repeats of one point of the sweep.
+struct Point<'a> {
+    name: String,
+    labels: BTreeMap<String, String>,
+    trials: Vec<(&'a Trial, Vec<PhaseFacts<'a>>)>,
+}
+
+fn points(run: &Run) -> Vec<Point<'_>> {
+    let mut points: Vec<Point<'_>> = Vec::new();
+    for one in &run.trials {
+        let mut labels = one.header.labels.clone();
+        labels.remove(REPEAT);
+        labels.insert("store".to_string(), one.header.store_label.clone());
+        let facts = one.phases.iter().map(|phase| PhaseFacts::gather(one, phase)).collect();
+        match points.iter_mut().find(|point| point.labels == labels) {
+            Some(point) => point.trials.push((one, facts)),
+            None => {
+                let mut header = one.header.clone();
+                header.labels.remove(REPEAT);
+                points.push(Point { name: trial::name(&header), labels, trials: vec![(one, facts)] });
+            }
+        }
+    }
+    points
+}
+
+/// Trials that belong together, first repeats.
+pub type Pairs<'a> = Vec<(&'a Trial, &'a Trial)>;
+
+/// The numbers, the trials without a partner, and the first repeats of the points that have one.
+pub fn groups<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> (Vec<Group>, Vec<String>, Pairs<'a>) {
+    let (points_a, points_b) = (points(a), points(b));
+    let mut groups = Vec::new();
+    let (mut unmatched, mut pairs) = (Vec::new(), Vec::new());
+    // One store against another: nothing else could be meant.
+    let alone = points_a.len() == 1 && points_b.len() == 1;
+    for point_a in &points_a {
+        let Some(point_b) = points_b.iter().find(|point| alone || point.labels == point_a.labels) else {
+            unmatched.push(format!("{} is only in A", point_a.name));
+            continue;
+        };
+        if let (Some((first_a, _)), Some((first_b, _))) = (point_a.trials.first(), point_b.trials.first()) {
+            pairs.push((*first_a, *first_b));
+        }
+        let name = if point_a.name == point_b.name {
+            point_a.name.clone()
+        } else {
+            format!("{} → {}", point_a.name, point_b.name)
+        };
+        groups.extend(point(&name, point_a, point_b, floor));
+    }
+    let both = |point: &&Point<'_>| alone || points_a.iter().any(|known| known.labels == point.labels);
+    unmatched.extend(points_b.iter().filter(|point| !both(point)).map(|point| format!("{} is only in B", point.name)));
+    groups.extend(figures(a, b, floor));
+    (groups, unmatched, pairs)
+}
+
+fn point(name: &str, a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor) -> Vec<Group> {
+    let mut groups = Vec::new();
+    let phases: Vec<&str> = a
+        .trials
+        .first()
+        .map_or(Vec::new(), |(_, facts)| facts.iter().map(|facts| facts.phase.header.name.as_str()).collect());
+    for phase in phases {
+        let (of_a, of_b) = (of_phase(a, phase), of_phase(b, phase));
+        let (Some(first), Some(_)) = (of_a.first(), of_b.first()) else { continue };
+        let mut metrics = Vec::new();
+        match first.phase.header.kind.as_str() {
+            "drive" => driven(&of_a, &of_b, floor, &mut metrics),
+            "ask" => asked(&of_a, &of_b, floor, &mut metrics),
+            _ => {}
+        }
+        if matches!(first.phase.header.kind.as_str(), "load" | "settle" | "restart") {
+            let seconds = |facts: &&PhaseFacts<'_>| facts.quantity("seconds", None);
+            let one = |all: &[&PhaseFacts<'_>]| observed(all.iter().map(seconds).collect(), Within::Nothing);
+            metrics.push(metric("seconds", "", "s", &one(&of_a), &one(&of_b), floor));
+        }
+        if !metrics.is_empty() {
+            groups.push(Group { trial: name.to_string(), phase: phase.to_string(), metrics });
+        }
+    }
+    let space = space(a, b, floor);
+    if !space.is_empty() {
+        groups.push(Group { trial: name.to_string(), phase: "space".to_string(), metrics: space });
+    }
+    groups
+}
+
+fn of_phase<'p, 'a>(point: &'p Point<'a>, name: &str) -> Vec<&'p PhaseFacts<'a>> {
+    let in_trial =
+        |(_, facts): &'p (&'a Trial, Vec<PhaseFacts<'a>>)| facts.iter().find(|facts| facts.phase.header.name == name);
+    point.trials.iter().filter_map(in_trial).collect()
+}
+
+type Seen = Result<crate::phase::Quantity, String>;
+
+fn observed(repeats: Vec<Seen>, within: Within) -> Observed {
+    let mut all = Observed { within, ..Observed::default() };
+    for one in repeats {
+        match one {
+            Ok(quantity) => {
+                all.repeats.push(quantity.value);
+                all.n += quantity.n;
+            }
+            Err(why) => all.missing = all.missing.or(Some(why)),
+        }
+    }
+    all
+}
+
+fn driven(a: &[&PhaseFacts<'_>], b: &[&PhaseFacts<'_>], floor: NoiseFloor, metrics: &mut Vec<Metric>) {
+    let rate = |all: &[&PhaseFacts<'_>]| {
+        let values = all.iter().map(|facts| facts.quantity("rate", None)).collect();
+        let first = all.first().map(|facts| rates(facts)).unwrap_or_default();
+        observed(values, Within::Series(first))
+    };
+    metrics.push(metric("rate", "all", "1/s", &rate(a), &rate(b), floor));
+    let mut ops: Vec<Option<&str>> = vec![None];
+    let kinds = |facts: &PhaseFacts<'_>| facts.histograms.keys().map(|(kind, ..)| *kind).collect::<Vec<_>>();
+    if let Some(first) = a.first() {
+        let mut kinds = kinds(first);
+        kinds.dedup();
+        let named = kinds.iter().map(|kind| Some(first.op_name(*kind)));
+        ops.extend(named.filter(|_| kinds.len() > 1));
+    }
+    for op in ops {
+        let slices = |all: &[&PhaseFacts<'_>]| all.first().map(|facts| waits(facts, op)).unwrap_or_default();
+        let intervals = resampled(&slices(a), &slices(b));
+        for ((name, _), interval) in PERCENTILES.into_iter().zip(intervals) {
+            let one = |all: &[&PhaseFacts<'_>]| {
+                let values = all.iter().map(|facts| facts.quantity(name, op)).collect();
+                observed(values, Within::Resampled(interval))
+            };
+            let (a, b) = (one(a), one(b));
+            if a.value().is_some() || b.value().is_some() {
+                metrics.push(metric(name, op.unwrap_or("all"), "s", &a, &b, floor));
+            }
+        }
+    }
+    let errors = |all: &[&PhaseFacts<'_>]| {
+        observed(all.iter().map(|facts| facts.quantity("errors", None)).collect(), Within::Nothing)
+    };
+    metrics.push(metric("errors", "all", "%", &errors(a), &errors(b), floor));
+}
+
+/// Operations a second of every whole slice that counts.
+fn rates(facts: &PhaseFacts<'_>) -> Vec<f64> {
+    let measure = facts.measure();
+    let longest = facts.phase.slices.iter().map(|slice| slice.end_ns.saturating_sub(slice.start_ns)).max().unwrap_or(0);
+    let counted = facts.phase.slices.iter().filter(|slice| !slice.warmup && !slice.drain);
+    let whole = counted.filter(|slice| slice.end_ns.saturating_sub(slice.start_ns) * 2 > longest);
+    whole
+        .map(|slice| {
+            let ops = facts.operations(slice).filter(|one| one.measure == measure && !one.outcome.is_error());
+            let n: u64 = ops.map(|one| one.histogram.len()).sum();
+            n as f64 * 1e9 / slice.end_ns.saturating_sub(slice.start_ns) as f64
+        })
+        .collect()
+}
+
+/// How long clients waited, slice by slice.
+fn waits(facts: &PhaseFacts<'_>, op: Option<&str>) -> Vec<Times> {
+    let counted = facts.phase.slices.iter().filter(|slice| !slice.warmup);
+    counted.map(|slice| crate::timeline::waited(facts, slice, op)).collect()
+}
+
+fn asked(a: &[&PhaseFacts<'_>], b: &[&PhaseFacts<'_>], floor: NoiseFloor, metrics: &mut Vec<Metric>) {
+    let one = |all: &[&PhaseFacts<'_>]| {
+        let values = all.iter().map(|facts| facts.quantity("median_seconds", None)).collect();
+        let each = all.iter().flat_map(|facts| &facts.phase.end.asked).filter(|asked| !asked.outcome.is_error());
+        observed(values, Within::Values(each.map(asked_s).collect()))
+    };
+    metrics.push(metric("median_seconds", "", "s", &one(a), &one(b), floor));
+}
+
+fn space(a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor) -> Vec<Metric> {
+    let mut metrics = Vec::new();
+    for name in ["data_bytes", "index_bytes", "total_bytes"] {
+        let one = |point: &Point<'_>| {
+            let last = |(_, facts): &(&Trial, Vec<PhaseFacts<'_>>)| {
+                let seen = facts.iter().rev().find(|facts| facts.phase.end.footprint.is_some());
+                seen.map_or(Err("no footprint was taken".to_string()), |facts| facts.quantity(name, None))
+            };
+            observed(point.trials.iter().map(last).collect(), Within::Nothing)
+        };
+        let (a, b) = (one(a), one(b));
+        if a.value().is_some() && b.value().is_some() {
+            metrics.push(metric(name, "", "B", &a, &b, floor));
+        }
+    }
+    metrics
+}
+
+/// Named figures of the stores that both runs have.
+fn figures(a: &Run, b: &Run, floor: NoiseFloor) -> Vec<Group> {
+    let view = |run: &Run| {
+        let facts: Vec<Vec<PhaseFacts<'_>>> = run
+            .trials
+            .iter()
+            .map(|trial| trial.phases.iter().map(|phase| PhaseFacts::gather(trial, phase)).collect())
+            .collect();
+        crate::figure::figures(run, &facts)
+    };
+    let (of_a, of_b) = (view(a), view(b));
+    let mut groups: Vec<Group> = Vec::new();
+    for figure in &of_a {
+        let Some(other) = of_b.iter().find(|other| other.name == figure.name && other.unit == figure.unit) else {
+            continue;
+        };
+        for row in &figure.rows {
+            let Some(other) = other.rows.iter().find(|other| other.labels == row.labels) else { continue };
+            for cell in &row.cells {
+                let Some(other) = other.cells.iter().find(|other| other.store == cell.store) else { continue };
+                let one = |cell: &crate::view::FigureCell| Observed {
+                    repeats: cell.value.into_iter().collect(),
+                    n: cell.n,
+                    missing: cell.missing.clone(),
+                    within: Within::Nothing,
+                };
+                if cell.value.is_none() && other.value.is_none() {
+                    continue;
+                }
+                let labels: Vec<String> = row.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                let trial = match labels.as_slice() {
+                    [] => cell.store.clone(),
+                    labels => format!("{} · {}", cell.store, labels.join(", ")),
+                };
+                let metric = metric(&figure.name, "", &figure.unit, &one(cell), &one(other), floor);
+                match groups.iter_mut().find(|group| group.trial == trial) {
+                    Some(group) => group.metrics.push(metric),
+                    None => groups.push(Group { trial, phase: "figures".to_string(), metrics: vec![metric] }),
+                }
+            }
+        }
+    }
+    groups
+}
+
+fn metric(name: &str, op: &str, unit: &str, a: &Observed, b: &Observed, floor: NoiseFloor) -> Metric {
+    let change = change(a, b, floor.percent(name));
+    let cell = |observed: &Observed| Cell {
+        value: observed.value(),
+        text: match (observed.value(), &observed.missing) {
+            (Some(value), _) => number::with_unit(value, unit),
+            (None, Some(why)) => why.clone(),
+            (None, None) => "–".to_string(),
+        },
+        n: observed.n,
+        repeats: observed.repeats.len() as u64,
+    };
+    Metric {
+        name: name.to_string(),
+        op: op.to_string(),
+        unit: unit.to_string(),
+        a: cell(a),
+        b: cell(b),
+        change_percent: change.percent,
+        interval_percent: change.interval,
+        method: change.method,
+        significant: change.significant,
+        lower_is_better: unit != "1/s",
+    }
+}

@@ -1,0 +1,228 @@
+//! Conditions under which a comparison fails: `p99 > +5%`.
+//!
+//!     [phase.]name[[op=kind]] (> | <) (+N% | -N% | N[unit])
+//!
+//! With a sign it is about the change; it is met when the change passes it and is significant (or was seen only once,
+//! so that nothing tells). Without a sign it is about the value in B. `name` is that of a number, or of a figure in
+//! double quotes.
+
+use std::fmt;
+
+use super::{Group, Metric, RuleResult};
+use crate::number;
+
+/// A condition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rule {
+    text: String,
+    phase: Option<String>,
+    name: String,
+    op: Option<String>,
+    above: bool,
+    limit: Limit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Limit {
+    /// Per cent of change.
+    Change(f64),
+    /// In the number's own unit, with the unit it was given in.
+    Value(f64, Unit),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Unit {
+    /// None was given.
+    Plain,
+    Seconds,
+    Percent,
+    Bytes,
+    PerSecond,
+}
+
+/// Why a text is no condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleError {
+    /// The text.
+    pub text: String,
+    /// What is wrong with it.
+    pub what: String,
+    /// Byte at which.
+    pub at: usize,
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.what)?;
+        writeln!(f, "{}", self.text)?;
+        write!(f, "{}^", " ".repeat(self.text.get(..self.at).map_or(0, |before| before.chars().count())))
+    }
+}
+
+impl Rule {
+    /// Reads a condition.
+    ///
+    /// # Errors
+    /// What is wrong, and where.
+    pub fn parse(text: &str) -> Result<Rule, RuleError> {
+        let fail = |at: usize, what: &str| RuleError { text: text.to_string(), what: what.to_string(), at };
+        let quoted_end = match text.trim_start().starts_with('"') {
+            true => text
+                .rfind('"')
+                .filter(|end| text.find('"') != Some(*end))
+                .ok_or_else(|| fail(0, "the name's second \" is missing"))?,
+            false => 0,
+        };
+        let sign = text.get(quoted_end..).and_then(|rest| rest.find(['<', '>'])).map(|at| at + quoted_end);
+        let sign = sign.ok_or_else(|| fail(text.len(), "expected > or <, as in `p99 > +5%`"))?;
+        let (left, right) = text.split_at(sign);
+        let above = right.starts_with('>');
+        let mut right = right.get(1..).unwrap_or("");
+        // `>=` says the same of measured numbers.
+        right = right.strip_prefix('=').unwrap_or(right);
+        let (phase, name, op) = subject(left.trim()).map_err(|what| fail(0, what))?;
+        let limit_at = text.len() - right.trim_start().len();
+        let limit = limit(right.trim()).map_err(|what| fail(limit_at, what))?;
+        Ok(Rule { text: text.trim().to_string(), phase, name, op, above, limit })
+    }
+
+    /// What comes of it.
+    pub fn check(&self, groups: &[Group]) -> RuleResult {
+        let all = groups.iter().flat_map(|group| group.metrics.iter().map(move |metric| (group, metric)));
+        let about: Vec<_> = all.filter(|(group, metric)| self.is_about(group, metric)).collect();
+        let failures = about.iter().filter_map(|(group, metric)| self.failure(group, metric)).collect();
+        RuleResult { rule: self.text.clone(), checked: about.len() as u64, failures }
+    }
+
+    fn is_about(&self, group: &Group, metric: &Metric) -> bool {
+        let op = match &self.op {
+            Some(op) => metric.op == *op,
+            None => metric.op.is_empty() || metric.op == "all",
+        };
+        metric.name == self.name && op && self.phase.as_ref().is_none_or(|phase| group.phase == *phase)
+    }
+
+    fn failure(&self, group: &Group, metric: &Metric) -> Option<String> {
+        let passes = |value: f64, limit: f64| if self.above { value > limit } else { value < limit };
+        let place = format!("{}, {}: {}", group.trial, group.phase, metric.name);
+        match self.limit {
+            Limit::Change(limit) => {
+                let change = metric.change_percent.filter(|_| metric.significant != Some(false))?;
+                passes(change, limit).then(|| {
+                    format!("{place} went from {} to {} ({})", metric.a.text, metric.b.text, signed_percent(change))
+                })
+            }
+            Limit::Value(limit, unit) => {
+                let limit = in_unit(limit, unit, &metric.unit)?;
+                let value = metric.b.value?;
+                passes(value, limit).then(|| {
+                    let relation = if self.above { "more" } else { "less" };
+                    format!("{place} is {}, {relation} than {}", metric.b.text, number::with_unit(limit, &metric.unit))
+                })
+            }
+        }
+    }
+}
+
+/// A change with its sign: `+5.2 %`.
+pub fn signed_percent(change: f64) -> String {
+    let sign = if change > 0.0 { "+" } else { "" };
+    format!("{sign}{} %", number::significant(change))
+}
+
+type Subject = (Option<String>, String, Option<String>);
+
+fn subject(text: &str) -> Result<Subject, &'static str> {
+    let (text, op) = match text.strip_suffix(']').and_then(|text| text.rsplit_once('[')) {
+        Some((name, op)) => {
+            let op = op.strip_prefix("op=").ok_or("expected [op=…] with the kind of operation")?;
+            (name.trim(), Some(op.trim().to_string()))
+        }
+        None => (text, None),
+    };
+    if let Some(figure) = text.strip_prefix('"') {
+        return Ok((None, figure.trim_end_matches('"').to_string(), op));
+    }
+    let (phase, name) = match text.split_once('.') {
+        Some((phase, name)) => (Some(phase.trim().to_string()), name.trim()),
+        None => (None, text),
+    };
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    if !is_name(name) {
+        return Err("expected the name of a number, as in `p99 > +5%`, or a figure's in double quotes");
+    }
+    Ok((phase, name.to_string(), op))
+}
+
+fn limit(text: &str) -> Result<Limit, &'static str> {
+    let digits = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '+' | '-' | '.'))).unwrap_or(text.len());
+    let (value, unit) = text.split_at(digits);
+    let signed = value.starts_with(['+', '-']);
+    let value: f64 = value.parse().map_err(|_| "expected a number, as in +5% or 20ms")?;
+    match (unit.trim(), signed) {
+        ("%", true) => Ok(Limit::Change(value)),
+        ("%", false) => Ok(Limit::Value(value, Unit::Percent)),
+        (_, true) => Err("a change is in per cent: +5%"),
+        ("", _) => Ok(Limit::Value(value, Unit::Plain)),
+        ("ns", _) => Ok(Limit::Value(value / 1e9, Unit::Seconds)),
+        ("us" | "µs", _) => Ok(Limit::Value(value / 1e6, Unit::Seconds)),
+        ("ms", _) => Ok(Limit::Value(value / 1e3, Unit::Seconds)),
+        ("s", _) => Ok(Limit::Value(value, Unit::Seconds)),
+        ("B", _) => Ok(Limit::Value(value, Unit::Bytes)),
+        ("KiB", _) => Ok(Limit::Value(value * 1024.0, Unit::Bytes)),
+        ("MiB", _) => Ok(Limit::Value(value * 1_048_576.0, Unit::Bytes)),
+        ("GiB", _) => Ok(Limit::Value(value * 1_073_741_824.0, Unit::Bytes)),
+        ("/s", _) => Ok(Limit::Value(value, Unit::PerSecond)),
+        _ => Err("unknown unit: %, ns, us, ms, s, B, KiB, MiB, GiB and /s are known"),
+    }
+}
+
+/// The limit in the number's own unit; `None` where the two do not go together.
+fn in_unit(limit: f64, given: Unit, unit: &str) -> Option<f64> {
+    let fits = match given {
+        Unit::Plain => true,
+        Unit::Seconds => unit == "s",
+        Unit::Percent => unit == "%",
+        Unit::Bytes => unit == "B",
+        Unit::PerSecond => unit == "1/s",
+    };
+    fits.then_some(limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_read() {
+        let rule = Rule::parse("mixed.p99[op=read] > +5%").unwrap();
+        assert_eq!(
+            (rule.phase.as_deref(), rule.name.as_str(), rule.op.as_deref()),
+            (Some("mixed"), "p99", Some("read"))
+        );
+        assert_eq!((rule.above, rule.limit), (true, Limit::Change(5.0)));
+        assert_eq!(Rule::parse("rate < -3 %").unwrap().limit, Limit::Change(-3.0));
+        assert_eq!(Rule::parse("p99 >= 20ms").unwrap().limit, Limit::Value(0.02, Unit::Seconds));
+        let figure = Rule::parse("\"indexed / plain > all\" > +1%").unwrap();
+        assert_eq!(figure.name, "indexed / plain > all");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        for (text, at, words) in [
+            ("p99", 3, "expected > or <"),
+            ("p99 > fast", 6, "expected a number"),
+            ("p99 > +5ms", 6, "per cent"),
+            ("p99 > 5 parsec", 6, "unknown unit"),
+            ("p 99 > +5%", 0, "name of a number"),
+            ("p99[read] > +5%", 0, "[op=…]"),
+            ("\"half > +5%", 0, "second"),
+        ] {
+            let error = Rule::parse(text).unwrap_err();
+            assert_eq!(error.at, at, "{error}");
+            assert!(error.what.contains(words), "{error}");
+        }
+        let drawn = Rule::parse("p99 > fast").unwrap_err().to_string();
+        assert!(drawn.ends_with("p99 > fast\n      ^"), "{drawn}");
+    }
+}

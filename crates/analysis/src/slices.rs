@@ -1,0 +1,118 @@
+//! Every slice of a run as rows, for those who go on calculating elsewhere.
+
+use plimsoll_core::{Outcome, Slice};
+use plimsoll_record::Distribution;
+use plimsoll_record::data::Run;
+
+use crate::latency::{PERCENTILES, Times};
+use crate::phase::{PhaseFacts, has_response, measure_of};
+use crate::trial;
+
+/// The operations of one kind (or of all) that ended in one slice.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SliceRow {
+    /// Name of the trial.
+    pub trial: String,
+    /// Label of the store.
+    pub store: String,
+    /// Name of the phase.
+    pub phase: String,
+    /// Kind of the phase.
+    pub phase_kind: String,
+    /// Position in the phase, from 0.
+    pub slice: u32,
+    /// True when it counts for nothing.
+    pub warmup: bool,
+    /// Start on the run's clock.
+    pub start_s: f64,
+    /// End.
+    pub end_s: f64,
+    /// Wall time at the end, nanoseconds since 1970.
+    pub wall_ns: i64,
+    /// Kind of operation; `all` for all together.
+    pub op: String,
+    /// `response` or `service`.
+    pub measure: &'static str,
+    /// Operations that ended.
+    pub count: u64,
+    /// Of them, refused.
+    pub rejected: u64,
+    /// Of them, without an answer.
+    pub unknown: u64,
+    /// Due and never sent when the phase ended; in rows of all kinds only.
+    pub unfinished: u64,
+    /// Those that did not fail, a second.
+    pub rate_per_s: f64,
+    /// Mean time in nanoseconds, without those that were refused.
+    pub mean_ns: f64,
+    /// p50, p90, p99, p99.9; `None` with fewer than ten samples above.
+    pub percentiles_ns: [Option<u64>; 4],
+    /// Longest.
+    pub max_ns: u64,
+    /// Due and not sent at the slice's end.
+    pub due_unsent: u64,
+    /// Sent and not answered at the slice's end.
+    pub in_flight: u64,
+    /// How late the generator was, 99th percentile.
+    pub lag_p99_ns: u64,
+    /// CPU time of the generator's workers.
+    pub worker_cpu_ns: u64,
+    /// The times behind it, ascending, and how often each was seen; those refused are not in it.
+    pub times_ns: Vec<(u64, u64)>,
+}
+
+/// All rows: for each slice in time order all kinds together, then each kind. Steps within operations are left out.
+pub fn slices(run: &Run) -> impl Iterator<Item = SliceRow> {
+    let phases = run.trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
+    phases.flat_map(|(trial, phase)| {
+        let facts = PhaseFacts::gather(trial, phase);
+        let mut kinds: Vec<u16> = facts.histograms.keys().map(|(kind, ..)| *kind).collect();
+        kinds.dedup();
+        let ops: Vec<Option<String>> =
+            std::iter::once(None).chain(kinds.iter().map(|kind| Some(facts.op_name(*kind).to_string()))).collect();
+        phase.slices.iter().flat_map(move |slice| {
+            let rows: Vec<SliceRow> = ops.iter().map(|op| row(&facts, slice, op.as_deref())).collect();
+            rows
+        })
+    })
+}
+
+fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) -> SliceRow {
+    let measure = measure_of(has_response(slice) || facts.open_loop);
+    let of_kind = || {
+        let fits = facts.operations(slice).filter(move |one| one.measure == measure);
+        fits.filter(|one| op.is_none_or(|op| facts.op_name(one.kind) == op))
+    };
+    let count = |wanted: fn(Outcome) -> bool| -> u64 {
+        of_kind().filter(|one| wanted(one.outcome)).map(|one| one.histogram.len()).sum()
+    };
+    let times: Times = crate::timeline::waited(facts, slice, op);
+    let seconds = slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64 / 1e9;
+    let percentile = |at: usize| PERCENTILES.get(at).and_then(|(name, _)| times.percentile(name)?.ok());
+    SliceRow {
+        trial: trial::name(&facts.trial.header),
+        store: facts.trial.header.store_label.clone(),
+        phase: facts.phase.header.name.clone(),
+        phase_kind: facts.phase.header.kind.clone(),
+        slice: slice.ordinal,
+        warmup: slice.warmup,
+        start_s: slice.start_ns as f64 / 1e9,
+        end_s: slice.end_ns as f64 / 1e9,
+        wall_ns: slice.wall_ns,
+        op: op.unwrap_or("all").to_string(),
+        measure: measure.name(),
+        count: count(|_| true),
+        rejected: count(|outcome| outcome == Outcome::Rejected),
+        unknown: count(|outcome| outcome == Outcome::Unknown),
+        unfinished: slice.unfinished.as_ref().filter(|_| op.is_none()).map_or(0, Distribution::len),
+        rate_per_s: count(|outcome| !outcome.is_error()) as f64 / seconds,
+        mean_ns: times.mean_ns(),
+        percentiles_ns: [0, 1, 2, 3].map(percentile),
+        max_ns: times.max_ns(),
+        due_unsent: slice.due_unsent,
+        in_flight: slice.in_flight,
+        lag_p99_ns: slice.lag_p99_ns,
+        worker_cpu_ns: slice.worker_cpu_ns,
+        times_ns: times.counts().collect(),
+    }
+}

@@ -1,0 +1,125 @@
+//! Two runs side by side.
+
+use plimsoll_analysis::compare::rule::Rule;
+use plimsoll_analysis::compare::{Comparison, Metric, NoiseFloor, compare};
+use plimsoll_record::Distribution;
+use plimsoll_record::data::Run;
+
+use crate::study;
+
+fn metric<'a>(comparison: &'a Comparison, trial: &str, phase: &str, name: &str, op: &str) -> &'a Metric {
+    let group = comparison.groups.iter().find(|group| group.trial == trial && group.phase == phase).unwrap();
+    group.metrics.iter().find(|metric| metric.name == name && metric.op == op).unwrap()
+}
+
+/// The study with every time in the mixed phases `factor` times as long.
+fn slower(factor: f64) -> Run {
+    let mut run = study::complete();
+    for slice in run.trials.iter_mut().flat_map(|trial| &mut trial.phases).flat_map(|phase| &mut phase.slices) {
+        for one in &mut slice.histograms {
+            let mut histogram = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
+            for (ns, count) in one.histogram.counts() {
+                histogram.record_n((*ns as f64 * factor) as u64, *count).unwrap();
+            }
+            one.histogram = Distribution::from(&histogram);
+        }
+    }
+    run
+}
+
+#[test]
+fn a_run_is_like_itself() {
+    let run = study::complete();
+    let comparison = compare(&run, &run, &[], None);
+    assert!(comparison.differences.is_empty() && comparison.unmatched.is_empty());
+    let metrics: Vec<&Metric> = comparison.groups.iter().flat_map(|group| &group.metrics).collect();
+    assert!(metrics.len() > 40, "{}", metrics.len());
+    for metric in metrics {
+        assert_ne!(metric.significant, Some(true), "{metric:?}");
+        assert!(metric.change_percent.is_none_or(|change| change.abs() < 1e-9), "{metric:?}");
+        assert!(metric.interval_percent.is_none_or(|(low, high)| low <= 0.0 && high >= 0.0), "{metric:?}");
+    }
+    assert!(!comparison.failed());
+}
+
+#[test]
+fn what_became_slower_is_seen_with_its_interval_and_fails_on_demand() {
+    let (a, b) = (study::complete(), slower(1.2));
+    let rules = ["p50 > +5%", "mixed.p50[op=read] > +50%", "rate < -3%", "p99 > 20ms", "data_bytes > +1%"]
+        .map(|rule| Rule::parse(rule).unwrap());
+    let comparison = compare(&a, &b, &rules, None);
+    let read = metric(&comparison, "sqlite · index=own", "mixed", "p50", "read");
+    let (low, high) = read.interval_percent.unwrap();
+    assert!(read.significant == Some(true) && low > 10.0 && high < 35.0, "{read:?}");
+    assert!((read.change_percent.unwrap() - 20.0).abs() < 1.0, "{read:?}");
+    assert_eq!(Comparison::mark(read), "worse");
+    let failed: Vec<_> = comparison.rules.iter().map(|rule| (rule.checked, rule.failures.len())).collect();
+    // Three trials drive; the rate is the same and 20 ms are far away.
+    assert_eq!(failed, [(3, 3), (3, 0), (3, 0), (3, 0), (5, 0)]);
+    assert!(comparison.rules[0].failures[0].starts_with("sqlite · index=own, mixed: p50 went from"));
+    assert!(comparison.failed());
+    // Below the machine's noise floor it is not called a change.
+    let deaf = compare(&a, &b, &rules, Some(NoiseFloor::flat(30.0)));
+    assert!(!deaf.failed());
+    let mut noisy = a.clone();
+    noisy
+        .header
+        .environment
+        .push(("noise floor".into(), "throughput 1.5 %, p50 30.0 %, p99 40.0 %: of 66 pairs".into()));
+    let recorded = compare(&noisy, &b, &rules, None);
+    assert_eq!(recorded.noise_floor.p99_percent, 40.0);
+    assert!(!recorded.failed());
+}
+
+#[test]
+fn what_was_configured_differently_comes_first() {
+    let (a, mut b) = (study::complete(), study::complete());
+    b.header.seed = 7;
+    b.header.plan_text = b.header.plan_text.replacen("clients = ", "clients = 1", 1);
+    b.header.environment[2].1 = "Linux 6.12.0".into();
+    b.trials[1].header.version = "3.51.0".into();
+    b.trials[1].header.settings[0].value = "other".into();
+    b.trials[4].phases[5].header.clients = 99;
+    b.trials.remove(0);
+    let comparison = compare(&a, &b, &[], None);
+    let found: Vec<(&str, &str)> =
+        comparison.differences.iter().map(|one| (one.place.as_str(), one.name.as_str())).collect();
+    for wanted in [
+        ("run", "seed"),
+        ("plan", "line"),
+        ("environment", "kernel"),
+        ("sqlite · index=own", "version"),
+        ("fjall · index=keyindex, mixed", "clients"),
+    ] {
+        assert!(found.contains(&wanted), "{wanted:?} is not in {found:?}");
+    }
+    assert_eq!(comparison.unmatched, ["sqlite · index=none is only in A"]);
+}
+
+#[test]
+fn repeats_of_a_point_are_one_and_two_single_points_are_compared_whatever_they_are() {
+    let repeated = |factors: [f64; 4]| {
+        let mut run = study::complete();
+        run.trials = factors
+            .iter()
+            .enumerate()
+            .map(|(at, factor)| {
+                let mut trial = slower(*factor).trials.remove(4);
+                trial.header.labels.insert("repeat".into(), (at + 1).to_string());
+                trial
+            })
+            .collect();
+        run
+    };
+    let (a, b) = (repeated([1.0, 1.02, 0.98, 1.01]), repeated([1.21, 1.2, 1.19, 1.22]));
+    let comparison = compare(&a, &b, &[], None);
+    assert_eq!(comparison.groups.iter().filter(|group| group.phase == "mixed").count(), 1);
+    let p99 = metric(&comparison, "fjall · index=keyindex", "mixed", "p99", "read");
+    assert_eq!((p99.method, p99.a.repeats, p99.significant), ("repeats", 4, Some(true)));
+    let (mut one, mut other) = (study::complete(), study::complete());
+    one.trials.truncate(1);
+    other.trials.drain(..4);
+    let comparison = compare(&one, &other, &[], None);
+    assert!(comparison.unmatched.is_empty());
+    assert!(comparison.groups[0].trial.contains("→"), "{}", comparison.groups[0].trial);
+}

@@ -1,0 +1,68 @@
+//! `plimsoll compare`: two recordings side by side.
+
+use std::path::Path;
+
+use plimsoll_analysis::compare::rule::Rule;
+use plimsoll_analysis::compare::{self, Comparison, NoiseFloor};
+use plimsoll_record::data::Run;
+
+use crate::args::{CompareArgs, CompareFormat};
+use crate::error::{CliError, exit};
+use crate::verbs::report;
+
+/// Compares what `args` name; the exit code says whether a condition was met under which it is to fail.
+pub fn run(args: &CompareArgs) -> Result<u8, CliError> {
+    let rules = args.fail_if.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>()?;
+    let floor = args.noise_floor.as_deref().map(noise_floor).transpose()?;
+    let runs_dir = plimsoll_record::default_runs_dir()?;
+    let load = |wanted: &str| -> Result<Run, CliError> { Ok(Run::load(&plimsoll_record::find(&runs_dir, wanted)?)?) };
+    let (a, b) = (load(&args.a)?, load(&args.b)?);
+    let comparison = compare::compare(&a, &b, &rules, floor);
+    about_something(&comparison)?;
+    if let Some(path) = &args.junit {
+        report::write(path, &plimsoll_report::junit(&comparison))?;
+    }
+    let to_stdout = args.output.as_deref().is_none_or(|path| path == Path::new("-"));
+    let text = match args.format {
+        CompareFormat::Text => plimsoll_report::comparison(&comparison, to_stdout && report::colour(), report::width()),
+        CompareFormat::Json => plimsoll_report::comparison_json(&comparison),
+        CompareFormat::Md => plimsoll_report::comparison_markdown(&comparison),
+    };
+    match &args.output {
+        Some(path) if !to_stdout => {
+            report::write(path, &text)?;
+            crate::print(&format!("{}\n", path.display()))?;
+        }
+        _ => drop(crate::print(&text)?),
+    }
+    Ok(if comparison.failed() { exit::GOAL_MISSED } else { exit::OK })
+}
+
+fn parse(text: &str) -> Result<Rule, CliError> {
+    Rule::parse(text).map_err(|error| {
+        CliError::new(exit::USAGE, format!("--fail-if `{text}` is no condition")).detail(error.to_string()).next(
+            "write a number's name, > or <, and a change or a value: 'p99 > +5%', 'mixed.rate < -3%', 'p99 > 20ms'",
+        )
+    })
+}
+
+fn noise_floor(text: &str) -> Result<NoiseFloor, CliError> {
+    let number =
+        text.trim().trim_end_matches('%').trim().parse::<f64>().ok().filter(|percent| (0.0..100.0).contains(percent));
+    number.map(NoiseFloor::flat).ok_or_else(|| {
+        CliError::new(exit::USAGE, format!("--noise-floor `{text}` is no percentage")).next("write it as 2%")
+    })
+}
+
+/// A condition that is about nothing would never fail, and say so to nobody.
+fn about_something(comparison: &Comparison) -> Result<(), CliError> {
+    let Some(rule) = comparison.rules.iter().find(|rule| rule.checked == 0) else { return Ok(()) };
+    let names = compare::names(comparison);
+    let next = if names.is_empty() {
+        "the runs have no number in common: they need trials of the same stores and labels".to_owned()
+    } else {
+        format!("they have {}", names.join(", "))
+    };
+    Err(CliError::new(exit::USAGE, format!("--fail-if `{}` is about nothing that both runs have", rule.rule))
+        .next(next))
+}

@@ -1,0 +1,188 @@
+//! Two runs side by side, as text and as JUnit XML.
+
+use owo_colors::{OwoColorize, Style};
+use plimsoll_analysis::compare::rule::signed_percent;
+use plimsoll_analysis::compare::{Comparison, Metric};
+use plimsoll_analysis::number;
+
+use crate::terminal::table::{Cell, Side, Table, clean};
+
+/// See [`crate::comparison`].
+pub fn text(comparison: &Comparison, colour: bool, width: usize) -> String {
+    let mut out = String::new();
+    let bold = |text: &str| if colour { text.style(Style::new().bold()).to_string() } else { text.to_string() };
+    let (a, b) = (&comparison.a, &comparison.b);
+    for (letter, side) in [("A", a), ("B", b)] {
+        let state = if side.state == "complete" { String::new() } else { format!(" · {}", side.state) };
+        let about = format!("{} · run {} · {}{state}", side.title, side.id, side.started);
+        out.push_str(&format!("{}  {}\n", bold(letter), clean(&about)));
+    }
+    out.push_str(&format!("\n{}\n", bold("Configured differently")));
+    if comparison.differences.is_empty() {
+        out.push_str("  nothing\n");
+    } else {
+        let mut table = Table::new(vec![
+            ("where".into(), Side::Left),
+            ("what".into(), Side::Left),
+            ("A".into(), Side::Left),
+            ("B".into(), Side::Left),
+        ]);
+        let or_none = |text: &str| if text.is_empty() { "–".to_string() } else { text.to_string() };
+        for one in &comparison.differences {
+            table.row(vec![
+                Cell::new(&one.place),
+                Cell::new(&one.name),
+                Cell::new(or_none(&one.a)),
+                Cell::new(or_none(&one.b)),
+            ]);
+        }
+        lines(&table, colour, width, &mut out);
+    }
+    for unmatched in &comparison.unmatched {
+        out.push_str(&format!("  {}\n", clean(unmatched)));
+    }
+    for group in &comparison.groups {
+        out.push_str(&format!("\n{}  {}\n", bold(&clean(&group.trial)), clean(&group.phase)));
+        let mut table = Table::new(
+            ["", "op"]
+                .map(|head| (head.to_string(), Side::Left))
+                .into_iter()
+                .chain(["A", "B", "change", "95 % interval", "n"].map(|head| (head.to_string(), Side::Right)))
+                .chain([(String::new(), Side::Left)])
+                .collect(),
+        );
+        for metric in &group.metrics {
+            table.row(vec![
+                Cell::new(metric.name.replace('_', " ")),
+                Cell::new(&metric.op),
+                Cell::new(&metric.a.text),
+                Cell::new(&metric.b.text),
+                Cell::new(metric.change_percent.map_or("–".to_string(), signed_percent)),
+                Cell::new(interval(metric)),
+                Cell::new(observations(metric)),
+                mark(metric),
+            ]);
+        }
+        lines(&table, colour, width, &mut out);
+    }
+    out.push_str(&format!("\n{}\n", legend(comparison)));
+    for rule in &comparison.rules {
+        let (word, style) = if rule.failures.is_empty() {
+            ("ok    ", Style::new().green())
+        } else {
+            ("FAILED", Style::new().red().bold())
+        };
+        let word = if colour { word.style(style).to_string() } else { word.to_string() };
+        out.push_str(&format!(
+            "{word}  {}  {}\n",
+            clean(&rule.rule),
+            number::plural(rule.checked, "number", "numbers")
+        ));
+        for failure in &rule.failures {
+            out.push_str(&format!("        {}\n", clean(failure)));
+        }
+    }
+    out
+}
+
+fn lines(table: &Table, colour: bool, width: usize, out: &mut String) {
+    for line in table.lines(colour, width) {
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+}
+
+/// What the last column's words mean.
+pub fn legend(comparison: &Comparison) -> String {
+    let floor = &comparison.noise_floor;
+    let floor = match floor.throughput_percent.max(floor.p50_percent).max(floor.p99_percent) {
+        0.0 => "the machine's noise floor is not known".to_string(),
+        _ => format!(
+            "noise floor: throughput {} %, p50 {} %, p99 {} %",
+            number::significant(floor.throughput_percent),
+            number::significant(floor.p50_percent),
+            number::significant(floor.p99_percent)
+        ),
+    };
+    format!("~ no more than noise; ? seen once, so that nothing tells; {floor}")
+}
+
+/// The interval of a change: `−1.20 % … +3.40 %`.
+pub fn interval(metric: &Metric) -> String {
+    let text = |(low, high): (f64, f64)| format!("{} … {}", signed_percent(low), signed_percent(high));
+    metric.interval_percent.map_or("–".to_string(), text)
+}
+
+/// Observations of both, with repeats where there are several.
+pub fn observations(metric: &Metric) -> String {
+    let one = |n: u64, repeats: u64| match repeats {
+        0 | 1 => number::count(n),
+        _ => format!("{} in {repeats}", number::count(n)),
+    };
+    format!("{} / {}", one(metric.a.n, metric.a.repeats), one(metric.b.n, metric.b.repeats))
+}
+
+fn mark(metric: &Metric) -> Cell {
+    let word = Comparison::mark(metric);
+    let style = match word {
+        "better" => Style::new().green(),
+        "worse" => Style::new().red(),
+        _ => Style::new().dimmed(),
+    };
+    Cell::styled(word, style)
+}
+
+/// See [`crate::junit`].
+pub fn junit(comparison: &Comparison) -> String {
+    let mut cases = Vec::new();
+    if comparison.rules.is_empty() {
+        for group in &comparison.groups {
+            for metric in group.metrics.iter().filter(|metric| metric.significant.is_some()) {
+                let name = format!("{}, {} {}", group.phase, metric.name, metric.op);
+                cases.push((group.trial.clone(), name.trim().to_string(), Vec::new(), 1));
+            }
+        }
+    }
+    for rule in &comparison.rules {
+        cases.push(("plimsoll.compare".to_string(), rule.rule.clone(), rule.failures.clone(), rule.checked));
+    }
+    let failures = cases.iter().filter(|(.., failures, _)| !failures.is_empty()).count();
+    let suite = format!("{} against {}", comparison.b.id, comparison.a.id);
+    let mut out = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"{0}\" failures=\"{failures}\">\n  \
+         <testsuite name=\"{1}\" tests=\"{0}\" failures=\"{failures}\" errors=\"0\" skipped=\"0\">\n",
+        cases.len(),
+        xml(&suite)
+    );
+    for (class, name, failures, checked) in &cases {
+        let open =
+            format!("    <testcase classname=\"{}\" name=\"{}\" assertions=\"{checked}\"", xml(class), xml(name));
+        match failures.as_slice() {
+            [] => out.push_str(&format!("{open}/>\n")),
+            [first, ..] => out.push_str(&format!(
+                "{open}>\n      <failure message=\"{}\">{}</failure>\n    </testcase>\n",
+                xml(first),
+                xml(&failures.join("\n"))
+            )),
+        }
+    }
+    out.push_str("  </testsuite>\n</testsuites>\n");
+    out
+}
+
+/// A text for XML 1.0, which has no control characters but three.
+fn xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' => out.push_str("&#10;"),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,131 @@
+//! Comparisons, Markdown, CSV, histogram logs.
+
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+use plimsoll_analysis::compare::rule::Rule;
+use plimsoll_analysis::compare::{Comparison, compare};
+use plimsoll_analysis::slices::slices;
+use plimsoll_analysis::view;
+
+use crate::pages::place;
+use crate::study;
+
+fn compared() -> Comparison {
+    let (a, mut b) = (study::complete(), study::broken());
+    b.header.id = "20261122-101010-aaaa".into();
+    let rules = ["errors > +1%", "rate < -50%", "errors > 0.1%"].map(|rule| Rule::parse(rule).unwrap());
+    compare(&a, &b, &rules, None)
+}
+
+#[test]
+fn a_comparison_is_text_markdown_json_and_junit() {
+    let comparison = compared();
+    let text = plimsoll_report::comparison(&comparison, false, 120);
+    std::fs::write(place().join("compare.txt"), &text).unwrap();
+    let (before, after) = text.split_once("Configured differently").unwrap();
+    assert!(before.contains("20261121-204107-7f3a") && after.contains("mixed"), "configuration stands above numbers");
+    assert!(text.contains("95 % interval") && text.contains("~ no more than noise"));
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
+    assert!(text.contains("FAILED  errors > 0.1%"), "{text}");
+    let markdown = plimsoll_report::comparison_markdown(&comparison);
+    std::fs::write(place().join("compare.md"), &markdown).unwrap();
+    assert!(markdown.starts_with("### ❌") && !markdown.contains("<img"), "{markdown}");
+    let json: serde_json::Value = serde_json::from_str(&plimsoll_report::comparison_json(&comparison)).unwrap();
+    assert_eq!(json["format"], 1);
+    assert!(json["groups"][0]["metrics"][0]["a"]["value"].is_number());
+    let junit = plimsoll_report::junit(&comparison);
+    std::fs::write(place().join("compare.xml"), &junit).unwrap();
+    assert!(junit.contains("<testsuites tests=\"3\" failures=\"1\">"), "{junit}");
+    assert!(junit.contains("name=\"errors &gt; 0.1%\"") && junit.contains("<failure message="), "{junit}");
+    assert_eq!(junit.matches("<testcase").count(), 3);
+}
+
+#[test]
+fn a_summary_for_a_pull_request_has_the_verdict_and_no_markup_of_others() {
+    let markdown = plimsoll_report::markdown(&view(&study::broken()));
+    std::fs::write(place().join("broken.md"), &markdown).unwrap();
+    assert!(markdown.contains("❌ fail") && markdown.contains("lost 312 of"));
+    assert!(!markdown.contains("<img") && !markdown.contains("</script>"));
+    let rows = markdown.lines().filter(|line| line.starts_with('|'));
+    let bars = |line: &str| line.replace("\\|", "").matches('|').count();
+    for table in rows.collect::<Vec<_>>().split(|line| line.starts_with("|---")) {
+        if let [first, rest @ ..] = table {
+            // The last line before a rule is the next table's head.
+            let rest = &rest[..rest.len().saturating_sub(1)];
+            assert!(rest.iter().all(|line| bars(line) == bars(first)), "{table:?}");
+        }
+    }
+    assert!(plimsoll_report::markdown(&view(&study::searched())).contains("**fjall**: Carries 4,"));
+}
+
+#[test]
+fn every_column_of_the_csv_stands_in_the_book() {
+    let run = study::complete();
+    let csv = plimsoll_report::csv(slices(&run));
+    let mut lines = csv.lines();
+    let head: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let book = include_str!("../../../../docs/src/reports.md");
+    let (_, told) = book.split_once("## CSV").unwrap();
+    let told = told.split_once("\n## ").unwrap().0;
+    let told: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert_eq!(head, told);
+    // All kinds together and each of three, for every slice of three mixed phases.
+    let mixed = run.trials.iter().flat_map(|trial| &trial.phases).filter(|phase| phase.header.name == "mixed");
+    let wanted: usize = mixed.map(|phase| phase.slices.len() * 4).sum();
+    assert_eq!(lines.clone().filter(|line| line.contains(",mixed,drive,")).count(), wanted);
+    let sum: u64 = lines
+        .filter(|line| line.contains(",mixed,") && line.contains(",all,"))
+        .map(|line| line.rsplit(',').nth(14).unwrap().parse::<u64>().unwrap())
+        .sum();
+    let all = run.trials.iter().flat_map(|trial| &trial.phases).filter(|phase| phase.header.name == "mixed");
+    let ended: u64 =
+        all.flat_map(|phase| &phase.slices).flat_map(|slice| &slice.histograms).map(|one| one.histogram.len()).sum();
+    assert_eq!(sum, ended);
+}
+
+#[test]
+fn a_histogram_log_is_read_back_by_the_library_that_defines_it() {
+    let run = study::complete();
+    let log = plimsoll_report::hdr(&view(&run), slices(&run));
+    std::fs::write(place().join("complete.hlog"), &log).unwrap();
+    let mut lines = log.lines();
+    assert!(lines.next().unwrap().starts_with("#[Logged with Plimsoll"));
+    assert_eq!(lines.next().unwrap(), "#[Histogram log format version 1.3]");
+    assert!(
+        log.contains("#[StartTime: 1795293667.000") && log.contains("#[BaseTime: 1795293667.000"),
+        "{}",
+        &log[..400]
+    );
+    assert!(log.contains("\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\""));
+    // The library's own reader does not know legends; the one that defines the format (Java) skips them.
+    let without: String = log.split_inclusive('\n').filter(|line| !line.starts_with('"')).collect();
+    let mut deserializer = Deserializer::new();
+    let (mut whole, mut read) = (Histogram::<u64>::new(3).unwrap(), 0);
+    let mut last = std::time::Duration::ZERO;
+    for entry in IntervalLogIterator::new(without.as_bytes()) {
+        let LogEntry::Interval(interval) = entry.unwrap() else { continue };
+        assert!(interval.encoded_histogram().starts_with("HIST"), "V2, compressed");
+        let bytes =
+            base64::Engine::decode(&base64::engine::general_purpose::STANDARD, interval.encoded_histogram()).unwrap();
+        let histogram: Histogram<u64> = deserializer.deserialize(&mut std::io::Cursor::new(bytes)).unwrap();
+        assert!((interval.max() - histogram.max() as f64 / 1e6).abs() < 1e-3);
+        match interval.tag() {
+            None => {
+                assert!(interval.start_timestamp() >= last);
+                last = interval.start_timestamp();
+                whole.add(&histogram).unwrap();
+            }
+            Some(tag) if tag.as_str().ends_with("/mixed/read") => read += histogram.len(),
+            Some(_) => {}
+        }
+    }
+    let counted = |kind: Option<u16>, mixed: bool| -> u64 {
+        let phases =
+            run.trials.iter().flat_map(|trial| &trial.phases).filter(|phase| !mixed || phase.header.name == "mixed");
+        let slices = phases.flat_map(|phase| &phase.slices).filter(|slice| !slice.warmup);
+        let all = slices.flat_map(|slice| &slice.histograms).filter(|one| kind.is_none_or(|kind| one.kind == kind));
+        all.map(|one| one.histogram.len()).sum()
+    };
+    assert_eq!((whole.len(), read), (counted(None, false), counted(Some(1), true)));
+}
