@@ -61,7 +61,7 @@ fn what_became_slower_is_seen_with_its_interval_and_fails_on_demand() {
     // Below the machine's noise floor it is not called a change.
     let deaf = compare(&a, &b, &rules, Some(NoiseFloor::flat(30.0)));
     assert!(!deaf.failed());
-    let mut noisy = a.clone();
+    let mut noisy = a;
     noisy
         .header
         .environment

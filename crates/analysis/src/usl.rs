@@ -1,0 +1,292 @@
+//! The Universal Scalability Law: what more clients bring, and when they begin to cost.
+//!
+//! Gunther's law (N. J. Gunther, *Guerrilla Capacity Planning*, Springer 2007, chapter 4; arXiv:0808.1431):
+//!
+//!     X(N) = λ N / (1 + σ (N − 1) + κ N (N − 1))
+//!
+//! λ is what one client gets, σ contention (what is done one after the other), κ coherency (what has to be agreed on
+//! between all pairs). Fitted by least squares on X: started from the linear problem N / X = (1 + σ (N − 1) + κ N (N −
+//! 1)) / λ, refined after Levenberg and Marquardt (J. SIAM 11, 1963). No coefficient is negative: one that would be is
+//! set to zero, the others are fitted again, and it is said.
+
+use serde::Serialize;
+
+/// Fewest different numbers of clients that are fitted.
+pub const POINTS_MIN: usize = 6;
+
+/// Share of the variation that a fit has to explain.
+pub const R_SQUARED_MIN: f64 = 0.9;
+
+/// A fit of the law.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fit {
+    /// What one client gets, operations a second.
+    pub lambda_per_s: f64,
+    /// Contention, from 0 to 1.
+    pub sigma: f64,
+    /// Coherency.
+    pub kappa: f64,
+    /// Share of the variation of throughput that it explains.
+    pub r_squared: f64,
+    /// Measured over fitted, in per cent of fitted, in the order of the points.
+    pub residuals_percent: Vec<f64>,
+    /// Clients at which throughput is highest, √((1 − σ) / κ); `None` when it has no peak.
+    pub peak_clients: Option<f64>,
+    /// Throughput there; without a peak the ceiling λ / σ, `None` when there is none either.
+    pub peak_per_s: Option<f64>,
+    /// Coefficients that came out negative and were set to zero.
+    pub clamped: Vec<String>,
+    /// Number of points.
+    pub n: u64,
+}
+
+impl Fit {
+    /// Throughput of `clients`.
+    pub fn at(&self, clients: f64) -> f64 {
+        law([self.lambda_per_s, self.sigma, self.kappa], clients)
+    }
+}
+
+fn law([lambda, sigma, kappa]: [f64; 3], n: f64) -> f64 {
+    lambda * n / (1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0))
+}
+
+/// Fits the law to (clients, operations a second).
+///
+/// # Errors
+/// A sentence that says why there is no fit: too few different numbers of clients, or points that do not follow it.
+pub fn fit(points: &[(f64, f64)]) -> Result<Fit, String> {
+    let points: Vec<(f64, f64)> = points.iter().copied().filter(|(n, x)| *n >= 1.0 && *x > 0.0).collect();
+    let mut clients: Vec<f64> = points.iter().map(|(n, _)| *n).collect();
+    clients.sort_by(f64::total_cmp);
+    clients.dedup();
+    if clients.len() < POINTS_MIN {
+        return Err(format!(
+            "A scalability law needs {POINTS_MIN} different numbers of clients to be fitted; there are {}.",
+            clients.len()
+        ));
+    }
+    // Which coefficients are free; a negative one is fixed at zero and the rest fitted again.
+    let mut free = [true; 3];
+    let mut clamped = Vec::new();
+    let coefficients = loop {
+        let start = linear(&points, free).ok_or("The points determine no scalability law.")?;
+        let found = refine(&points, start, free);
+        let negative = [(1, "contention σ"), (2, "coherency κ")].into_iter().filter(|(at, _)| free[*at] && found[*at] < 0.0);
+        match negative.min_by(|a, b| found[a.0].total_cmp(&found[b.0])) {
+            Some((at, name)) => {
+                free[at] = false;
+                clamped.push(name.to_string());
+            }
+            None => break found,
+        }
+    };
+    let mean = points.iter().map(|(_, x)| x).sum::<f64>() / points.len() as f64;
+    let all: f64 = points.iter().map(|(_, x)| (x - mean).powi(2)).sum();
+    let rest: f64 = points.iter().map(|(n, x)| (x - law(coefficients, *n)).powi(2)).sum();
+    let r_squared = if all > 0.0 { 1.0 - rest / all } else { 0.0 };
+    let [lambda, sigma, kappa] = coefficients;
+    if !(lambda > 0.0 && lambda.is_finite()) || r_squared < R_SQUARED_MIN {
+        return Err(format!(
+            "The points do not follow a scalability law (R² {}, at least {R_SQUARED_MIN} is wanted): no peak is predicted.",
+            crate::number::significant(r_squared)
+        ));
+    }
+    let peak_clients = (kappa > 0.0 && sigma < 1.0).then(|| ((1.0 - sigma) / kappa).sqrt());
+    let ceiling = (sigma > 0.0).then(|| lambda / sigma);
+    Ok(Fit {
+        lambda_per_s: lambda,
+        sigma,
+        kappa,
+        r_squared,
+        residuals_percent: points.iter().map(|(n, x)| (x / law(coefficients, *n) - 1.0) * 100.0).collect(),
+        peak_clients,
+        peak_per_s: peak_clients.map_or(ceiling, |n| Some(law(coefficients, n))),
+        clamped,
+        n: points.len() as u64,
+    })
+}
+
+/// Start values: weighted least squares of N / X over 1, N − 1 and N (N − 1). The weights make its residuals those of X
+/// in first order.
+fn linear(points: &[(f64, f64)], free: [bool; 3]) -> Option<[f64; 3]> {
+    let rows = points.iter().map(|(n, x)| {
+        let weight = x * x / n;
+        ([weight, weight * (n - 1.0), weight * n * (n - 1.0)], weight * n / x)
+    });
+    let [a, b, c] = least_squares(rows, free, 0.0)?;
+    (a > 0.0).then(|| [1.0 / a, b / a, c / a])
+}
+
+/// Levenberg and Marquardt on the residuals of X. The columns are scaled by Marquardt's diagonal.
+fn refine(points: &[(f64, f64)], start: [f64; 3], free: [bool; 3]) -> [f64; 3] {
+    let cost = |at: [f64; 3]| points.iter().map(|(n, x)| (x - law(at, *n)).powi(2)).sum::<f64>();
+    let (mut at, mut damping) = (start, 1e-3);
+    let mut best = cost(at);
+    for _ in 0..200 {
+        let [lambda, sigma, kappa] = at;
+        let rows = points.iter().map(|(n, x)| {
+            let below = 1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0);
+            let slope = -lambda * n / below.powi(2);
+            ([n / below, slope * (n - 1.0), slope * n * (n - 1.0)], x - law(at, *n))
+        });
+        let Some(step) = least_squares(rows, free, damping) else { break };
+        let next = [at[0] + step[0], at[1] + step[1], at[2] + step[2]];
+        let new = cost(next);
+        if new.is_finite() && new <= best {
+            let settled = best - new <= best * 1e-14;
+            (at, best) = (next, new);
+            damping = (damping / 10.0f64).max(1e-12);
+            if settled {
+                break;
+            }
+        } else {
+            damping *= 10.0;
+            if damping > 1e12 {
+                break;
+            }
+        }
+    }
+    at
+}
+
+/// Solves the damped normal equations of rows (a, y) for the free unknowns; the others are 0.
+fn least_squares(rows: impl Iterator<Item = ([f64; 3], f64)>, free: [bool; 3], damping: f64) -> Option<[f64; 3]> {
+    let mut m = [[0.0f64; 4]; 3];
+    for (a, y) in rows {
+        for i in 0..3 {
+            for j in 0..3 {
+                m[i][j] += a[i] * a[j];
+            }
+            m[i][3] += a[i] * y;
+        }
+    }
+    for i in 0..3 {
+        m[i][i] *= 1.0 + damping;
+        if !free[i] {
+            m[i] = [0.0; 4];
+            m[i][i] = 1.0;
+            for row in &mut m {
+                row[i] = if row[i] == 1.0 && row[3] == 0.0 { 1.0 } else { 0.0 };
+            }
+            m[i][i] = 1.0;
+        }
+    }
+    // Scaled to ones on the diagonal: N (N − 1) and 1 are orders of magnitude apart.
+    let scale: Vec<f64> = (0..3).map(|i| if m[i][i] > 0.0 { m[i][i].sqrt() } else { 1.0 }).collect();
+    for i in 0..3 {
+        for j in 0..3 {
+            m[i][j] /= scale[i] * scale[j];
+        }
+        m[i][3] /= scale[i];
+    }
+    // Gauss with partial pivoting.
+    for column in 0..3 {
+        let pivot = (column..3).max_by(|a, b| m[*a][column].abs().total_cmp(&m[*b][column].abs()))?;
+        if m[pivot][column].abs() < 1e-14 {
+            return None;
+        }
+        m.swap(column, pivot);
+        let head = m[column];
+        for (at, row) in m.iter_mut().enumerate() {
+            if at != column {
+                let factor = row[column] / head[column];
+                row.iter_mut().zip(head).for_each(|(cell, head)| *cell -= factor * head);
+            }
+        }
+    }
+    let solved: Vec<f64> = (0..3).map(|i| m[i][3] / m[i][i] / scale[i]).collect();
+    Some([solved[0], solved[1], solved[2]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stat::interval::Dice;
+
+    #[track_caller]
+    fn near(got: f64, wanted: f64, share: f64) {
+        assert!((got / wanted - 1.0).abs() <= share, "{got}, wanted {wanted}");
+    }
+
+    /// SPEC SDM91 on a Sun SPARCcenter 2000 (16 processors): generators and scripts per hour, after Gunther, *Guerrilla
+    /// Capacity Planning*, table 6.1; also the data set `specsdm91` of the R package `usl`.
+    const SPEC_SDM91: [(f64, f64); 7] = [
+        (1.0, 64.9),
+        (18.0, 995.9),
+        (36.0, 1_652.4),
+        (72.0, 1_853.2),
+        (108.0, 1_828.9),
+        (144.0, 1_775.0),
+        (216.0, 1_702.2),
+    ];
+
+    /// A ray tracer on an SGI Origin 2000 (NUMA): processors and geometries a second, after Gunther, table 5.1; also the
+    /// data set `raytracer` of the R package `usl`.
+    const RAY_TRACER: [(f64, f64); 11] = [
+        (1.0, 20.0),
+        (4.0, 78.0),
+        (8.0, 130.0),
+        (12.0, 170.0),
+        (16.0, 190.0),
+        (20.0, 200.0),
+        (24.0, 210.0),
+        (28.0, 230.0),
+        (32.0, 260.0),
+        (48.0, 280.0),
+        (64.0, 310.0),
+    ];
+
+    #[test]
+    fn published_measurements_give_the_published_coefficients() {
+        // The R package's vignette: σ 0.02773, κ 0.0001044, γ 89.995, peak at 96.52.
+        let sdm = fit(&SPEC_SDM91).unwrap();
+        near(sdm.sigma, 0.027_73, 0.005);
+        near(sdm.kappa, 0.000_104_4, 0.005);
+        near(sdm.lambda_per_s, 89.995, 0.001);
+        near(sdm.peak_clients.unwrap(), 96.52, 0.002);
+        assert!(sdm.clamped.is_empty() && sdm.r_squared > 0.98, "{sdm:?}");
+        // Contention of 5 % and next to no coherency.
+        let ray = fit(&RAY_TRACER).unwrap();
+        near(ray.sigma, 0.05, 0.08);
+        assert!(ray.kappa < 5e-5 && ray.r_squared > 0.98, "{ray:?}");
+    }
+
+    #[test]
+    fn made_up_points_give_back_what_they_were_made_of() {
+        for wanted in [[1_000.0, 0.03, 0.0005], [25_000.0, 0.2, 0.01], [40.0, 0.001, 0.00002]] {
+            let points: Vec<_> = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0].map(|n| (n, law(wanted, n))).to_vec();
+            let fit = fit(&points).unwrap();
+            near(fit.lambda_per_s, wanted[0], 1e-6);
+            near(fit.sigma, wanted[1], 1e-4);
+            near(fit.kappa, wanted[2], 1e-4);
+            near(fit.peak_clients.unwrap(), ((1.0 - wanted[1]) / wanted[2]).sqrt(), 1e-4);
+            assert!(fit.residuals_percent.iter().all(|residual| residual.abs() < 1e-3));
+        }
+        let mut dice = Dice::new(3);
+        let noisy: Vec<_> = (1..=40)
+            .map(|n| (f64::from(n), law([500.0, 0.05, 0.001], f64::from(n)) * (0.97 + 0.06 * dice.below(1000) as f64 / 1000.0)))
+            .collect();
+        near(fit(&noisy).unwrap().peak_clients.unwrap(), (0.95f64 / 0.001).sqrt(), 0.1);
+    }
+
+    #[test]
+    fn a_coefficient_that_would_be_negative_is_zero_and_said() {
+        // Amdahl's law alone, a little better than it at the end.
+        let points: Vec<_> =
+            [1.0, 2.0, 4.0, 8.0, 16.0, 32.0].map(|n: f64| (n, 100.0 * n / (1.0 + 0.1 * (n - 1.0)) * (1.0 + n / 400.0))).to_vec();
+        let found = fit(&points).unwrap();
+        assert_eq!((found.kappa, found.clamped.as_slice()), (0.0, &["coherency κ".to_string()][..]));
+        assert_eq!(found.peak_clients, None);
+        near(found.peak_per_s.unwrap(), found.lambda_per_s / found.sigma, 1e-12);
+    }
+
+    #[test]
+    fn too_few_points_and_points_without_a_law_are_refused() {
+        assert!(fit(&SPEC_SDM91[..5]).unwrap_err().contains("there are 5"));
+        let twice = [SPEC_SDM91[0], SPEC_SDM91[1]].repeat(4);
+        assert!(fit(&twice).unwrap_err().contains("there are 2"));
+        let zigzag: Vec<_> = (1..=8).map(|n| (f64::from(n), if n % 2 == 0 { 100.0 } else { 300.0 })).collect();
+        assert!(fit(&zigzag).unwrap_err().contains("do not follow"), "{:?}", fit(&zigzag));
+    }
+}
