@@ -23,6 +23,19 @@ const BENCHES: &[(&str, Bench)] = &[
     ("postgres", crate::bench_postgres::run),
 ];
 
+/// Compares with peers; see the module of that name.
+#[cfg(not(feature = "bench"))]
+pub fn peers(arguments: &[String]) -> Result {
+    let build = ["run", "--quiet", "--release", "--package", "xtask", "--features", "bench", "--", "peers"];
+    run(cargo().args(build).args(arguments))
+}
+
+/// Compares with peers; see the module of that name.
+#[cfg(feature = "bench")]
+pub fn peers(arguments: &[String]) -> Result {
+    crate::peers::run(arguments).map_err(|error| error.to_string())
+}
+
 /// Builds this program again with the benches in it, and runs them.
 #[cfg(not(feature = "bench"))]
 pub fn bench(arguments: &[String]) -> Result {

@@ -277,13 +277,13 @@ fn be_client(io: &str, clients: usize, address: &str) -> Result<(), Box<dyn Erro
     Ok(())
 }
 
-fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+pub fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values
 }
 
-fn median(sorted: &[f64]) -> f64 {
+pub fn median(sorted: &[f64]) -> f64 {
     let middle = sorted.len() / 2;
     match sorted.len() {
         0 => f64::NAN,
@@ -294,7 +294,7 @@ fn median(sorted: &[f64]) -> f64 {
 
 /// An interval that holds the true median with at least 95 %, by the binomial distribution of how many values lie
 /// below it (Conover, Practical Nonparametric Statistics, 3.2); all values when there are too few.
-fn median_interval(sorted: &[f64]) -> (f64, f64) {
+pub fn median_interval(sorted: &[f64]) -> (f64, f64) {
     let n = sorted.len();
     let (mut below, mut tail, mut term) = (0, 0.0, 0.5f64.powi(n as i32));
     while below < n / 2 && tail + term <= 0.025 {

@@ -1,10 +1,11 @@
-//! What is done to the repository rather than by Plimsoll: `cargo xtask test | tidy | bench | assets`.
+//! What is done to the repository rather than by Plimsoll: `cargo xtask test | tidy | bench | peers | assets`.
 //!
 //! | module | task |
 //! |---|---|
 //! | `setup` | `test`: installs what tests need, then runs them all |
 //! | `tidy` | `tidy`: the crate graph, the list of stores, files, links |
 //! | `bench` | `bench`: figures that a change to a hot path has to show; built with feature `bench` only |
+//! | `peers` | `peers`: what an operation costs, side by side with other clients; feature `bench` too |
 //! | `assets` | `assets`: fetches the scripts that are kept in the repository |
 //! | `process` | runs other programs |
 
@@ -25,6 +26,8 @@ mod bench_pipeline;
 mod bench_postgres;
 #[cfg(feature = "bench")]
 mod child_cost;
+#[cfg(feature = "bench")]
+mod peers;
 mod process;
 mod setup;
 mod tidy;
@@ -33,6 +36,7 @@ const USAGE: &str = "\
 cargo xtask test [ARGUMENTS]   install what tests need where that is allowed, then `cargo test --workspace ARGUMENTS`
 cargo xtask tidy               check the crate graph, the list of stores, file sizes and names, links
 cargo xtask bench [NAME]       measure what has a target; without NAME all of it
+cargo xtask peers [ROW …]      compare what an operation costs with the best known clients; --pairs N
 cargo xtask assets             fetch the scripts in crates/report/assets again";
 
 /// What a task came to: nothing to say, or what is wrong and what to do.
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
         "test" => setup::test(rest),
         "tidy" => tidy::tidy(&root()),
         "bench" => bench::bench(rest),
+        "peers" => bench::peers(rest),
         "assets" => assets::refresh(&root()),
         _ => {
             eprintln!("{USAGE}");

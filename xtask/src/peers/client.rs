@@ -1,0 +1,123 @@
+//! Plimsoll's side of a comparison: this program again, as a child that drives an attached server for some seconds.
+
+use std::error::Error;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_core::{Durability, Observer, OpenOptions, ParamValue, Params, Store, StreamSpec, Target, Workload};
+use plimsoll_drive::{Clock, Drive, DriveSpec, Limit, Pace, Wake};
+
+use super::rows::{self, Asks};
+use crate::bench_drive::Noting;
+
+/// Makes this program the measured client.
+pub const AS_CLIENT: &str = "as-client";
+
+/// The command that asks what `asks` says.
+pub fn command(asks: &Asks) -> Result<Command, Box<dyn Error>> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["peers", AS_CLIENT, &asks.store, asks.url.as_deref().unwrap_or("-"), asks.workload, asks.op]);
+    command.args([asks.clients.to_string(), asks.depth.to_string(), asks.rate_per_s.to_string()]);
+    command.arg(if asks.coarse { "coarse" } else { "precise" });
+    command.args(asks.params.iter().map(|(name, value)| format!("{name}={value}")));
+    Ok(command)
+}
+
+/// Drives, and prints how many operations it was.
+pub fn be(words: &[String]) -> Result<(), Box<dyn Error>> {
+    let [store, url, workload, op, clients, depth, rate, wake, params @ ..] = words else {
+        return Err("a client is told more".into());
+    };
+    let (clients, depth, rate_per_s): (u32, u32, f64) = (clients.parse()?, depth.parse()?, rate.parse()?);
+    let workload = make(workload, params)?;
+    let mut store = open(store, url)?;
+    if op == LOAD {
+        return load(&mut *store, &*workload);
+    }
+    let spec = DriveSpec {
+        limit: Limit::Duration(Duration::from_secs(rows::SECONDS)),
+        depth,
+        pace: if rate_per_s > 0.0 { Pace::poisson(rate_per_s, 1) } else { Pace::Closed },
+        wake: if wake == "coarse" { Wake::Coarse } else { Wake::Precise },
+        ..DriveSpec::default()
+    };
+    let lanes = spec.clients(clients);
+    let stream = workload.stream(&StreamSpec::One { kind: op.clone(), clients: lanes })?;
+    let sessions = store.sessions(clients, Durability::Durable)?;
+    let workers = spec.worker_count(&sessions);
+    let drive = Drive {
+        clock: &Clock::start(),
+        spec: &spec,
+        sessions,
+        kinds: workload.kinds(),
+        stream: stream.into(),
+        observers: (0..workers).map(|_| Box::new(Noting::new(lanes as usize)) as Box<dyn Observer>).collect(),
+        stop: Arc::default(),
+    };
+    let result = drive.run(&mut |_| {})?;
+    if let Some(error) = result.errors.first() {
+        return Err(format!("{} operations went wrong: {} {}", error.count, error.code, error.message).into());
+    }
+    println!("ops: {}", result.ops);
+    if result.lag.n > 0 {
+        println!("lag: {} {}", result.lag.p50_ns, result.lag.p99_ns);
+    }
+    std::mem::forget(store);
+    Ok(())
+}
+
+/// Instead of a kind of operation: fills the store.
+pub const LOAD: &str = "load";
+
+fn load(store: &mut dyn Store, workload: &dyn Workload) -> Result<(), Box<dyn Error>> {
+    store.create(workload.layout())?;
+    let stream = workload.stream(&StreamSpec::Load { batch: 100, clients: 4 })?;
+    let spec = DriveSpec::default();
+    let drive = Drive {
+        clock: &Clock::start(),
+        spec: &spec,
+        sessions: store.sessions(4, Durability::Durable)?,
+        kinds: workload.kinds(),
+        stream: stream.into(),
+        observers: Vec::new(),
+        stop: Arc::default(),
+    };
+    println!("ops: {}", drive.run(&mut |_| {})?.ops);
+    // What was filled is to stay: ended at once, nothing is dropped.
+    std::process::exit(0);
+}
+
+fn make(name: &str, params: &[String]) -> Result<Box<dyn Workload>, Box<dyn Error>> {
+    let spec = plimsoll_workload::all().into_iter().find(|spec| spec.name == name).ok_or("no such workload")?;
+    let mut values = plimsoll_plan::defaults(spec.params);
+    for param in params {
+        let (name, value) = param.split_once('=').ok_or("a parameter is NAME=VALUE")?;
+        let value = value.parse().map_or_else(|_| ParamValue::Text(value.to_owned()), ParamValue::Int);
+        values.0.insert(name.to_owned(), value);
+    }
+    Ok((spec.make)(std::process::id().into(), &values, &[]).map_err(|error| error.to_string())?)
+}
+
+fn open(name: &str, url: &str) -> Result<Box<dyn Store>, Box<dyn Error>> {
+    let kinds = plimsoll_stores::kinds();
+    let kind = kinds.iter().find(|kind| kind.spec().name == name).ok_or("no such store")?;
+    let target = match url {
+        "-" => Target::Private { data_dir: "/nonexistent".into(), log_dir: "/nonexistent".into() },
+        url => Target::Attach { url: url.to_owned(), password: None },
+    };
+    let params: Params = plimsoll_plan::defaults(kind.spec().params);
+    Ok(kind.open(OpenOptions { target, params, run_id: "peers".to_owned() }, &mut |_| {})?)
+}
+
+/// The operations that a client printed.
+pub fn ops(printed: &str) -> Option<f64> {
+    printed.lines().find_map(|line| line.strip_prefix("ops: ")?.parse().ok())
+}
+
+/// The lag that a client printed, in words.
+pub fn lag(printed: &str) -> Option<String> {
+    let (p50, p99) = printed.lines().find_map(|line| line.strip_prefix("lag: ")?.split_once(' '))?;
+    let us = |ns: &str| ns.parse::<f64>().ok().map(|ns| ns / 1e3);
+    Some(format!("p50 {:.1} µs, p99 {:.1} µs", us(p50)?, us(p99)?))
+}

@@ -1,0 +1,251 @@
+//! The servers that rows ask, each started when the first row wants it. They die with this program.
+
+use std::error::Error;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::Address;
+use plimsoll_store_postgres::PrivatePostgres;
+
+use super::client;
+use super::rows::Asks;
+use crate::child_cost;
+
+/// pgbench's scale: no two clients of eight on the same branch most of the time.
+pub const SCALE: u32 = 10;
+/// sysbench's database and the size of its one table.
+pub const SBTEST: &str = "sbtest";
+pub const SBTEST_ROWS: u32 = 100_000;
+/// Longest that a server may take to answer.
+const START: Duration = Duration::from_secs(30);
+
+/// All servers that were wanted so far.
+#[derive(Default)]
+pub struct Servers {
+    postgres: Option<Postgres>,
+    mariadb: Option<Mariadb>,
+    redis: Option<Redis>,
+    places: Vec<tempfile::TempDir>,
+}
+
+pub struct Postgres {
+    server: PrivatePostgres,
+    pub pgbench: PathBuf,
+    pub socket_dir: String,
+    pub port: u16,
+    pub user: String,
+    pub database: String,
+    pipeline: Option<String>,
+}
+
+pub struct Mariadb {
+    child: Running,
+    pub socket: String,
+}
+
+pub struct Redis {
+    child: Running,
+    pub port: u16,
+}
+
+/// A child that is ended with this.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Servers {
+    /// Ids of the processes at their roots.
+    pub fn pids(&self) -> Vec<u32> {
+        let children = [self.mariadb.as_ref().map(|it| &it.child), self.redis.as_ref().map(|it| &it.child)];
+        let postgres = self.postgres.as_ref().and_then(|it| it.server.pid());
+        children.into_iter().flatten().map(|child| child.0.id()).chain(postgres).collect()
+    }
+
+    pub fn postgres(&mut self) -> Result<&Postgres, Box<dyn Error>> {
+        if self.postgres.is_none() {
+            self.postgres = Some(start_postgres()?);
+        }
+        self.postgres.as_ref().ok_or_else(|| "it was just started".into())
+    }
+
+    /// pgbench's script of 16 selects in a pipeline.
+    pub fn pipeline_script(&mut self) -> Result<String, Box<dyn Error>> {
+        self.postgres()?;
+        let Some(postgres) = &mut self.postgres else { return Err("it was just started".into()) };
+        if postgres.pipeline.is_none() {
+            let place = tempfile::tempdir()?;
+            let mut script = String::from("\\startpipeline\n");
+            for at in 0..16 {
+                script.push_str(&format!(
+                    "\\set aid{at} random(1, 100000 * :scale)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid{at};\n"
+                ));
+            }
+            script.push_str("\\endpipeline\n");
+            let path = place.path().join("pipeline.sql");
+            std::fs::write(&path, script)?;
+            postgres.pipeline = Some(path.display().to_string());
+            self.places.push(place);
+        }
+        postgres.pipeline.clone().ok_or_else(|| "it was just written".into())
+    }
+
+    pub fn mariadb(&mut self) -> Result<&Mariadb, Box<dyn Error>> {
+        if self.mariadb.is_none() {
+            let place = place()?;
+            self.mariadb = Some(start_mariadb(place.path())?);
+            self.places.push(place);
+        }
+        self.mariadb.as_ref().ok_or_else(|| "it was just started".into())
+    }
+
+    pub fn redis(&mut self) -> Result<&Redis, Box<dyn Error>> {
+        if self.redis.is_none() {
+            let place = place()?;
+            self.redis = Some(start_redis(place.path())?);
+            self.places.push(place);
+        }
+        self.redis.as_ref().ok_or_else(|| "it was just started".into())
+    }
+}
+
+/// Where a server that is not root's may write.
+fn place() -> std::io::Result<tempfile::TempDir> {
+    tempfile::Builder::new().prefix("plimsoll-peers-").tempdir_in("/var/tmp")
+}
+
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// A server that the kernel ends when this program is gone, however.
+fn server(program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", program]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+fn wait_for(what: &str, mut ready: impl FnMut() -> bool) -> Result<(), Box<dyn Error>> {
+    let started = Instant::now();
+    while !ready() {
+        if started.elapsed() > START {
+            return Err(format!("{what} did not answer within {START:?}").into());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+fn quietly(command: &mut Command) -> Result<(), Box<dyn Error>> {
+    let done = command.output()?;
+    if done.status.success() {
+        return Ok(());
+    }
+    Err(format!("{}: {}", command.get_program().display(), String::from_utf8_lossy(&done.stderr)).into())
+}
+
+fn start_postgres() -> Result<Postgres, Box<dyn Error>> {
+    let port = free_port()?;
+    let settings = [("listen_addresses", "127.0.0.1".to_owned()), ("port", port.to_string())];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value));
+    let bases = [std::env::temp_dir(), PathBuf::from("/var/tmp")];
+    let server = PrivatePostgres::start(&bases, &std::env::temp_dir(), &settings, &mut |_| {})?;
+    let Address::Unix(socket) = server.address() else { return Err("the server has a Unix socket".into()) };
+    let socket_dir = socket.parent().unwrap_or(Path::new("/")).display().to_string();
+    let pgbench = plimsoll_store_postgres::server::find_postgres()?.with_file_name("pgbench");
+    let (user, database) = (server.user().to_owned(), server.database().to_owned());
+    let mut made = Command::new(&pgbench);
+    made.args([
+        "-h",
+        &socket_dir,
+        "-p",
+        &port.to_string(),
+        "-U",
+        &user,
+        "-i",
+        "-q",
+        "-s",
+        &SCALE.to_string(),
+        &database,
+    ]);
+    quietly(&mut made)?;
+    Ok(Postgres { server, pgbench, socket_dir, port, user, database, pipeline: None })
+}
+
+impl Mariadb {
+    pub fn sysbench_options(&self) -> [String; 6] {
+        [
+            "--db-driver=mysql".to_owned(),
+            format!("--mysql-socket={}", self.socket),
+            "--mysql-user=root".to_owned(),
+            format!("--mysql-db={SBTEST}"),
+            "--tables=1".to_owned(),
+            format!("--table-size={SBTEST_ROWS}"),
+        ]
+    }
+}
+
+fn start_mariadb(place: &Path) -> Result<Mariadb, Box<dyn Error>> {
+    let data = place.join("data");
+    quietly(Command::new("chown").arg("mysql").arg(place))?;
+    let mut install = Command::new("mariadb-install-db");
+    install.args(["--no-defaults", "--user=mysql", "--auth-root-authentication-method=normal", "--skip-test-db"]);
+    quietly(install.arg(format!("--datadir={}", data.display())))?;
+    let socket = place.join("s").display().to_string();
+    let mut command = server("mariadbd");
+    command.args(["--no-defaults", "--user=mysql", "--skip-networking", "--innodb-buffer-pool-size=512M"]);
+    command.arg(format!("--datadir={}", data.display())).arg(format!("--socket={socket}"));
+    let mariadb = Mariadb { child: Running(command.spawn()?), socket };
+    let client = |sql: &str| {
+        let mut command = Command::new("mariadb");
+        command.args(["--no-defaults", "-u", "root", &format!("--socket={}", mariadb.socket), "-e", sql]);
+        quietly(&mut command)
+    };
+    wait_for("MariaDB", || client("SELECT 1").is_ok())?;
+    client(&format!("CREATE DATABASE {SBTEST}"))?;
+    let mut prepare = Command::new("sysbench");
+    quietly(prepare.arg("oltp_read_write").args(mariadb.sysbench_options()).arg("prepare"))?;
+    Ok(mariadb)
+}
+
+/// Values of 100 bytes, as redis-benchmark is told too.
+pub fn kv_params() -> Vec<(&'static str, String)> {
+    vec![
+        ("records", "100000".to_owned()),
+        ("field_count", "1".to_owned()),
+        ("field_length", "100".to_owned()),
+        ("distribution", "uniform".to_owned()),
+    ]
+}
+
+fn start_redis(place: &Path) -> Result<Redis, Box<dyn Error>> {
+    let port = free_port()?;
+    let mut command = server("redis-server");
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    command.arg("--dir").arg(place);
+    let redis = Redis { child: Running(command.spawn()?), port };
+    wait_for("Redis", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok())?;
+    // Both sorts of keys: those that redis-benchmark asks for, and ours.
+    let mut fill = Command::new("redis-benchmark");
+    fill.args(["-p", &port.to_string(), "-t", "set", "-n", "300000", "-r", "100000", "-d", "100", "-P", "50", "-q"]);
+    quietly(&mut fill)?;
+    let asks = Asks {
+        store: "redis".to_owned(),
+        url: Some(format!("redis://127.0.0.1:{port}/")),
+        workload: "kv",
+        op: client::LOAD,
+        params: kv_params(),
+        clients: 1,
+        depth: 1,
+        rate_per_s: 0.0,
+        coarse: false,
+    };
+    child_cost::run(client::command(&asks)?)?;
+    Ok(redis)
+}
