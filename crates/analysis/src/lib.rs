@@ -24,6 +24,7 @@
 //! | [`compare`] | two runs side by side |
 //! | [`line`] | the search for the load line, rung by rung, and its result |
 //! | [`slices`] | every slice as rows, for those who go on calculating elsewhere |
+//! | [`sweep`], [`usl`] | what was driven at every point of a sweep, and the scalability law |
 //! | [`stat`] | intervals, tests, autocorrelation, warm-up: pure functions of numbers |
 //! | `host` | the samplers' series, grouped into panels |
 //! | `warning` | what makes one doubt the result, each with a next step |
@@ -48,8 +49,10 @@ mod phase;
 pub mod slices;
 pub mod stat;
 mod step;
+pub mod sweep;
 mod timeline;
 mod trial;
+pub mod usl;
 mod verdict;
 pub mod view;
 mod warning;
@@ -82,6 +85,7 @@ pub fn view(run: &data::Run) -> RunView {
         stores: trial::stores(run),
         headlines: figure::headlines(&figures),
         figures,
+        sweeps: if lines.is_empty() { sweep::sweeps(run, &facts) } else { Vec::new() },
         lines,
         durability: trial::durability(run),
         trials,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::line::LineView;
+use crate::sweep::SweepView;
 
 /// Version of the view's shape.
 pub const FORMAT: u32 = 1;
@@ -31,6 +32,8 @@ pub struct RunView {
     pub figures: Vec<FigureView>,
     /// The searches for the load line, one for each store; empty for runs that did not search.
     pub lines: Vec<LineView>,
+    /// Sweeps: throughput at every point; empty where nothing but stores was swept.
+    pub sweeps: Vec<SweepView>,
     /// The durabilities of phases that write: name of the phase, durability. Equal for all trials unless it says so.
     pub durability: Vec<Named>,
     /// The trials that were begun.

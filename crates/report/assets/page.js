@@ -388,7 +388,7 @@
       ctx.restore();
     };
     plot.u = new uPlot({
-      width: element.clientWidth - 4, height: 240, padding: [8, 16, 0, 0],
+      width: element.clientWidth - 4, height: parent.parentElement.classList.contains("small") ? 150 : 240, padding: [8, 16, 0, 0],
       series: [{ label: chart.x_name, value: (u, v) => (v == null ? "–" : number(v)) }, ...chart.lines.map((line, at) => ({
         label: line.name, stroke: colours.lines[at % 8], width: 1.8, dash: dashes[at % 8], spanGaps: true,
         points: { show: measured.has(at) || one, size: 6, fill: colours.lines[at % 8] }, value: (u, v) => withUnit(v, chart.unit),

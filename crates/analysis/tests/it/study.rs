@@ -353,6 +353,49 @@ fn series(sampler: &str, subject: &str, name: &str, unit: &str) -> SamplerSeries
     }
 }
 
+/// The mixed phase of the last trial at 1 to 64 clients, three times each, with throughput after a scalability law;
+/// with `columns` also over numbers of operations.
+pub fn swept(columns: &[u32]) -> Run {
+    let mut run = complete();
+    let last = run.trials.remove(4);
+    run.trials.clear();
+    run.header.figures.clear();
+    run.header.goals.clear();
+    let mut dice = Dice(8);
+    let ops = if columns.is_empty() { vec![0] } else { columns.to_vec() };
+    for clients in [1u32, 2, 4, 8, 16, 32, 64] {
+        for ops in &ops {
+            for repeat in 1..=3 {
+                let mut trial = last.clone();
+                trial.header.ordinal = run.trials.len() as u32;
+                trial.header.labels.insert("clients".into(), clients.to_string());
+                trial.header.labels.insert("repeat".into(), repeat.to_string());
+                if *ops > 0 {
+                    trial.header.labels.insert("ops".into(), ops.to_string());
+                }
+                trial.answers.clear();
+                trial.ledgers.clear();
+                let mut mixed = trial.phases.remove(5);
+                (mixed.header.trial, mixed.header.ordinal, mixed.header.clients) = (trial.header.ordinal, 0, clients);
+                let n = f64::from(clients);
+                let rate = 800.0 * n / (1.0 + 0.04 * (n - 1.0) + 0.0008 * n * (n - 1.0));
+                mixed.slices.truncate(4);
+                for slice in &mut mixed.slices {
+                    let mut histogram = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
+                    let count = rate * (0.98 + 0.04 * dice.unit()) / (1.0 + f64::from(*ops) / 4_000.0);
+                    histogram.record_n((n / rate * 1e9) as u64, count as u64).unwrap();
+                    slice.histograms.truncate(1);
+                    slice.histograms[0].histogram = Distribution::from(&histogram);
+                }
+                trial.phases = vec![mixed];
+                run.trials.push(trial);
+            }
+        }
+    }
+    run.header.plan_json = r#"{"name":"sweep","trials":[]}"#.into();
+    run
+}
+
 /// The study, killed with -9 six seconds into the mixed phase of its third trial.
 pub fn killed() -> Run {
     let mut run = complete();

@@ -484,3 +484,38 @@ fn a_search_is_found_again_in_its_recording() {
     assert_eq!(cut.verdict.state, VerdictState::Incomplete);
     assert!(cut.verdict.sentence.contains("of fjall there is no line"), "{}", cut.verdict.sentence);
 }
+
+#[test]
+fn a_sweep_over_clients_is_a_table_with_a_scalability_law() {
+    let view = view(&study::swept(&[]));
+    let [sweep] = view.sweeps.as_slice() else { panic!("one store, one phase") };
+    assert_eq!(sweep.rows, ["1", "2", "4", "8", "16", "32", "64"], "as numbers, not as text");
+    assert!(sweep.cells.iter().all(|row| row[0].as_ref().unwrap().n == 3));
+    let scale = sweep.scale.as_ref().unwrap();
+    let fit = scale.fit.as_ref().unwrap();
+    assert!((fit.sigma - 0.04).abs() < 0.01 && (fit.kappa - 0.0008).abs() < 0.0002, "{fit:?}");
+    assert!((fit.peak_clients.unwrap() - (0.96f64 / 0.0008).sqrt()).abs() < 3.0, "{}", scale.sentence);
+    assert!(
+        scale.sentence.contains("throughput peaks at 3") && scale.sentence.contains("n = 21"),
+        "{}",
+        scale.sentence
+    );
+    let mut few = study::swept(&[]);
+    few.trials.truncate(12);
+    let few = plimsoll_analysis::view(&few);
+    let refused = few.sweeps[0].scale.as_ref().unwrap();
+    assert!(refused.fit.is_none() && refused.sentence.contains("needs 6 different numbers of clients"));
+    assert!(plimsoll_analysis::view(&study::searched()).sweeps.is_empty());
+}
+
+#[test]
+fn a_sweep_over_two_things_is_rows_and_columns() {
+    let view = view(&study::swept(&[100, 200, 1_000]));
+    let sweep = &view.sweeps[0];
+    assert_eq!((sweep.row_label.as_str(), sweep.column_label.as_str()), ("clients", "ops"));
+    assert_eq!(sweep.columns, ["100", "200", "1000"]);
+    assert_eq!((sweep.cells.len(), sweep.cells[0].len(), sweep.multiples.len()), (7, 3, 7));
+    assert_eq!(sweep.boxes[0].n, 9);
+    assert!(sweep.boxes.iter().all(|one| one.five.is_sorted()));
+    assert!(sweep.scale.is_none(), "clients are not all that was swept");
+}

@@ -8,6 +8,7 @@ mod chart;
 mod line;
 mod markup;
 mod results;
+mod sweep;
 mod trials;
 
 use std::io::Write;
@@ -75,6 +76,7 @@ pub fn page(view: &RunView) -> String {
     let mut charts = chart::Charts::default();
     let sections = [
         ("line", "Load line", "The load line", line::lines(view, &mut charts)),
+        ("sweep", "Sweep", "Throughput over the sweep", sweep::sweeps(view, &mut charts)),
         ("figures", "Figures", "Figures beside the published ones", results::figures(view)),
         ("goals", "Goals", "Goals", results::goals(view)),
         ("truth", "Truth", "Answers and ledger", results::truth(view)),

@@ -1,6 +1,7 @@
 //! The report as text: verdict first, then what it rests on, the figures beside the published ones, and tables.
 
 mod line;
+mod sweep;
 pub mod table;
 
 use owo_colors::{OwoColorize, Style};
@@ -30,6 +31,7 @@ pub fn text(view: &RunView, colour: bool, width: usize) -> String {
     text.verdict(view);
     text.goals(view);
     text.lines(view);
+    text.sweeps(view);
     text.figures(view);
     text.truth(view);
     text.space(view);

@@ -99,6 +99,23 @@ fn the_load_line_is_drawn_over_the_rates_that_were_asked_for() {
 }
 
 #[test]
+fn sweeps_have_boxes_charts_and_a_law() {
+    let (clients, grid) = (page("sweep", &study::swept(&[])), page("grid", &study::swept(&[100, 200, 400, 1_000])));
+    let mut browser = Browser::start();
+    for scheme in ["light", "dark"] {
+        browser.look(1200, 900, scheme);
+        for (name, path, charts) in [("sweep", &clients, 1), ("grid", &grid, 8)] {
+            browser.open(path);
+            browser.wait_for(&format!("document.querySelectorAll('.chart .uplot').length === {charts}"));
+            let boxes = "[...document.querySelectorAll('.boxes rect')].filter((box) => box.getBoundingClientRect().width > 5).length";
+            assert_eq!(browser.eval(boxes), 7);
+            browser.picture(&place().join(format!("{name}-{scheme}.png")));
+        }
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
 fn dark_and_light_differ_and_follow_the_system_while_open() {
     let path = page("complete-scheme", &study::complete());
     let mut browser = Browser::start();

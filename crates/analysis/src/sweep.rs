@@ -1,0 +1,333 @@
+//! Sweeps: what was driven at every point, as a table of rows and columns, boxes and charts, and the scalability law of
+//! sweeps over clients.
+
+use std::collections::BTreeMap;
+
+use plimsoll_record::data::{Run, Trial};
+use serde::Serialize;
+
+use crate::chart::{Chart, Mark};
+use crate::number;
+use crate::phase::PhaseFacts;
+use crate::stat::{self, interval};
+use crate::usl::{self, Fit};
+use crate::view::Line;
+
+/// The label of trials that are the same point of the sweep run again.
+const REPEAT: &str = "repeat";
+
+/// Labels that number clients.
+const CLIENTS: [&str; 2] = ["clients", "threads"];
+
+/// Points of a fitted curve.
+const CURVE_POINTS: usize = 60;
+
+/// Throughput of one driven phase over the points of a sweep.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SweepView {
+    /// Store, and what else of the labels is the same for all points: `postgres · scale=10`.
+    pub name: String,
+    /// Name of the phase.
+    pub phase: String,
+    /// What is shown: operations that did not fail.
+    pub unit: String,
+    /// Label of the rows.
+    pub row_label: String,
+    /// Values of the rows.
+    pub rows: Vec<String>,
+    /// Label of the columns; empty when only one was swept.
+    pub column_label: String,
+    /// Values of the columns; one that is empty when only one label was swept.
+    pub columns: Vec<String>,
+    /// One list for each row, in it one cell for each column; `null` where there was no such trial.
+    pub cells: Vec<Vec<Option<SweepCell>>>,
+    /// For each row, everything that was measured in it: all columns and repeats.
+    pub boxes: Vec<BoxView>,
+    /// All rows over the columns, or the one column over the rows; `null` where the values are no numbers.
+    pub chart: Option<Chart>,
+    /// One chart for each row, over the columns, all to one scale.
+    pub multiples: Vec<Chart>,
+    /// The scalability law, where clients were swept and nothing else.
+    pub scale: Option<ScaleView>,
+}
+
+/// One point of a sweep.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SweepCell {
+    /// Median of its repeats.
+    pub value: f64,
+    /// The same as text.
+    pub text: String,
+    /// Repeats.
+    pub n: u64,
+    /// 95 % interval of the median, with six repeats or more.
+    pub interval: Option<(f64, f64)>,
+    /// Smallest and largest.
+    pub range: (f64, f64),
+}
+
+/// Five numbers of a group, after Tukey (*Exploratory Data Analysis*, 1977), with whiskers to the extremes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BoxView {
+    /// Name of the group.
+    pub name: String,
+    /// Smallest, lower quartile, median, upper quartile, largest.
+    pub five: [f64; 5],
+    /// Values in it.
+    pub n: u64,
+}
+
+/// A scalability law fitted to a sweep over clients.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScaleView {
+    /// The fit; `null` when it was refused.
+    pub fit: Option<Fit>,
+    /// What it says, or why there is none.
+    pub sentence: String,
+    /// Measured points and the curve.
+    pub chart: Chart,
+}
+
+/// Every sweep of a run: one for each store, driven phase, and rest of the labels.
+pub fn sweeps(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<SweepView> {
+    let labels = swept(run);
+    let Some(row_label) = labels.iter().find(|label| CLIENTS.contains(&label.as_str())).or(labels.first()).cloned()
+    else {
+        return Vec::new();
+    };
+    let column_label = labels.iter().find(|label| **label != row_label).cloned().unwrap_or_default();
+    let mut groups: Vec<(String, String, Vec<Point>)> = Vec::new();
+    for (trial, facts) in run.trials.iter().zip(facts) {
+        let name = rest_name(trial, &[&row_label, &column_label]);
+        for facts in facts.iter().filter(|facts| facts.phase.header.kind == "drive") {
+            let Ok(rate) = facts.quantity("rate", None) else { continue };
+            let label = |label: &str| trial.header.labels.get(label).cloned().unwrap_or_default();
+            let point = Point {
+                row: label(&row_label),
+                column: label(&column_label),
+                clients: f64::from(facts.phase.header.clients),
+                open: facts.phase.header.rate_per_s.is_some(),
+                rate: rate.value,
+            };
+            let phase = &facts.phase.header.name;
+            match groups.iter_mut().find(|(known, of, _)| *known == name && of == phase) {
+                Some((.., points)) => points.push(point),
+                None => groups.push((name.clone(), phase.clone(), vec![point])),
+            }
+        }
+    }
+    groups
+        .into_iter()
+        .filter(|(.., points)| values(points, |point| &point.row).len() > 1)
+        .map(|(name, phase, points)| sweep(name, phase, &row_label, &column_label, &points))
+        .collect()
+}
+
+struct Point {
+    row: String,
+    column: String,
+    clients: f64,
+    open: bool,
+    rate: f64,
+}
+
+/// Labels with several values, but stores and repeats.
+fn swept(run: &Run) -> Vec<String> {
+    let mut seen: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (label, value) in run.trials.iter().flat_map(|trial| &trial.header.labels) {
+        let values = seen.entry(label).or_default();
+        if !values.contains(&value.as_str()) {
+            values.push(value);
+        }
+    }
+    let several = seen.into_iter().filter(|(label, values)| values.len() > 1 && !["store", REPEAT].contains(label));
+    several.map(|(label, _)| label.to_string()).collect()
+}
+
+fn rest_name(trial: &Trial, without: &[&str]) -> String {
+    let mut header = trial.header.clone();
+    header.labels.retain(|label, _| label != REPEAT && !without.contains(&label.as_str()));
+    crate::trial::name(&header)
+}
+
+/// Different values, as numbers where all are, else in the order in which they came.
+fn values<'p>(points: &'p [Point], of: impl Fn(&'p Point) -> &'p String) -> Vec<String> {
+    let mut values: Vec<String> = Vec::new();
+    for point in points {
+        if !values.contains(of(point)) {
+            values.push(of(point).clone());
+        }
+    }
+    if let Some(numbers) = numbers(&values) {
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        order.sort_by(|a, b| numbers[*a].total_cmp(&numbers[*b]));
+        return order.into_iter().map(|at| values[at].clone()).collect();
+    }
+    values
+}
+
+fn numbers(values: &[String]) -> Option<Vec<f64>> {
+    values.iter().map(|value| value.parse().ok()).collect()
+}
+
+fn sweep(name: String, phase: String, row_label: &str, column_label: &str, points: &[Point]) -> SweepView {
+    let rows = values(points, |point| &point.row);
+    let columns = values(points, |point| &point.column);
+    let at = |row: &str, column: &str| -> Vec<f64> {
+        points.iter().filter(|point| point.row == row && point.column == column).map(|point| point.rate).collect()
+    };
+    let cells: Vec<Vec<Option<SweepCell>>> =
+        rows.iter().map(|row| columns.iter().map(|column| cell(&at(row, column))).collect()).collect();
+    let boxes = rows.iter().filter_map(|row| {
+        let all: Vec<f64> = points.iter().filter(|point| point.row == *row).map(|point| point.rate).collect();
+        boxed(row, all)
+    });
+    let boxes = boxes.collect();
+    let single = columns.len() == 1;
+    let one_by_one = |row: usize| -> Vec<Option<f64>> {
+        cells[row].iter().map(|cell| cell.as_ref().map(|cell| cell.value)).collect()
+    };
+    let (mut overview, mut multiples) = (None, Vec::new());
+    if single {
+        overview = numbers(&rows).map(|x| {
+            let values = cells.iter().map(|row| row.first()?.as_ref().map(|cell| cell.value)).collect();
+            chart("Throughput", row_label, x, vec![Line { name: "median".to_string(), values }])
+        });
+    } else if let Some(x) = numbers(&columns) {
+        let line = |(at, row): (usize, &String)| Line { name: format!("{row_label} {row}"), values: one_by_one(at) };
+        let lines: Vec<Line> = rows.iter().enumerate().map(line).collect();
+        multiples = lines
+            .iter()
+            .map(|line| {
+                chart(
+                    &line.name,
+                    column_label,
+                    x.clone(),
+                    vec![Line { name: "median".to_string(), values: line.values.clone() }],
+                )
+            })
+            .collect();
+        overview = Some(chart("Throughput", column_label, x, lines));
+    }
+    let clients_only = single && CLIENTS.contains(&row_label) && points.iter().all(|point| !point.open);
+    SweepView {
+        name,
+        phase,
+        unit: "1/s".to_string(),
+        row_label: row_label.to_string(),
+        rows,
+        column_label: column_label.to_string(),
+        columns,
+        cells,
+        boxes,
+        chart: overview,
+        multiples,
+        scale: clients_only.then(|| scale(points)).flatten(),
+    }
+}
+
+fn chart(name: &str, x_name: &str, x: Vec<f64>, lines: Vec<Line>) -> Chart {
+    Chart {
+        name: name.to_string(),
+        x_name: x_name.to_string(),
+        x_unit: String::new(),
+        unit: "1/s".to_string(),
+        logarithmic: false,
+        x,
+        points: (0..lines.len()).collect(),
+        lines,
+        marks: Vec::new(),
+    }
+}
+
+fn cell(rates: &[f64]) -> Option<SweepCell> {
+    let value = stat::median(rates)?;
+    Some(SweepCell {
+        value,
+        text: number::with_unit(value, "1/s"),
+        n: rates.len() as u64,
+        interval: interval::of_median(rates).map(|interval| (interval.low, interval.high)),
+        range: (rates.iter().copied().fold(f64::INFINITY, f64::min), rates.iter().copied().fold(0.0, f64::max)),
+    })
+}
+
+fn boxed(name: &str, mut values: Vec<f64>) -> Option<BoxView> {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    // Hinges: medians of the halves, the middle one belonging to both.
+    let half = n.div_ceil(2);
+    let (low, high) = (values.get(..half)?, values.get(n - half..)?);
+    let five = [*values.first()?, stat::median(low)?, stat::median(&values)?, stat::median(high)?, *values.last()?];
+    Some(BoxView { name: name.to_string(), five, n: n as u64 })
+}
+
+fn scale(points: &[Point]) -> Option<ScaleView> {
+    let mut measured: Vec<(f64, f64)> = points.iter().map(|point| (point.clients, point.rate)).collect();
+    measured.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut x: Vec<f64> = measured.iter().map(|(n, _)| *n).collect();
+    x.dedup();
+    if x.len() < 3 {
+        return None;
+    }
+    let fit = usl::fit(&measured);
+    let end = x.last().copied().unwrap_or(1.0);
+    let mut marks = Vec::new();
+    if let Ok(fit) = &fit {
+        let peak = fit.peak_clients.filter(|peak| *peak <= 2.0 * end);
+        marks.extend(peak.map(|x| Mark { x, name: "peak at".to_string() }));
+        let end = peak.map_or(end, |peak| end.max(peak * 1.1));
+        x.extend((0..=CURVE_POINTS).map(|step| 1.0 + (end - 1.0) * step as f64 / CURVE_POINTS as f64));
+        x.sort_by(f64::total_cmp);
+        x.dedup();
+    }
+    let at = |n: &f64| {
+        let here: Vec<f64> = measured.iter().filter(|(clients, _)| clients == n).map(|(_, rate)| *rate).collect();
+        stat::median(&here)
+    };
+    let mut lines = vec![Line { name: "measured".to_string(), values: x.iter().map(at).collect() }];
+    if let Ok(fit) = &fit {
+        lines.push(Line { name: "fitted".to_string(), values: x.iter().map(|n| Some(fit.at(*n))).collect() });
+    }
+    let mut chart = chart("Scalability", "clients", x, lines);
+    (chart.points, chart.marks) = (vec![0], marks);
+    let sentence = match &fit {
+        Ok(fit) => sentence(fit, measured.last().map_or(1.0, |(n, _)| *n)),
+        Err(why) => why.clone(),
+    };
+    Some(ScaleView { fit: fit.ok(), sentence, chart })
+}
+
+fn sentence(fit: &Fit, most: f64) -> String {
+    let mut text = format!(
+        "One client gets {}; contention σ is {} %, coherency κ {} %",
+        number::with_unit(fit.lambda_per_s, "1/s"),
+        number::significant(fit.sigma * 100.0),
+        number::significant(fit.kappa * 100.0)
+    );
+    match (fit.peak_clients, fit.peak_per_s) {
+        (Some(clients), Some(rate)) => {
+            let beyond = if clients > most { ", beyond what was measured" } else { "" };
+            text.push_str(&format!(
+                "; throughput peaks at {} clients with {}{beyond}",
+                number::count(clients.round() as u64),
+                number::with_unit(rate, "1/s")
+            ));
+        }
+        (None, Some(rate)) => {
+            text.push_str(&format!("; it has no peak and stays below {}", number::with_unit(rate, "1/s")))
+        }
+        _ => text.push_str("; it grows with the clients"),
+    }
+    let worst = fit.residuals_percent.iter().copied().fold(0.0, |worst: f64, one| worst.max(one.abs()));
+    text.push_str(&format!(
+        " (Universal Scalability Law, R² {}, n = {}, off by {} % at most",
+        number::significant(fit.r_squared),
+        number::count(fit.n),
+        number::significant(worst)
+    ));
+    if !fit.clamped.is_empty() {
+        text.push_str(&format!("; {} came out negative and was set to zero", number::list(&fit.clamped)));
+    }
+    text.push_str(").");
+    text
+}
