@@ -347,7 +347,6 @@ impl Store for MariadbStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
         let ours: &[&str] = match self.server {
             Some(_) => &[
-                "datadir",
                 "innodb_buffer_pool_dump_at_shutdown",
                 "innodb_buffer_pool_load_at_startup",
                 "innodb_buffer_pool_size",
@@ -356,10 +355,7 @@ impl Store for MariadbStore {
                 "innodb_redo_log_capacity",
                 "log_bin",
                 "max_connections",
-                "pid_file",
                 "skip_networking",
-                "socket",
-                "tmpdir",
             ],
             None => &[],
         };
@@ -368,19 +364,17 @@ impl Store for MariadbStore {
             None => self.login.place.clone(),
         };
         let flavor = self.flavor;
-        let control = self.control()?;
-        let version = control.value("SELECT VERSION()")?;
-        let mut settings = control::settings(control, flavor, ours)?;
+        let version = self.control()?.value("SELECT VERSION()")?;
+        let mut settings = control::settings(self.control()?, flavor, ours)?;
+        if self.server.is_some() {
+            // Where it keeps its files is another place each time, and no setting that anybody chose.
+            settings.retain(|setting| !matches!(setting.name.as_str(), "datadir" | "pid_file" | "socket" | "tmpdir"));
+        }
         // Decides what the figures are of; shown even where it is as the server's makers left it.
         if !settings.iter().any(|setting| setting.name == FLUSH_LOG) {
-            let value = control.value(&format!("SELECT @@GLOBAL.{FLUSH_LOG}"))?;
-            let default = Some("1".to_owned());
-            settings.push(plimsoll_core::Setting {
-                name: FLUSH_LOG.to_owned(),
-                value,
-                default,
-                source: "server".to_owned(),
-            });
+            let value = self.control()?.value(&format!("SELECT @@GLOBAL.{FLUSH_LOG}"))?;
+            let (name, source) = (FLUSH_LOG.to_owned(), "server".to_owned());
+            settings.push(plimsoll_core::Setting { name, value, default: None, source });
         }
         Ok(StoreDescription { version: format!("{} {version}", flavor.name()), place, settings })
     }
