@@ -19,6 +19,7 @@ type Bench = fn(arguments: &[String]) -> std::result::Result<(), Box<dyn std::er
 const BENCHES: &[(&str, Bench)] = &[
     ("drive", crate::bench_drive::run),
     ("keyindex", crate::bench_keyindex::run),
+    ("lag", crate::bench_lag::run),
     ("pipeline", crate::bench_pipeline::run),
     ("postgres", crate::bench_postgres::run),
 ];

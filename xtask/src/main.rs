@@ -21,6 +21,8 @@ mod bench_drive;
 #[cfg(feature = "bench")]
 mod bench_keyindex;
 #[cfg(feature = "bench")]
+mod bench_lag;
+#[cfg(feature = "bench")]
 mod bench_pipeline;
 #[cfg(feature = "bench")]
 mod bench_postgres;

@@ -60,10 +60,10 @@ impl Executor<'_> {
         core.release(0, now_ns);
         loop {
             match core.next(now_ns) {
-                Next::Send { cycle, scheduled_ns, op, .. } => {
-                    self.board.enter_store(op.kind, cycle, scheduled_ns, now_ns);
+                Next::Send { cycle, scheduled_ns, kind, .. } => {
+                    self.board.enter_store(kind, cycle, scheduled_ns, now_ns);
                     answer.clear();
-                    let outcome = self.session.execute(&op, &mut answer);
+                    let outcome = self.session.execute(&core.op(kind), &mut answer);
                     if !self.board.back() {
                         return false;
                     }

@@ -63,7 +63,7 @@ impl Tally {
     }
 
     /// Counts one operation. The response time is kept in an open loop only: in a closed one they are equal.
-    #[inline]
+    #[inline(always)]
     pub fn record(&self, kind: KindId, outcome: Outcome, service_ns: u64, response_ns: u64) {
         let index = self.index(kind, outcome);
         self.histograms[index].record(service_ns);

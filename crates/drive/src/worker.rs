@@ -25,6 +25,8 @@ pub(crate) const CHECK_NS: u64 = 10_000_000;
 /// Longest turn of a worker's loop in which an answer counts as taken when it came: a few dozen sockets' worth. What
 /// is shorter is not carried on from operation to operation: in a queue that is the store's it would add up.
 const ABREAST_NS: u64 = 100_000;
+/// In place of the number of a client's next operation: it has no more.
+const DONE: u64 = u64::MAX;
 /// The grid of coarse wake-ups.
 const COARSE_NS: u64 = 1_000_000;
 
@@ -73,9 +75,12 @@ pub(crate) enum Turns {
 
 /// What an executor is to do next.
 #[derive(Debug)]
-pub(crate) enum Next<'a> {
+pub(crate) enum Next {
     /// Send this on the session of `slot`; the ticket is the slot's number.
-    Send { slot: usize, cycle: u64, scheduled_ns: u64, op: Op<'a> },
+    /// [`WorkerCore::op`] is what is sent.
+    // Not the `Op` itself: it would be copied by words that straddle those it was written by, and waiting for them to
+    // reach the cache is a quarter of all that an operation costs.
+    Send { slot: usize, cycle: u64, scheduled_ns: u64, kind: KindId },
     /// An operation of several steps has begun on `slot`: ask [`WorkerCore::step`] what is to be sent.
     Steps { slot: usize, cycle: u64, scheduled_ns: u64, kind: KindId },
     /// Nothing is due before this time.
@@ -214,7 +219,10 @@ pub(crate) struct CoreReport {
 impl WorkerCore {
     pub fn new(setup: Setup) -> Self {
         let cycle = setup.first_cycle;
-        let slots: Vec<Slot> = setup.clients.iter().map(|&client| Slot { client, cycle, ..Slot::default() }).collect();
+        // With room behind, so that another worker's slots are not in the same cache line: they are written with every
+        // operation.
+        let mut slots = Vec::with_capacity(setup.clients.len() + 128_usize.div_ceil(size_of::<Slot>()));
+        slots.extend(setup.clients.iter().map(|&client| Slot { client, cycle, ..Slot::default() }));
         Self {
             stream: setup.stream,
             observer: setup.observer,
@@ -331,7 +339,7 @@ impl WorkerCore {
 
     /// What to do next, at `now_ns`.
     #[inline(always)]
-    pub fn next(&mut self, now_ns: u64) -> Next<'_> {
+    pub fn next(&mut self, now_ns: u64) -> Next {
         self.check_if_due(now_ns);
         loop {
             if self.ended.is_some() {
@@ -339,7 +347,8 @@ impl WorkerCore {
             }
             let Some(index) = self.idle.first else { return Next::Wait };
             let index = index as usize;
-            let scheduled_ns = match self.due() {
+            let due_ns = if self.is_open { self.due() } else { None };
+            let scheduled_ns = match due_ns {
                 None => now_ns,
                 Some(at_ns) if at_ns <= now_ns => at_ns,
                 // A schedule that is over and no clock that would end the phase.
@@ -361,8 +370,12 @@ impl WorkerCore {
                 false => None,
             };
             let Some(kind) = kind else {
-                let reason = if cycle < self.end_cycle { StopReason::Exhausted } else { StopReason::Limit };
-                self.client_is_done(now_ns, reason);
+                // A client that is done comes back when its connection was lost and opened again, and is still done.
+                if cycle != DONE {
+                    slot.cycle = DONE;
+                    let reason = if cycle < self.end_cycle { StopReason::Exhausted } else { StopReason::Limit };
+                    self.client_is_done(now_ns, reason);
+                }
                 continue;
             };
             slot.busy = Busy::Op as u64;
@@ -373,7 +386,8 @@ impl WorkerCore {
             self.in_flight += 1;
             self.started += 1;
             self.board.started.store(self.started, Relaxed);
-            if self.held_ns.take().is_some() {
+            if self.is_open {
+                self.held_ns = None;
                 slot.could_ns = scheduled_ns.max(slot.free_ns);
                 self.board.tally(self.slice).lag.record(now_ns.saturating_sub(slot.could_ns));
             }
@@ -388,8 +402,14 @@ impl WorkerCore {
                 tracks.begin(index, cycle, kind, op.params);
                 return Next::Steps { slot: index, cycle, scheduled_ns, kind };
             }
-            return Next::Send { slot: index, cycle, scheduled_ns, op };
+            return Next::Send { slot: index, cycle, scheduled_ns, kind };
         }
+    }
+
+    /// The operation of `kind` that [`WorkerCore::next`] said to send last.
+    #[inline(always)]
+    pub fn op(&self, kind: KindId) -> Op<'_> {
+        Op::new(kind, self.params.values())
     }
 
     /// The operation of `slot` came to `outcome` at `now_ns`. The session is not released by this.

@@ -269,3 +269,21 @@ fn the_stream_ends_the_phase_and_the_last_slice_ends_with_the_last_answer() {
     assert_eq!(slices[1].end_ns, 1_500 * MS);
     assert_eq!(totals.unfinished, 0);
 }
+
+#[test]
+fn a_client_that_is_done_is_done_once_however_often_its_connection_is_opened_again() {
+    for (ops, ops_per_client) in [(1, u64::MAX), (u64::MAX, 1)] {
+        let Bench { mut core, .. } = bench(2, ops, None, 0, None);
+        core.end_cycle = ops_per_client;
+        assert!(matches!(core.next(0), Next::Send { slot: 0, .. }));
+        assert!(matches!(core.next(0), Next::Send { slot: 1, .. }));
+        core.finish(0, MS, Outcome::Ok, &Answer::default());
+        for reopened in 0..3 {
+            core.release(0, MS + reopened);
+            assert!(matches!(core.next(MS + reopened), Next::Wait), "the other client is not done");
+        }
+        core.finish(1, 2 * MS, Outcome::Ok, &Answer::default());
+        core.release(1, 2 * MS);
+        assert!(matches!(core.next(2 * MS), Next::Stop));
+    }
+}

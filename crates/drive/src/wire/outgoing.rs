@@ -88,9 +88,9 @@ impl<R: Reactor> WireWorker<R> {
             return self.fill_pipelines(now_ns, most);
         }
         match self.core.next(now_ns) {
-            Next::Send { slot, op, .. } => {
+            Next::Send { slot, kind, .. } => {
                 let link = &mut self.links[slot];
-                link.session.start(Ticket(slot as u32), &op, &mut link.out);
+                link.session.start(Ticket(slot as u32), &self.core.op(kind), &mut link.out);
                 self.deadline_ns = self.deadline_ns.min(now_ns + self.core.op_timeout_ns);
                 self.send(slot, now_ns);
                 Filled::Started
@@ -108,10 +108,10 @@ impl<R: Reactor> WireWorker<R> {
         let mut filled = Filled::Started;
         for _ in 0..most {
             match self.core.next(now_ns) {
-                Next::Send { slot: lane, op, .. } => {
+                Next::Send { slot: lane, kind, .. } => {
                     let slot = self.lanes.slot(lane);
                     let link = &mut self.links[slot];
-                    link.session.start(Ticket(lane as u32), &op, &mut link.out);
+                    link.session.start(Ticket(lane as u32), &self.core.op(kind), &mut link.out);
                     if self.lanes.unsent.last() != Some(&(slot as u32)) {
                         self.lanes.unsent.push(slot as u32);
                     }

@@ -4,42 +4,55 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 
-use plimsoll_core::{Answer, Observer, Op, Outcome, Ticket};
+use plimsoll_core::{Answer, Observer, Op, Outcome, Slice, Ticket};
+use plimsoll_drive::{DriveSpec, Limit, Pace, StopReason};
+
+use crate::seen::drive_and_drop;
+use crate::toy::{Act, Server};
 
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    /// Bytes that this thread took and did not give back.
+    static HELD: Cell<i64> = const { Cell::new(0) };
 }
 
-fn count() {
+fn count(taken: usize, given_back: usize) {
     // A thread that is being torn down has no counter any more, and nobody asks for it.
     let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+    let _ = HELD.try_with(|held| held.set(held.get() + taken as i64 - given_back as i64));
+}
+
+/// Bytes that the calling thread took so far and did not give back.
+pub fn held_bytes() -> i64 {
+    HELD.get()
 }
 
 // SAFETY: every call is passed on to the system's allocator as it came.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size(), 0);
         // SAFETY: the caller's promises are the system allocator's conditions.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size(), 0);
         // SAFETY: as above.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count(size, layout.size());
         // SAFETY: as above.
         unsafe { System.realloc(pointer, layout, size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count();
+        count(0, layout.size());
         // SAFETY: as above.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -83,4 +96,61 @@ fn the_counter_counts() {
     let before = ALLOCATIONS.get();
     drop(std::hint::black_box(vec![1u8; 100]));
     assert_eq!(ALLOCATIONS.get() - before, 2);
+    let before = held_bytes();
+    let mut kept = std::hint::black_box(vec![1u8; 100]);
+    assert_eq!(held_bytes() - before, 100);
+    kept.reserve_exact(400);
+    assert_eq!(held_bytes() - before, 500);
+    drop(kept);
+    assert_eq!(held_bytes(), before);
+}
+
+/// Half an hour's slices of a second, in as many hundredths of one.
+#[test]
+fn memory_does_not_grow_with_slices() {
+    let ms = Duration::from_millis(1);
+    let server = Server::unix(move |_, _, number| match number % 50 {
+        0 => Act::AnswerAfter(ms * 3),
+        _ => Act::Answer,
+    });
+    let spec = DriveSpec {
+        pace: Pace::poisson(3_000.0, 9),
+        limit: Limit::Duration(ms * 18_000),
+        slice: ms * 10,
+        op_timeout: ms * 2_000,
+        ..DriveSpec::default()
+    };
+    let (watch, found) = AllocationWatch::between(3_000, 40_000);
+    let mut held = Vec::with_capacity(4_000);
+    let mut on_slice = |slice: &Slice| {
+        // What the slice itself holds is its receiver's.
+        let counted = slice.histograms.iter().map(|one| one.histogram.distinct_values() * 8).sum::<usize>();
+        let unfinished = slice.unfinished.as_ref().map_or(0, |one| one.distinct_values() * 8);
+        held.push((held_bytes() - (counted + unfinished) as i64, resident_bytes()));
+    };
+    let stop = Arc::default();
+    let started = std::time::Instant::now();
+    let kept = drive_and_drop(&spec, server.clients(8), vec![watch], &stop, &mut on_slice);
+    assert!(kept.ops > 40_000 && kept.stop == StopReason::Limit, "{} operations, {:?}", kept.ops, kept.stop);
+    assert!(held.len() > 1_000, "{} slices", held.len());
+    assert_eq!(found.load(SeqCst), 0, "allocations of the worker in 37,000 operations");
+    let most = |part: &[(i64, u64)]| part.iter().map(|(held, _)| *held).max().unwrap();
+    let third = held.len() / 3;
+    let (first, last) = (most(&held[third / 10..third]), most(&held[2 * third..]));
+    println!(
+        "control thread holds at most {first} B in the first third of {} slices and {last} B in the last; the \
+         process, with all other tests, {} and {} KiB; {:?}",
+        held.len(),
+        held[third / 10].1 / 1_024,
+        held[held.len() - 1].1 / 1_024,
+        started.elapsed(),
+    );
+    // A slice that were kept would be a hundred kilobytes and more; a byte for each of them, six hundred.
+    assert!(last <= first + 512, "{first} B and then {last} B");
+}
+
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = statm.split_whitespace().nth(1).unwrap().parse().unwrap();
+    pages * rustix::param::page_size() as u64
 }

@@ -265,14 +265,14 @@ fn a_slow_reader_is_the_servers_time_and_the_phase_ends_on_time() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let manner = Manner { read_pause: Some(MS), ..Manner::default() };
     let server = StampingServer::start(manner, |_, _, _| Deed::AnswerAfter(0));
-    // Two megabytes are more than the socket takes, and more than 30 reads.
+    // More than the socket takes, and at least ten reads.
     let spec = open(20.0, MS * 1_500);
-    let run = run(&spec, 4, 2_000_000, server);
+    let run = run(&spec, 4, 700_000, server);
     run.holds_whatever_the_machine_does(Some(20.0));
     run.differences("slow reader");
     let answered: Vec<_> = run.driven.result.each.iter().filter(|op| op.outcome == Outcome::Ok).collect();
-    assert!(answered.len() >= 10, "{} of 30", answered.len());
-    assert!(answered.iter().all(|op| op.end_ns - op.sent_ns > 30 * MS_NS), "each is read in pieces");
+    assert!(answered.len() >= 4, "{} of 30", answered.len());
+    assert!(answered.iter().all(|op| op.end_ns - op.sent_ns > 10 * MS_NS), "each is read in pieces");
     let latest = MS * 3_500 + Duration::from_nanos(quantile(&run.late_ns, 1.0) * 20);
     assert!(run.driven.result.stop == StopReason::Limit && run.took < latest, "took {:?}", run.took);
 }

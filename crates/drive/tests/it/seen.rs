@@ -104,6 +104,20 @@ pub fn drive_with(
     drive_kinds(&kinds(), spec, sessions, stream, observers, stop, on_slice)
 }
 
+/// As [`drive_with`], and keeps no slice.
+pub fn drive_and_drop(
+    spec: &DriveSpec,
+    sessions: Sessions,
+    observers: Vec<Box<dyn Observer>>,
+    stop: &Arc<AtomicBool>,
+    on_slice: &mut dyn FnMut(&Slice),
+) -> DriveResult {
+    let (clock, kinds) = (Clock::start(), kinds());
+    let stop = stop.clone();
+    let drive = Drive { clock: &clock, spec, sessions, kinds: &kinds, stream: endless(), observers, stop };
+    drive.run(&mut |slice| on_slice(&slice)).unwrap()
+}
+
 /// As [`drive_with`], with kinds other than the one of [`kinds`].
 pub fn drive_kinds(
     kinds: &[OpKind],

@@ -144,7 +144,8 @@ fn a_server_that_refuses_at_the_start_is_an_error_and_later_it_ends_the_phase(io
         "{:?}",
         driven.result.stop
     );
-    assert!(driven.result.ops >= 40 && driven.length() < MS * 5_000);
+    // Each connection does 20; the one that is refused may end the phase before the other one has.
+    assert!(driven.result.ops >= 20 && driven.length() < MS * 5_000);
 
     let error =
         drive_with(&for_ms(io, 100), server.clients(2), endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
