@@ -128,11 +128,9 @@ fn drive(server: &PrivatePostgres, spec: &DriveSpec) -> Result<DriveResult, Box<
     let login = Arc::new(Login {
         user: server.user().to_owned(),
         database: server.database().to_owned(),
-        password: None,
-        no_password_because: None,
         application_name: "plimsoll bench".to_owned(),
-        options: None,
         place: "the private server".to_owned(),
+        ..Login::default()
     });
     let layout = Arc::new(Layout::default());
     let client = |_| WireClient {
