@@ -12,7 +12,7 @@ use super::given_up::{BackendKey, GivenUp};
 use super::message::{
     self, GREETING_BYTES_MAX, MESSAGE_BYTES_MAX, SYNC, ServerError, TERMINATE, broken, cstr, frame, unexpected,
 };
-use super::statement::{Prepared, decode_row, parse_row_description};
+use super::statement::{Prepared, decode_row, decode_text_row, parse_row_description};
 use super::value::{Code, Format};
 use crate::sql;
 
@@ -250,7 +250,7 @@ impl PgSession {
                 }
                 self.take_completion(current, done)
             }
-            b'Z' => self.take_ready(body, done),
+            b'Z' => self.take_ready(current, body, done),
             b'E' => self.take_error(current, body, done),
             b'I' => self.take_completion(current, done),
             b'T' => self.take_columns(current, body),
@@ -267,12 +267,15 @@ impl PgSession {
     #[inline]
     fn take_row(&mut self, current: InFlight, body: &[u8]) -> Result<(), StoreError> {
         self.answer.rows += 1;
-        let (columns, format) = match current.what {
-            What::Kind(kind) if !self.kinds[usize::from(kind)].keep_answer => return Ok(()),
-            What::Kind(kind) if self.kinds[usize::from(kind)].format == Format::Binary => {
-                (self.kinds[usize::from(kind)].columns(), Format::Binary)
+        let (columns, is_text) = match current.what {
+            What::Kind(kind) => {
+                let kind = &self.kinds[usize::from(kind)];
+                if !kind.keep_answer {
+                    return Ok(());
+                }
+                if kind.format == Format::Binary { (kind.columns(), false) } else { (&*self.text_columns, true) }
             }
-            What::Kind(_) | What::Text => (&*self.text_columns, Format::Text),
+            What::Text => (&*self.text_columns, true),
         };
         self.answer_bytes += body.len();
         if self.answer_bytes > ANSWER_BYTES_MAX {
@@ -283,7 +286,9 @@ impl PgSession {
             .next("Ask for fewer rows: add a LIMIT, or ask for ranges."));
         }
         self.answer.columns = columns.len();
-        if decode_row(body, columns, format, &mut self.answer.values) {
+        let values = &mut self.answer.values;
+        let taken = if is_text { decode_text_row(body, columns, values) } else { decode_row(body, columns, values) };
+        if taken {
             Ok(())
         } else {
             Err(broken(format!("the server answered {} with a row that is not of its columns", self.describe(current))))
@@ -320,16 +325,18 @@ impl PgSession {
     }
 
     #[inline]
-    fn take_ready(&mut self, body: &[u8], done: &mut dyn Done) -> Result<(), StoreError> {
+    fn take_ready(&mut self, current: InFlight, body: &[u8], done: &mut dyn Done) -> Result<(), StoreError> {
         self.transaction = match body {
             b"I" => Transaction::None,
             b"T" => Transaction::Open,
             _ => Transaction::Failed,
         };
+        let mut current = current;
         if self.skipping {
             self.finish_skipped(done);
+            let Some(&synced) = self.queue.front() else { return Err(unexpected(b'Z', "while nothing was asked")) };
+            current = synced;
         }
-        let Some(&current) = self.queue.front() else { return Err(unexpected(b'Z', "while nothing was asked")) };
         if let What::Kind(kind) = current.what {
             let kind = &self.kinds[usize::from(kind)];
             if self.transaction != Transaction::None && !kind.is_step {

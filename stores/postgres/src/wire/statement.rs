@@ -1,6 +1,6 @@
 //! Prepared statements: what was described at open, and the bytes that execute them.
 
-use plimsoll_core::{Call, OpKind, StoreError, StoreErrorKind, Value, Values};
+use plimsoll_core::{Call, OpKind, StoreError, StoreErrorKind, Value, ValueBuf, Values};
 
 use super::message::{EXECUTE, Reader, cstr, frame, parse, patch_length};
 use super::session::Protocol;
@@ -29,8 +29,8 @@ pub(crate) struct Statement {
     params: Vec<Code>,
     /// The end of Bind: the formats of the columns.
     column_formats: Vec<u8>,
-    /// What comes after Bind: Describe where it is parsed each time, as libpq does, and Execute.
-    tail: Vec<u8>,
+    /// It is parsed each time, and then described too, as libpq does.
+    parsed_each_time: bool,
     columns: Vec<Code>,
 }
 
@@ -44,7 +44,7 @@ impl Statement {
             formats_at: 0,
             params: Vec::new(),
             column_formats: Vec::new(),
-            tail: Vec::new(),
+            parsed_each_time: false,
             columns: Vec::new(),
         }
     }
@@ -73,12 +73,10 @@ impl Statement {
             extend_u16(&mut self.column_formats, code.format());
         }
         self.head.clear();
-        self.tail.clear();
-        if self.name.is_empty() {
+        self.parsed_each_time = self.name.is_empty();
+        if self.parsed_each_time {
             parse(&mut self.head, "", &self.text);
-            self.tail.extend_from_slice(&DESCRIBE_PORTAL);
         }
-        self.tail.extend_from_slice(&EXECUTE);
         self.length_at = self.head.len() + 1;
         self.head.extend_from_slice(&[b'B', 0, 0, 0, 0, 0]);
         cstr(&mut self.head, &self.name);
@@ -116,7 +114,10 @@ impl Statement {
         let length_at = at + self.length_at;
         let length = out.len() - length_at;
         patch_length(out, length_at, length);
-        out.extend_from_slice(&self.tail);
+        if self.parsed_each_time {
+            out.extend_from_slice(&DESCRIBE_PORTAL);
+        }
+        out.extend_from_slice(&EXECUTE);
     }
 }
 
@@ -138,7 +139,23 @@ pub(crate) fn parse_row_description(body: &[u8], columns: &mut Vec<Code>) -> boo
 
 /// Appends the columns of a DataRow to `values`; false when it is not a row of these columns.
 #[inline]
-pub(crate) fn decode_row(body: &[u8], columns: &[Code], format: Format, values: &mut plimsoll_core::ValueBuf) -> bool {
+pub(crate) fn decode_row(body: &[u8], columns: &[Code], values: &mut ValueBuf) -> bool {
+    decode_row_with(body, columns, values, decode)
+}
+
+/// The same of a row whose values are text.
+#[inline(never)]
+pub(crate) fn decode_text_row(body: &[u8], columns: &[Code], values: &mut ValueBuf) -> bool {
+    decode_row_with(body, columns, values, text_value::decode)
+}
+
+#[inline(always)]
+fn decode_row_with(
+    body: &[u8],
+    columns: &[Code],
+    values: &mut ValueBuf,
+    decode: impl Fn(Code, &[u8], &mut ValueBuf) -> bool,
+) -> bool {
     let mut reader = Reader(body);
     if reader.u16() != u16::try_from(columns.len()).ok() {
         return false;
@@ -146,15 +163,11 @@ pub(crate) fn decode_row(body: &[u8], columns: &[Code], format: Format, values: 
     for code in columns {
         let Some(length) = reader.i32() else { return false };
         if length == -1 {
-            values.push(plimsoll_core::Value::Null);
+            values.push(Value::Null);
             continue;
         }
         let Some(bytes) = usize::try_from(length).ok().and_then(|length| reader.take(length)) else { return false };
-        let taken = match format {
-            Format::Binary => decode(*code, bytes, values),
-            Format::Text => text_value::decode(*code, bytes, values),
-        };
-        if !taken {
+        if !decode(*code, bytes, values) {
             return false;
         }
     }
@@ -328,7 +341,6 @@ fn given(params: Values<'_>) -> &str {
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
-    use plimsoll_core::{Value, ValueBuf};
     use postgres_protocol::IsNull;
     use postgres_protocol::message::frontend;
 
@@ -401,14 +413,11 @@ mod tests {
         let statement = described("p0_0");
         let mut values = ValueBuf::new();
         let row = [&[0, 2, 0, 0, 0, 4, 0, 0, 0, 9][..], &[0, 0, 0, 3], b"1.5"].concat();
-        assert!(decode_row(&row, statement.columns(), Format::Binary, &mut values));
+        assert!(decode_row(&row, statement.columns(), &mut values));
         assert_eq!(values.values().iter().collect::<Vec<_>>(), [Value::Int(9), Value::Text("1.5")]);
         for end in 0..row.len() {
-            assert!(!decode_row(&row[..end], statement.columns(), Format::Binary, &mut values), "cut to {end}");
+            assert!(!decode_row(&row[..end], statement.columns(), &mut values), "cut to {end}");
         }
-        assert!(
-            !decode_row(&[0, 1, 0, 0, 0, 0], statement.columns(), Format::Binary, &mut values),
-            "one column of two"
-        );
+        assert!(!decode_row(&[0, 1, 0, 0, 0, 0], statement.columns(), &mut values), "one column of two");
     }
 }
