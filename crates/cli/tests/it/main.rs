@@ -9,6 +9,7 @@ mod coupons;
 mod doctor;
 mod failures;
 mod kill;
+mod kv;
 mod open_loop;
 mod secrets;
 mod usage;
