@@ -17,6 +17,8 @@ pub struct Chart {
     pub unit: String,
     /// True where the vertical axis is logarithmic.
     pub logarithmic: bool,
+    /// Top of the vertical axis where several charts share one; `null` where it is the chart's own.
+    pub top: Option<f64>,
     /// Places on the horizontal axis, ascending.
     pub x: Vec<f64>,
     /// Lines; each has a value or `null` for each of `x`.

@@ -207,6 +207,8 @@ fn sweep(name: String, phase: String, row_label: &str, column_label: &str, point
                 )
             })
             .collect();
+        let top = lines.iter().flat_map(|line| &line.values).flatten().copied().fold(0.0, f64::max);
+        multiples.iter_mut().for_each(|chart: &mut Chart| chart.top = Some(top));
         overview = Some(chart("Throughput", column_label, x, lines));
     }
     let clients_only = single && CLIENTS.contains(&row_label) && points.iter().all(|point| !point.open);
@@ -233,6 +235,7 @@ fn chart(name: &str, x_name: &str, x: Vec<f64>, lines: Vec<Line>) -> Chart {
         x_unit: String::new(),
         unit: "1/s".to_string(),
         logarithmic: false,
+        top: None,
         x,
         points: (0..lines.len()).collect(),
         lines,

@@ -393,7 +393,7 @@
         label: line.name, stroke: colours.lines[at % 8], width: 1.8, dash: dashes[at % 8], spanGaps: true,
         points: { show: measured.has(at) || one, size: 6, fill: colours.lines[at % 8] }, value: (u, v) => withUnit(v, chart.unit),
       }))],
-      scales: { x: { time: false, range: [from - margin, to + margin] }, y: chart.logarithmic ? { distr: 3, range: logRange } : { range: (u, min, max) => (max == null ? [0, 1] : [Math.min(0, min), max > 0 ? max * 1.08 : 1]) } },
+      scales: { x: { time: false, range: [from - margin, to + margin] }, y: chart.logarithmic ? { distr: 3, range: logRange } : { range: (u, min, max) => (max == null ? [0, 1] : [Math.min(0, min), (chart.top ?? (max > 0 ? max : .93)) * 1.08]) } },
       axes: axes(chart.unit, (_, splits) => splits.map((v) => (v == null ? "" : short(v)))),
       legend: { live: true, markers: { width: 0, fill: (v, at) => v.series[at].stroke(v, at) } },
       cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false } },

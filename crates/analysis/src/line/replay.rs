@@ -137,6 +137,7 @@ fn line(run: &Run, spec: &LineSpec, store: String) -> Option<LineView> {
         x_unit: "1/s".to_string(),
         unit: unit.to_string(),
         logarithmic: unit == "s",
+        top: None,
         x: asked_per_s.clone(),
         points: (0..lines.len()).collect(),
         lines: lines.into_iter().filter(|line| line.values.iter().any(Option::is_some)).collect(),

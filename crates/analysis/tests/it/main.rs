@@ -5,6 +5,7 @@
 
 mod compare;
 mod line;
+mod recorded;
 mod simulated;
 mod study;
 mod view;

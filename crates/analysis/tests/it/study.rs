@@ -14,15 +14,14 @@ use plimsoll_record::data::{
     PhaseState, Run, RunHeader, RunState, Sample, SamplerSeries, Trial, TrialHeader,
 };
 
-use plimsoll_analysis::line::{LineSpec, Next, Rung};
 use plimsoll_record::Distribution;
 
-const SECOND_NS: u64 = 1_000_000_000;
+pub const SECOND_NS: u64 = 1_000_000_000;
 const RECORDS: u64 = 100_000;
 const PLAN_TEXT: &str = include_str!("../../../../studies/coupons.toml");
 
 /// Uniform numbers from a fixed seed (splitmix64).
-pub struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
     fn next(&mut self) -> u64 {
@@ -34,7 +33,7 @@ impl Dice {
     }
 
     /// Between 0 and 1.
-    fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
@@ -182,218 +181,6 @@ fn make() -> Run {
         events,
         recorder_bytes: 1_482_752,
     }
-}
-
-/// One trial of transactions of three statements, a few of which were tried again: of the study's last trial only the
-/// mixed phase is left.
-pub fn transactions() -> Run {
-    let mut run = complete();
-    let mut trial = run.trials.remove(4);
-    run.trials.clear();
-    let kind = |name: &str, call: Call, step_of: Option<u16>| OpKind {
-        name: name.into(),
-        call,
-        params: Vec::new(),
-        keep_answer: false,
-        step_of,
-    };
-    trial.header.ordinal = 0;
-    trial.header.kinds = vec![
-        kind("transfer", Call::Steps, None),
-        kind("begin", Call::Sql("BEGIN".into()), Some(0)),
-        kind("update", Call::Sql("UPDATE a SET b = b + $1 WHERE c = $2".into()), Some(0)),
-        kind("end", Call::Sql("END".into()), Some(0)),
-        kind("look", Call::Sql("SELECT 1".into()), None),
-        kind("transfer retried", Call::Steps, None),
-    ];
-    let mut mixed = trial.phases.remove(5);
-    (mixed.header.trial, mixed.header.ordinal) = (0, 0);
-    for slice in &mut mixed.slices {
-        let one = |kind: u16, ns: u64, n: u64, outcome: Outcome| {
-            let mut histogram = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
-            histogram.record_n(ns, n).unwrap();
-            SliceHistogram { kind, outcome, measure: Measure::Service, histogram: Distribution::from(&histogram) }
-        };
-        slice.histograms = vec![
-            one(0, 1_000_000, 900, Outcome::Ok),
-            one(1, 100_000, 1_200, Outcome::Ok),
-            one(2, 500_000, 900, Outcome::Ok),
-            one(2, 500_000, 300, Outcome::Rejected),
-            one(3, 300_000, 1_000, Outcome::Ok),
-            one(4, 50_000, 400, Outcome::Ok),
-            one(5, 3_000_000, 100, Outcome::Ok),
-        ];
-    }
-    trial.phases = vec![mixed];
-    trial.answers.clear();
-    trial.ledgers.clear();
-    run.header.goals = vec![GoalSpec { what: "errors".into(), limit: 0.1, unit: "%".into() }];
-    run.header.figures.clear();
-    run.header.plan_json =
-        r#"{"name":"transfers","trials":[{"phases":[{"name":"mixed","step":{"workers":1}}]}]}"#.into();
-    run.trials = vec![trial];
-    run
-}
-
-/// A search for the load line of a store that carries 5,000 operations a second, recorded: a queue whose waiting time
-/// grows as queues' do, with its server's CPU.
-pub fn searched() -> Run {
-    let spec = LineSpec {
-        goals: vec![GoalSpec { what: "p99".into(), limit: 20e6, unit: "ns".into() }],
-        cycles: vec!["checkpoints".into()],
-        budget_s: 240.0,
-        ..LineSpec::default()
-    };
-    let mut run = complete();
-    let mut trial = run.trials.remove(4);
-    run.trials.clear();
-    run.samples.clear();
-    run.events.clear();
-    run.header.plan_json =
-        format!(r#"{{"name":"line","line":{},"trials":[{{"phases":[]}}]}}"#, serde_json::to_string(&spec).unwrap());
-    run.header.goals = spec.goals.clone();
-    run.header.figures.clear();
-    run.header.title = "The load line of a queue".into();
-    run.header.question = String::new();
-    run.header.series = vec![
-        series("cpu", "cpu0", "user", "%"),
-        series("cpu", "cpu1", "user", "%"),
-        series("server", "", "user", "%"),
-        series("server", "", "system", "%"),
-    ];
-    trial.header.ordinal = 0;
-    trial.header.start_ns = 0;
-    trial.header.labels.clear();
-    trial.answers.clear();
-    trial.ledgers.clear();
-    trial.phases.clear();
-    run.trials = vec![trial];
-    let mut dice = Dice(4);
-    let mut at_ns = 0;
-    loop {
-        let store = run.trials[0].header.store_label.clone();
-        let Next::Rung(rung) = plimsoll_analysis::line::replay(&spec, &run, &store).1 else { break };
-        let phase = rung_phase(&rung, at_ns, &mut dice, &mut run.samples);
-        at_ns = phase.end.end_ns;
-        run.trials[0].phases.push(phase);
-    }
-    run.trials[0].end_ns = Some(at_ns);
-    run.end_ns = Some(at_ns);
-    run
-}
-
-fn rung_phase(rung: &Rung, at_ns: u64, dice: &mut Dice, samples: &mut Vec<Sample>) -> Phase {
-    const MOST: f64 = 5_000.0;
-    let start_ns = at_ns + 500_000_000;
-    let rate = rung.rate_per_s.unwrap_or(MOST);
-    let whole = (rung.warmup_s + rung.seconds) as u32;
-    let mut slices = Vec::new();
-    for ordinal in 0..whole {
-        let second_ns = start_ns + u64::from(ordinal) * SECOND_NS;
-        let done = rate.min(MOST) * (0.99 + 0.02 * dice.unit());
-        // The queue grows second by second when more comes than goes.
-        let backlog_s = (rate - MOST).max(0.0) / MOST * f64::from(ordinal + 1);
-        let mean_s = backlog_s + 1.0 / (MOST - rate.min(MOST * 0.9995)).max(2.0);
-        let mut histogram = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
-        for _ in 0..done as u64 {
-            histogram.record(((backlog_s - (mean_s - backlog_s) * (1.0 - dice.unit()).ln()) * 1e9) as u64).unwrap();
-        }
-        let measure = if rung.rate_per_s.is_some() { Measure::Response } else { Measure::Service };
-        slices.push(Slice {
-            ordinal,
-            warmup: f64::from(ordinal) < rung.warmup_s,
-            start_ns: second_ns,
-            end_ns: second_ns + SECOND_NS,
-            histograms: vec![SliceHistogram {
-                kind: 0,
-                outcome: Outcome::Ok,
-                measure,
-                histogram: Distribution::from(&histogram),
-            }],
-            ..Slice::default()
-        });
-        let busy = 100.0 * done / MOST;
-        samples.push(Sample {
-            at_ns: second_ns + SECOND_NS,
-            values: vec![(0, busy), (1, 20.0), (2, 160.0 * done / MOST), (3, 38.0 * done / MOST)],
-        });
-    }
-    let unsent = ((rate - MOST).max(0.0) * f64::from(whole)) as u64;
-    if let Some(last) = slices.last_mut().filter(|_| rung.rate_per_s.is_some()) {
-        let mut unfinished = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
-        unfinished.record_n((f64::from(whole) * 1e9) as u64, unsent).unwrap();
-        last.unfinished = Some(Distribution::from(&unfinished));
-    }
-    let end_ns = start_ns + u64::from(whole) * SECOND_NS;
-    Phase {
-        header: PhaseHeader {
-            trial: 0,
-            ordinal: rung.ordinal,
-            name: format!("rung {}", rung.ordinal + 1),
-            kind: "drive".into(),
-            durability: None,
-            clients: 8,
-            rate_per_s: rung.rate_per_s,
-            start_ns,
-        },
-        end: PhaseEnd {
-            end_ns,
-            state: PhaseState::Complete,
-            results: vec![PhaseResult { name: "cycles_checkpoints".into(), unit: String::new(), value: 0.0, n: 1 }],
-            ..PhaseEnd::default()
-        },
-        slices,
-    }
-}
-
-fn series(sampler: &str, subject: &str, name: &str, unit: &str) -> SamplerSeries {
-    SamplerSeries {
-        sampler: sampler.into(),
-        spec: SeriesSpec { subject: subject.into(), name: name.into(), unit: unit.into() },
-    }
-}
-
-/// The mixed phase of the last trial at 1 to 64 clients, three times each, with throughput after a scalability law;
-/// with `columns` also over numbers of operations.
-pub fn swept(columns: &[u32]) -> Run {
-    let mut run = complete();
-    let last = run.trials.remove(4);
-    run.trials.clear();
-    run.header.figures.clear();
-    run.header.goals.clear();
-    let mut dice = Dice(8);
-    let ops = if columns.is_empty() { vec![0] } else { columns.to_vec() };
-    for clients in [1u32, 2, 4, 8, 16, 32, 64] {
-        for ops in &ops {
-            for repeat in 1..=3 {
-                let mut trial = last.clone();
-                trial.header.ordinal = run.trials.len() as u32;
-                trial.header.labels.insert("clients".into(), clients.to_string());
-                trial.header.labels.insert("repeat".into(), repeat.to_string());
-                if *ops > 0 {
-                    trial.header.labels.insert("ops".into(), ops.to_string());
-                }
-                trial.answers.clear();
-                trial.ledgers.clear();
-                let mut mixed = trial.phases.remove(5);
-                (mixed.header.trial, mixed.header.ordinal, mixed.header.clients) = (trial.header.ordinal, 0, clients);
-                let n = f64::from(clients);
-                let rate = 800.0 * n / (1.0 + 0.04 * (n - 1.0) + 0.0008 * n * (n - 1.0));
-                mixed.slices.truncate(4);
-                for slice in &mut mixed.slices {
-                    let mut histogram = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
-                    let count = rate * (0.98 + 0.04 * dice.unit()) / (1.0 + f64::from(*ops) / 4_000.0);
-                    histogram.record_n((n / rate * 1e9) as u64, count as u64).unwrap();
-                    slice.histograms.truncate(1);
-                    slice.histograms[0].histogram = Distribution::from(&histogram);
-                }
-                trial.phases = vec![mixed];
-                run.trials.push(trial);
-            }
-        }
-    }
-    run.header.plan_json = r#"{"name":"sweep","trials":[]}"#.into();
-    run
 }
 
 /// The study, killed with -9 six seconds into the mixed phase of its third trial.

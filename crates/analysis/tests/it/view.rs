@@ -3,7 +3,7 @@ use plimsoll_analysis::view::{GoalState, RunView, VerdictState};
 use plimsoll_core::Measure;
 use plimsoll_record::data::{FigureSpec, GoalSpec, PhaseResult, PhaseState, Run, RunState};
 
-use crate::study;
+use crate::{recorded, study};
 
 fn figure<'a>(view: &'a plimsoll_analysis::RunView, name: &str) -> &'a plimsoll_analysis::view::FigureView {
     view.figures.iter().find(|figure| figure.name == name).unwrap()
@@ -430,7 +430,7 @@ fn other_programs_and_a_busy_hypervisor_are_said() {
 
 #[test]
 fn steps_are_in_no_total_and_stand_under_their_operation() {
-    let run = study::transactions();
+    let run = recorded::transactions();
     let view = view(&run);
     let mixed = &view.trials[0].phases[0];
     let slices = run.trials[0].phases[0].slices.iter().filter(|slice| !slice.warmup).count() as u64;
@@ -460,7 +460,7 @@ fn steps_are_in_no_total_and_stand_under_their_operation() {
 
 #[test]
 fn a_search_is_found_again_in_its_recording() {
-    let run = study::searched();
+    let run = recorded::searched();
     let view = view(&run);
     assert_eq!(view.verdict.state, VerdictState::Pass, "{:?}", view.verdict);
     let [line] = view.lines.as_slice() else { panic!("one store") };
@@ -487,7 +487,7 @@ fn a_search_is_found_again_in_its_recording() {
 
 #[test]
 fn a_sweep_over_clients_is_a_table_with_a_scalability_law() {
-    let view = view(&study::swept(&[]));
+    let view = view(&recorded::swept(&[]));
     let [sweep] = view.sweeps.as_slice() else { panic!("one store, one phase") };
     assert_eq!(sweep.rows, ["1", "2", "4", "8", "16", "32", "64"], "as numbers, not as text");
     assert!(sweep.cells.iter().all(|row| row[0].as_ref().unwrap().n == 3));
@@ -500,17 +500,17 @@ fn a_sweep_over_clients_is_a_table_with_a_scalability_law() {
         "{}",
         scale.sentence
     );
-    let mut few = study::swept(&[]);
+    let mut few = recorded::swept(&[]);
     few.trials.truncate(12);
     let few = plimsoll_analysis::view(&few);
     let refused = few.sweeps[0].scale.as_ref().unwrap();
     assert!(refused.fit.is_none() && refused.sentence.contains("needs 6 different numbers of clients"));
-    assert!(plimsoll_analysis::view(&study::searched()).sweeps.is_empty());
+    assert!(plimsoll_analysis::view(&recorded::searched()).sweeps.is_empty());
 }
 
 #[test]
 fn a_sweep_over_two_things_is_rows_and_columns() {
-    let view = view(&study::swept(&[100, 200, 1_000]));
+    let view = view(&recorded::swept(&[100, 200, 1_000]));
     let sweep = &view.sweeps[0];
     assert_eq!((sweep.row_label.as_str(), sweep.column_label.as_str()), ("clients", "ops"));
     assert_eq!(sweep.columns, ["100", "200", "1000"]);

@@ -87,14 +87,15 @@ fn boxes(sweep: &SweepView) -> String {
     let bottom = height - 28.0;
     let top_value = sweep.boxes.iter().map(|one| one.five[4]).fold(0.0, f64::max) * 1.05;
     let y = |value: f64| bottom - value / top_value.max(f64::MIN_POSITIVE) * (bottom - 8.0);
-    let step = (width - left - 8.0) / sweep.boxes.len().max(1) as f64;
+    let room = (width - left - 8.0) / sweep.boxes.len().max(1) as f64;
     let mut svg = format!(
         "<figure class=\"boxes\"><figcaption>Spread <span>a second, by {label}: all trials of each, box from quartile to quartile</span></figcaption>\
          <svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"Box plot by {label}\">",
         label = Text(&sweep.row_label)
     );
-    for tick in 0..=4 {
-        let value = top_value / 4.2 * f64::from(tick);
+    let step = tick_step(top_value);
+    for tick in (0..=10).take_while(|tick| f64::from(*tick) * step <= top_value) {
+        let value = step * f64::from(tick);
         svg.push_str(&format!(
             "<path class=\"grid\" d=\"M{left} {0:.1}H{width}\"/><text class=\"tick\" x=\"{1}\" y=\"{2:.1}\">{3}</text>",
             y(value),
@@ -104,16 +105,24 @@ fn boxes(sweep: &SweepView) -> String {
         ));
     }
     for (at, one) in sweep.boxes.iter().enumerate() {
-        svg.push_str(&one_box(one, left + step * (at as f64 + 0.5), (step * 0.6).min(46.0), &y));
+        svg.push_str(&one_box(one, left + room * (at as f64 + 0.5), (room * 0.6).min(46.0), &y));
         svg.push_str(&format!(
             "<text class=\"name\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            left + step * (at as f64 + 0.5),
+            left + room * (at as f64 + 0.5),
             height - 10.0,
             Text(&one.name)
         ));
     }
     svg.push_str("</svg></figure>");
     svg
+}
+
+/// 1, 2 or 5 times a power of ten, four to nine of them below `top`.
+fn tick_step(top: f64) -> f64 {
+    let rough = (top / 4.0).max(f64::MIN_POSITIVE);
+    let power = 10f64.powf(rough.log10().floor());
+    let factor = [5.0, 2.0].into_iter().find(|factor| factor * power <= rough).unwrap_or(1.0);
+    factor * power
 }
 
 fn one_box(one: &BoxView, x: f64, width: f64, y: &dyn Fn(f64) -> f64) -> String {

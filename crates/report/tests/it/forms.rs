@@ -9,7 +9,7 @@ use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::view;
 
 use crate::pages::place;
-use crate::study;
+use crate::{recorded, study};
 
 fn compared() -> Comparison {
     let (a, mut b) = (study::complete(), study::broken());
@@ -56,7 +56,7 @@ fn a_summary_for_a_pull_request_has_the_verdict_and_no_markup_of_others() {
             assert!(rest.iter().all(|line| bars(line) == bars(first)), "{table:?}");
         }
     }
-    assert!(plimsoll_report::markdown(&view(&study::searched())).contains("**fjall**: Carries 4,"));
+    assert!(plimsoll_report::markdown(&view(&recorded::searched())).contains("**fjall**: Carries 4,"));
 }
 
 #[test]

@@ -6,6 +6,9 @@
 #[path = "../../../analysis/tests/it/study.rs"]
 mod study;
 
+#[path = "../../../analysis/tests/it/recorded.rs"]
+mod recorded;
+
 mod browser;
 mod forms;
 mod page;

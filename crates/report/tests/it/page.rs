@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::browser::Browser;
 use crate::pages::place;
-use crate::study;
+use crate::{recorded, study};
 
 fn page(name: &str, run: &Run) -> PathBuf {
     let path = place().join(format!("{name}.html"));
@@ -81,7 +81,7 @@ fn every_plot_is_drawn_and_nothing_leaves_the_page() {
 
 #[test]
 fn the_load_line_is_drawn_over_the_rates_that_were_asked_for() {
-    let path = page("line", &study::searched());
+    let path = page("line", &recorded::searched());
     let mut browser = Browser::start();
     for scheme in ["light", "dark"] {
         browser.look(1200, 900, scheme);
@@ -100,7 +100,8 @@ fn the_load_line_is_drawn_over_the_rates_that_were_asked_for() {
 
 #[test]
 fn sweeps_have_boxes_charts_and_a_law() {
-    let (clients, grid) = (page("sweep", &study::swept(&[])), page("grid", &study::swept(&[100, 200, 400, 1_000])));
+    let (clients, grid) =
+        (page("sweep", &recorded::swept(&[])), page("grid", &recorded::swept(&[100, 200, 400, 1_000])));
     let mut browser = Browser::start();
     for scheme in ["light", "dark"] {
         browser.look(1200, 900, scheme);

@@ -3,7 +3,7 @@
 use plimsoll_analysis::view;
 use serde_json::Value;
 
-use crate::study;
+use crate::{recorded, study};
 
 /// Where the pages and screenshots of the tests are left, to be looked at.
 pub fn place() -> std::path::PathBuf {
@@ -54,7 +54,7 @@ fn text_begins_with_the_verdict_and_keeps_its_width() {
 
 #[test]
 fn statements_of_transactions_have_a_table_in_text_and_page() {
-    let view = view(&study::transactions());
+    let view = view(&recorded::transactions());
     let text = plimsoll_report::terminal(&view, false, 140);
     std::fs::write(place().join("transactions.txt"), &text).unwrap();
     let steps = text.split_once("Steps within operations").unwrap().1;
@@ -67,7 +67,7 @@ fn statements_of_transactions_have_a_table_in_text_and_page() {
 
 #[test]
 fn the_load_line_is_a_sentence_and_its_rungs() {
-    let text = plimsoll_report::terminal(&view(&study::searched()), false, 140);
+    let text = plimsoll_report::terminal(&view(&recorded::searched()), false, 140);
     std::fs::write(place().join("line.txt"), &text).unwrap();
     assert!(text.starts_with("PASS  fjall carries 4,"), "{text}");
     assert!(text.contains("Load line  fjall") && text.contains("closed loop") && text.contains("p99 ≤ 20.0 ms"));
@@ -118,7 +118,7 @@ fn json_is_the_view_and_has_the_documented_shape() {
     let (_, shape) = book.split_once("## JSON").unwrap();
     let names: Vec<&str> = shape.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     // Not every run has everything.
-    let others = [study::searched(), study::transactions(), study::swept(&[])]
+    let others = [recorded::searched(), recorded::transactions(), recorded::swept(&[])]
         .map(|run| serde_json::to_value(plimsoll_analysis::view(&run)).unwrap());
     let is_in = |value: &Value, name: &str| {
         let mut at = value;
