@@ -357,8 +357,10 @@ impl WorkerCore {
                     return Next::Stop;
                 }
                 Some(at_ns) => {
+                    let end_ns = self.grid.end_ns.unwrap_or(u64::MAX);
                     let wake_ns = if self.wake == Wake::Coarse { self.coarse(at_ns) } else { at_ns };
-                    return Next::SleepUntil(wake_ns.min(self.grid.end_ns.unwrap_or(u64::MAX)));
+                    // What is due in the last millisecond would otherwise never be sent.
+                    return Next::SleepUntil(if wake_ns < end_ns { wake_ns } else { at_ns.min(end_ns) });
                 }
             };
             self.idle.pop();

@@ -287,3 +287,34 @@ fn a_client_that_is_done_is_done_once_however_often_its_connection_is_opened_aga
         assert!(matches!(core.next(2 * MS), Next::Stop));
     }
 }
+
+#[test]
+fn coarse_wake_ups_fall_on_whole_milliseconds_until_the_last_one() {
+    let (rate_per_s, end_ns) = (3_000.0, 2 * MS + MS / 2);
+    for (wake, wanted) in [
+        (Wake::Precise, vec![333_333, 666_667, MS, 1_333_333, 1_666_667, 2 * MS, 2_333_333, end_ns]),
+        // Three operations are due by then, and go out together.
+        (Wake::Coarse, vec![MS, 2 * MS, 2_333_333, end_ns]),
+    ] {
+        let Bench { mut core, .. } = bench(1, u64::MAX, Some(rate_per_s), 0, Some(end_ns));
+        core.wake = wake;
+        let (mut now_ns, mut wakes, mut sent) = (0, Vec::new(), 0);
+        loop {
+            match core.next(now_ns) {
+                Next::Send { slot, scheduled_ns, .. } => {
+                    assert!(scheduled_ns <= now_ns, "nothing is sent before its time");
+                    core.finish(slot, now_ns, Outcome::Ok, &Answer::default());
+                    core.release(slot, now_ns);
+                    sent += 1;
+                }
+                Next::SleepUntil(at_ns) => {
+                    wakes.push(at_ns);
+                    now_ns = at_ns;
+                }
+                Next::Stop => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!((wakes, sent), (wanted, 8), "{wake:?}");
+    }
+}

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{
     Answer, BlockingSession, Measure, Observer, Op, OpKind, Outcome, Sessions, StoreError, StoreErrorKind, Value,
 };
-use plimsoll_drive::{DriveError, DriveSpec, Limit, Pace, StopReason};
+use plimsoll_drive::{DriveError, DriveSpec, Limit, Pace, StopReason, Wake};
 
 use crate::allocations::AllocationWatch;
 use crate::seen::{Numbered, drive, drive_with, endless};
@@ -330,5 +330,47 @@ fn an_operation_allocates_nothing() {
         let driven = drive_with(&spec, sessions(1, script), endless(), vec![watch], &Arc::default(), &mut |_| {});
         assert!(driven.unwrap().result.ops > 15_000);
         assert_eq!(found.load(SeqCst), 0, "allocations in 14,000 operations, {pace:?}");
+    }
+}
+
+#[test]
+fn a_worker_runs_on_the_processor_it_is_bound_to_and_on_no_other() {
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let processor = (0..rustix::thread::CpuSet::MAX_CPU).find(|number| allowed.is_set(*number)).unwrap();
+    let script = move |_: i64, _: &mut Answer| {
+        let own = rustix::thread::sched_getaffinity(None).unwrap();
+        if own.count() == 1 && own.is_set(processor) { Outcome::Ok } else { Outcome::Rejected }
+    };
+    for (pin, wanted) in [(vec![processor as u32], Outcome::Ok), (Vec::new(), Outcome::Rejected)] {
+        let spec = DriveSpec { limit: Limit::Ops(10), pin, ..DriveSpec::default() };
+        let (driven, _) = drive(&spec, sessions(2, script), endless());
+        // A machine of one processor binds everybody.
+        let wanted = if allowed.count() == 1 { Outcome::Ok } else { wanted };
+        assert_eq!(driven.outcome(wanted), 20);
+    }
+    for nowhere in [1_000, u32::MAX] {
+        let spec = DriveSpec { limit: Limit::Ops(10), pin: vec![nowhere], ..DriveSpec::default() };
+        let session = sessions(1, |_, _| Outcome::Ok);
+        let error = drive_with(&spec, session, endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
+        let Some(DriveError::Store(error)) = error else { panic!("{error:?}") };
+        assert!(error.what.contains(&nowhere.to_string()) && error.next.is_some(), "{error}");
+    }
+}
+
+#[test]
+fn spinning_sends_nothing_before_its_time_and_keeps_the_schedule() {
+    for wake in [Wake::Spin(Duration::from_micros(50)), Wake::Coarse] {
+        let pace = Pace::even(500.0);
+        let spec = DriveSpec { pace, wake, keep_each: true, ..for_ms(400) };
+        let (driven, _) = drive(&spec, sessions(2, |_, _| Outcome::Ok), endless());
+        let result = &driven.result;
+        assert_eq!(result.ops + result.unfinished, 200);
+        assert!(result.each.iter().all(|op| op.sent_ns >= op.scheduled_ns));
+    }
+    for spin in [Duration::ZERO, MS * 2] {
+        let spec = DriveSpec { wake: Wake::Spin(spin), ..for_ms(100) };
+        let session = sessions(1, |_, _| Outcome::Ok);
+        let error = drive_with(&spec, session, endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
+        assert!(matches!(error, Some(DriveError::Spec(_))));
     }
 }
