@@ -153,6 +153,33 @@ impl<'a> PhaseFacts<'a> {
         (self.counted_s > 0.0).then(|| Quantity { value: n as f64 / self.counted_s, n })
     }
 
+    /// Operations that did not fail, a second, of every whole slice in which operations were started; those of the
+    /// warm-up only when `warmup` is true.
+    pub fn rates(&self, warmup: bool) -> Vec<f64> {
+        let measure = self.measure();
+        let slices = &self.phase.slices;
+        let length_ns = |slice: &Slice<Distribution>| slice.end_ns.saturating_sub(slice.start_ns);
+        let longest = slices.iter().map(length_ns).max().unwrap_or(0);
+        let counted = slices.iter().filter(|slice| (warmup || !slice.warmup) && !slice.drain);
+        counted
+            .filter(|slice| length_ns(slice) * 2 > longest)
+            .map(|slice| {
+                let ops = self.operations(slice).filter(|one| one.measure == measure && !one.outcome.is_error());
+                ops.map(|one| one.histogram.len()).sum::<u64>() as f64 * 1e9 / length_ns(slice) as f64
+            })
+            .collect()
+    }
+
+    /// Slices of a closed loop after which throughput had settled, by MSER-5, and how many of them the plan takes for
+    /// warm-up; `None` in an open loop, which has the rate it was given, and with too few slices to tell.
+    pub fn settled_after(&self) -> Option<(usize, usize)> {
+        if self.open_loop || self.phase.header.kind != "drive" {
+            return None;
+        }
+        let found = crate::stat::series::warmup_end(&self.rates(true))?;
+        Some((found, self.phase.slices.iter().filter(|slice| slice.warmup).count()))
+    }
+
     /// Seconds of the operations that were asked one by one and answered, of kind `op` or of all.
     pub fn asked_seconds(&self, op: Option<&str>) -> Vec<f64> {
         self.phase

@@ -343,6 +343,10 @@ fn phase(facts: &PhaseFacts<'_>) -> PhaseView {
         asked: asked(facts),
         latencies: if header.kind == "ask" || !stands { Vec::new() } else { latencies(facts) },
         steps: if stands { step::steps(facts) } else { Vec::new() },
+        settled_after_s: facts.settled_after().filter(|_| stands).and_then(|(slices, _)| {
+            let end_ns = facts.phase.slices.get(slices.checked_sub(1)?)?.end_ns;
+            Some(end_ns.saturating_sub(facts.phase.slices.first()?.start_ns) as f64 / 1e9)
+        }),
         lag: lag(facts),
         worker_cores: worker_cores(facts),
     }

@@ -426,6 +426,9 @@ pub struct PhaseView {
     pub steps: Vec<StepView>,
     /// How late the generator was. Open loop only.
     pub lag: Option<LagView>,
+    /// Time from the phase's start after which throughput had settled, as found in its slices (MSER-5), whatever the
+    /// plan takes for warm-up; `None` in an open loop, with fewer than twenty slices, and where it never settled.
+    pub settled_after_s: Option<f64>,
     /// CPU time of the generator's workers over the counted time, in cores; `None` where it cannot be told.
     pub worker_cores: Option<f64>,
 }

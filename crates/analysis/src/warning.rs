@@ -20,6 +20,9 @@ const ASKED_SPREAD: f64 = 1.5;
 /// Coefficient of variation of the slices' throughput above which a mean hides something.
 const THROUGHPUT_SPREAD: f64 = 0.25;
 
+/// Difference of throughput before and after it settled that is worth a word.
+const UNSETTLED: f64 = 0.05;
+
 /// Cores in use by neither the generator nor the server, as a share of all, that are worth a word. The kernel's own
 /// threads work for the store too (write-back, interrupts), so it is not small.
 const OTHERS_SHARE: f64 = 0.15;
@@ -37,6 +40,7 @@ pub fn warnings(run: &Run, facts: &[Vec<PhaseFacts<'_>>], plan: &Planned) -> Vec
         lag(facts, &place, &mut warnings);
         asked(facts, &place, &mut warnings);
         uneven(facts, &place, &mut warnings);
+        unsettled(facts, &place, &mut warnings);
     }
     host(run, facts, &mut warnings);
     ledger(run, &mut warnings);
@@ -131,6 +135,25 @@ fn uneven(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Warning>) {
                 rates.len()
             ),
             next: "The mean hides something: look at throughput over time beside the host's panels.".to_string(),
+        });
+    }
+}
+
+fn unsettled(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Warning>) {
+    let Some((found, planned)) = facts.settled_after().filter(|(found, planned)| found > planned) else { return };
+    let rates = facts.rates(true);
+    let mean = |rates: Option<&[f64]>| crate::stat::mean(rates.unwrap_or_default());
+    let (before, after) = (mean(rates.get(planned..found)), mean(rates.get(found..)));
+    if after > 0.0 && (before / after - 1.0).abs() > UNSETTLED {
+        warnings.push(Warning {
+            text: format!(
+                "{place}: throughput settled after {} of its slices, and {} of them were taken for warm-up ({}/s before, {}/s after).",
+                number::count(found as u64),
+                number::count(planned as u64),
+                number::significant(before),
+                number::significant(after)
+            ),
+            next: "Give the phase a longer warm-up, or drive it longer.".to_string(),
         });
     }
 }

@@ -128,7 +128,7 @@ fn observed(repeats: Vec<Seen>, within: Within) -> Observed {
 fn driven(a: &[&PhaseFacts<'_>], b: &[&PhaseFacts<'_>], floor: NoiseFloor, metrics: &mut Vec<Metric>) {
     let rate = |all: &[&PhaseFacts<'_>]| {
         let values = all.iter().map(|facts| facts.quantity("rate", None)).collect();
-        let first = all.first().map(|facts| rates(facts)).unwrap_or_default();
+        let first = all.first().map(|facts| facts.rates(false)).unwrap_or_default();
         observed(values, Within::Series(first))
     };
     metrics.push(metric("rate", "all", "1/s", &rate(a), &rate(b), floor));
@@ -158,21 +158,6 @@ fn driven(a: &[&PhaseFacts<'_>], b: &[&PhaseFacts<'_>], floor: NoiseFloor, metri
         observed(all.iter().map(|facts| facts.quantity("errors", None)).collect(), Within::Nothing)
     };
     metrics.push(metric("errors", "all", "%", &errors(a), &errors(b), floor));
-}
-
-/// Operations a second of every whole slice that counts.
-fn rates(facts: &PhaseFacts<'_>) -> Vec<f64> {
-    let measure = facts.measure();
-    let longest = facts.phase.slices.iter().map(|slice| slice.end_ns.saturating_sub(slice.start_ns)).max().unwrap_or(0);
-    let counted = facts.phase.slices.iter().filter(|slice| !slice.warmup && !slice.drain);
-    let whole = counted.filter(|slice| slice.end_ns.saturating_sub(slice.start_ns) * 2 > longest);
-    whole
-        .map(|slice| {
-            let ops = facts.operations(slice).filter(|one| one.measure == measure && !one.outcome.is_error());
-            let n: u64 = ops.map(|one| one.histogram.len()).sum();
-            n as f64 * 1e9 / slice.end_ns.saturating_sub(slice.start_ns) as f64
-        })
-        .collect()
 }
 
 /// How long clients waited, slice by slice.

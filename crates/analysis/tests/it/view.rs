@@ -519,3 +519,21 @@ fn a_sweep_over_two_things_is_rows_and_columns() {
     assert!(sweep.boxes.iter().all(|one| one.five.is_sorted()));
     assert!(sweep.scale.is_none(), "clients are not all that was swept");
 }
+
+#[test]
+fn a_warm_up_that_is_longer_than_planned_is_found_and_said() {
+    let mut run = study::hour();
+    let mixed = &mut run.trials[4].phases[5];
+    mixed.slices.truncate(60);
+    for (at, slice) in mixed.slices.iter_mut().enumerate() {
+        // Only the few updates in the first quarter of a minute.
+        slice.histograms.retain(|one| at >= 15 || one.kind == 2);
+    }
+    let planned = mixed.slices.iter().filter(|slice| slice.warmup).count();
+    let view = view(&run);
+    let settled = view.trials[4].phases[5].settled_after_s.unwrap();
+    assert!((15.0..=20.0).contains(&settled), "{settled}");
+    let said = view.warnings.iter().find(|warning| warning.text.contains("throughput settled after")).unwrap();
+    assert!(said.text.contains(&format!("and {planned} of them")), "{}", said.text);
+    assert!(plimsoll_analysis::view(&study::complete()).trials[4].phases[5].settled_after_s.is_none(), "ten slices");
+}

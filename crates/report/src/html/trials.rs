@@ -189,6 +189,9 @@ fn came_to(phase: &PhaseView) -> String {
             number::nanoseconds(lag.p99_ns)
         ));
     }
+    if let Some(settled) = phase.settled_after_s {
+        parts.push(format!("settled after {} (found in its slices)", number::seconds(settled)));
+    }
     if let Some(cores) = phase.worker_cores {
         parts.push(format!("workers used {} cores", number::significant(cores)));
     }
