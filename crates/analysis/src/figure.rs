@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::{Formula, Term};
-use plimsoll_record::data::{FigureSpec, Run, Trial};
+use plimsoll_record::data::{FigureSpec, PublishedSpec, Run, Trial};
 
 use crate::number;
 use crate::phase::PhaseFacts;
@@ -52,6 +52,7 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], figure: &FigureSpec) -> FigureV
                     cell(store, &figure.unit, outcome)
                 })
                 .collect(),
+            published: if labels.is_empty() { Vec::new() } else { published(figure, &labels) },
             labels,
         })
         .collect();
@@ -59,17 +60,22 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], figure: &FigureSpec) -> FigureV
         name: figure.name.clone(),
         unit: figure.unit.clone(),
         formula: figure.formula.clone(),
-        published: figure
-            .published
-            .iter()
-            .map(|(value, of)| PublishedView {
-                value: *value,
-                text: number::exact(*value, &figure.unit),
-                of: of.clone(),
-            })
-            .collect(),
+        published: published(figure, &BTreeMap::new()),
         rows,
     }
+}
+
+/// What was published for the point of the sweep that `labels` name; without labels, for all of it.
+fn published(figure: &FigureSpec, labels: &BTreeMap<String, String>) -> Vec<PublishedView> {
+    let is_for = |at: &BTreeMap<String, String>| {
+        at.is_empty() == labels.is_empty() && at.iter().all(|(name, value)| labels.get(name) == Some(value))
+    };
+    let view = |published: &PublishedSpec| PublishedView {
+        value: published.value,
+        text: number::exact(published.value, &figure.unit),
+        of: published.of.clone(),
+    };
+    figure.published.iter().filter(|published| is_for(&published.at)).map(view).collect()
 }
 
 /// The labels of `trial` that are neither its store nor named by the formula.

@@ -191,10 +191,17 @@ pub struct FigureView {
     pub unit: String,
     /// Formula over phase results.
     pub formula: String,
-    /// What was published.
+    /// What was published for all of it.
     pub published: Vec<PublishedView>,
     /// One row for each point of what the formula leaves open of the sweep; one row if it leaves nothing.
     pub rows: Vec<FigureRow>,
+}
+
+impl FigureView {
+    /// Whether anything was published for it.
+    pub fn has_published(&self) -> bool {
+        !self.published.is_empty() || self.rows.iter().any(|row| !row.published.is_empty())
+    }
 }
 
 /// A published value.
@@ -213,6 +220,8 @@ pub struct PublishedView {
 pub struct FigureRow {
     /// Labels that the formula leaves open, without the store.
     pub labels: BTreeMap<String, String>,
+    /// What was published for this point.
+    pub published: Vec<PublishedView>,
     /// One cell for each of [`RunView::stores`], in their order.
     pub cells: Vec<FigureCell>,
 }

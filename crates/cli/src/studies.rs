@@ -16,7 +16,11 @@ impl Study {
 }
 
 /// All studies, in the order in which they are listed.
-pub const ALL: &[Study] = &[Study { name: "coupons", text: include_str!("../../../studies/coupons.toml") }];
+pub const ALL: &[Study] = &[
+    Study { name: "coupons", text: include_str!("../../../studies/coupons.toml") },
+    Study { name: "pgbench", text: include_str!("../../../studies/pgbench.toml") },
+    Study { name: "oltp", text: include_str!("../../../studies/oltp.toml") },
+];
 
 /// The study of this name.
 pub fn find(name: &str) -> Option<&'static Study> {

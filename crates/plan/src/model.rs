@@ -416,4 +416,7 @@ pub struct Published {
     pub value: f64,
     /// What it was measured on.
     pub of: String,
+    /// Labels of the point of the sweep that it is for; it is for all when there are none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub at: BTreeMap<String, String>,
 }

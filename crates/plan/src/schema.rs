@@ -72,6 +72,15 @@ fn top(key: &str, catalogue: &Catalogue) -> Value {
             ("unit", text("Unit of its value.")),
             ("formula", text("load.seconds[index=own] / load.seconds[index=none]")),
             (
+                "published_table",
+                tables(object([
+                    ("of", text("What it was measured on.")),
+                    ("rows", text("The swept key whose values begin the lines.")),
+                    ("columns", text("The swept key whose values are the first line.")),
+                    ("text", text("The table.")),
+                ])),
+            ),
+            (
                 "published",
                 tables(object([("value", json!({ "type": "number" })), ("of", text("What it was measured on."))])),
             ),

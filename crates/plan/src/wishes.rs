@@ -1,5 +1,6 @@
 //! What a plan wants of its results: goals and figures.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::document::{Node, Reading, short};
@@ -66,17 +67,22 @@ impl Reading<'_> {
             let Some(section) = self.table(table, "a figure") else {
                 continue;
             };
-            self.known_keys(&section, &["name", "unit", "formula", "published"]);
+            self.known_keys(&section, &["name", "unit", "formula", "published", "published_table"]);
             let name = self.required(&section, "name", "`name = \"load\"`");
             let formula = self.required(&section, "formula", "`formula = \"load.seconds\"`");
             let unit = match section.get("unit") {
                 Some(node) => self.text(&node).unwrap_or_default(),
                 None => "",
             };
-            let published = match section.get("published") {
+            let mut published = match section.get("published") {
                 Some(node) => self.published(&node),
                 None => Vec::new(),
             };
+            if let Some(node) = section.get("published_table") {
+                for table in self.tables(&node).unwrap_or_default() {
+                    published.extend(self.published_table(&table).unwrap_or_default());
+                }
+            }
             let (Some(name), Some(formula)) = (name, formula) else {
                 continue;
             };
@@ -114,10 +120,56 @@ impl Reading<'_> {
             let value = self.required(&section, "value", "`value = 1.91`").and_then(|node| self.number(&node));
             let of = self.required(&section, "of", "`of = \"what it was measured on\"`");
             if let (Some(value), Some(of)) = (value, of.and_then(|node| self.text(&node))) {
-                published.push(Published { value, of: of.to_owned() });
+                published.push(Published { value, of: of.to_owned(), at: BTreeMap::new() });
             }
         }
         published
+    }
+}
+
+impl Reading<'_> {
+    /// Values published for each point of two swept keys: a line of values of the one, then lines that begin with a
+    /// value of the other.
+    fn published_table(&self, node: &Node<'_>) -> Option<Vec<Published>> {
+        let section = self.table(node, "a published table")?;
+        self.known_keys(&section, &["of", "rows", "columns", "text"]);
+        let of = self.required(&section, "of", "`of = \"what it was measured on\"`").and_then(|node| self.text(&node));
+        let swept = |key: &str| {
+            let node = self.required(&section, key, &format!("`{key} = \"clients\"`"))?;
+            let name = self.text(&node)?;
+            let dimensions = self.dimensions.borrow();
+            let labels: Vec<String> = (0..dimensions.0.len()).map(|at| dimensions.label(at)).collect();
+            if labels.iter().any(|label| label == name) {
+                return Some(name.to_owned());
+            }
+            let known: Vec<&str> = labels.iter().map(String::as_str).collect();
+            let what = format!("`{}` is not swept: no list stands there", short(name));
+            self.problem(node.span, what, Some(crate::nearest::help(name, "swept keys", &known)));
+            None
+        };
+        let (rows, columns) = (swept("rows"), swept("columns"));
+        let text = self.required(&section, "text", "`text = \"\"\"…\"\"\"`")?;
+        let (of, rows, columns) = (of?, rows?, columns?);
+        let mut lines = self.text(&text)?.lines().map(str::trim).filter(|line| !line.is_empty());
+        let head: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
+        let mut all = Vec::new();
+        for line in lines {
+            let mut words = line.split_whitespace();
+            let row = words.next().unwrap_or_default();
+            let values: Option<Vec<f64>> =
+                words.map(|word| word.parse().ok().filter(|v: &f64| v.is_finite())).collect();
+            let Some(values) = values.filter(|values| values.len() == head.len()) else {
+                let what =
+                    format!("the line of {} needs {} numbers, one for each of the first line", short(row), head.len());
+                self.problem(text.span.clone(), what, None);
+                return None;
+            };
+            for (column, value) in head.iter().zip(values) {
+                let at = [(rows.clone(), row.to_owned()), (columns.clone(), (*column).to_owned())];
+                all.push(Published { value, of: of.to_owned(), at: at.into() });
+            }
+        }
+        Some(all)
     }
 }
 

@@ -69,8 +69,19 @@ pub struct FigureSpec {
     pub unit: String,
     /// Formula over phase results.
     pub formula: String,
-    /// Published values and what each was measured on.
-    pub published: Vec<(f64, String)>,
+    /// Published values.
+    pub published: Vec<PublishedSpec>,
+}
+
+/// A published value, as the plan has it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PublishedSpec {
+    /// In the figure's unit.
+    pub value: f64,
+    /// What it was measured on.
+    pub of: String,
+    /// Labels of the point of the sweep that it is for; it is for all when there are none.
+    pub at: BTreeMap<String, String>,
 }
 
 /// One series and the sampler it comes from.

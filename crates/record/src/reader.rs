@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 
 use crate::data::{
     AnswerCheck, Asked, Event, FigureSpec, GoalSpec, LedgerCheck, Phase, PhaseEnd, PhaseHeader, PhaseResult,
-    PhaseState, Run, RunHeader, RunState, Sample, SamplerSeries, Trial, TrialHeader,
+    PhaseState, PublishedSpec, Run, RunHeader, RunState, Sample, SamplerSeries, Trial, TrialHeader,
 };
 use crate::distribution::Distribution;
 use crate::error::RecordError;
@@ -280,15 +280,20 @@ fn read_header(connection: &Connection) -> Read<RunHeader> {
     header.figures = all(connection, "SELECT name, unit, formula FROM figure ORDER BY ordinal", |row| {
         Ok(FigureSpec { name: row.get(0)?, unit: row.get(1)?, formula: row.get(2)?, published: Vec::new() })
     })?;
-    let sql = "SELECT figure, value, measured_on FROM published ORDER BY figure, ordinal";
-    for (figure, value, measured_on) in
-        all(connection, sql, |row| Ok((count(row, 0)? as usize, number(row, 1)?, row.get(2)?)))?
-    {
+    let format: i32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let since_2 = if format < 2 { "'{}'" } else { "labels" };
+    let sql = format!("SELECT figure, value, measured_on, {since_2} FROM published ORDER BY figure, ordinal");
+    for (figure, value, of, labels) in all(connection, &sql, |row| {
+        let labels: String = row.get(3)?;
+        Ok((count(row, 0)? as usize, number(row, 1)?, row.get(2)?, labels))
+    })? {
+        let at = serde_json::from_str(&labels)
+            .map_err(|_| Fault::Content("the labels of a published value are not JSON".into()))?;
         let figure = header.figures.get_mut(figure);
         figure
             .ok_or_else(|| Fault::Content("a value was published for no figure".into()))?
             .published
-            .push((value, measured_on));
+            .push(PublishedSpec { value, of, at });
     }
     header.series = all(connection, "SELECT sampler, subject, name, unit FROM series ORDER BY ordinal", |row| {
         let spec = SeriesSpec { subject: row.get(1)?, name: row.get(2)?, unit: row.get(3)? };

@@ -62,9 +62,10 @@ pub(crate) fn run(connection: &Connection, header: &RunHeader) -> Written {
     for (ordinal, figure) in header.figures.iter().enumerate() {
         let sql = "INSERT INTO figure VALUES (?1, ?2, ?3, ?4)";
         put(connection, sql, params![ordinal as i64, figure.name, figure.unit, figure.formula])?;
-        for (position, (value, measured_on)) in figure.published.iter().enumerate() {
-            let sql = "INSERT INTO published VALUES (?1, ?2, ?3, ?4)";
-            put(connection, sql, params![ordinal as i64, position as i64, value, measured_on])?;
+        for (position, published) in figure.published.iter().enumerate() {
+            let sql = "INSERT INTO published VALUES (?1, ?2, ?3, ?4, ?5)";
+            let labels = serde_json::to_string(&published.at).unwrap_or_default();
+            put(connection, sql, params![ordinal as i64, position as i64, published.value, published.of, labels])?;
         }
     }
     for (ordinal, series) in header.series.iter().enumerate() {

@@ -6,7 +6,7 @@
 pub const APPLICATION_ID: i32 = 0x506c_6d73;
 
 /// `PRAGMA user_version`: the version of the tables below. A reader refuses newer ones, and reads older ones: in
-/// format 1 a slice had no `drain` and no switches.
+/// format 1 a slice had no `drain` and no switches, and a published value no labels.
 pub const FORMAT: i32 = 2;
 
 /// The file's name in a run's directory.
@@ -66,6 +66,7 @@ CREATE TABLE published (
   ordinal INTEGER NOT NULL,
   value REAL,
   measured_on TEXT NOT NULL,
+  labels TEXT NOT NULL,
   PRIMARY KEY (figure, ordinal)
 ) STRICT, WITHOUT ROWID;
 

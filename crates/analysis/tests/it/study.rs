@@ -11,7 +11,7 @@ use plimsoll_core::{
 };
 use plimsoll_record::data::{
     AnswerCheck, Asked, Event, FigureSpec, GoalSpec, LedgerCheck, Phase, PhaseEnd, PhaseHeader, PhaseResult,
-    PhaseState, Run, RunHeader, RunState, Sample, SamplerSeries, Trial, TrialHeader,
+    PhaseState, PublishedSpec, Run, RunHeader, RunState, Sample, SamplerSeries, Trial, TrialHeader,
 };
 
 use plimsoll_record::Distribution;
@@ -262,7 +262,7 @@ fn header() -> RunHeader {
         name: name.into(),
         unit: unit.into(),
         formula: formula.into(),
-        published: published.iter().map(|(value, of)| (*value, (*of).to_string())).collect(),
+        published: published.iter().map(|(value, of)| published_at(*value, of)).collect(),
     };
     let phases =
         r#"[{"name":"load","step":{"do":"load","batch":1000}},{"name":"mixed","step":{"do":"drive","workers":1}}]"#;
@@ -628,4 +628,8 @@ fn samples(trials: &[Trial], end_ns: u64, dice: &mut Dice) -> Vec<Sample> {
             Sample { at_ns, values: values.iter().enumerate().map(|(series, value)| (series as u32, *value)).collect() }
         })
         .collect()
+}
+
+fn published_at(value: f64, of: &str) -> PublishedSpec {
+    PublishedSpec { value, of: of.to_string(), at: BTreeMap::new() }
 }

@@ -10,7 +10,7 @@ use plimsoll_core::{Catalogue, OpenOptions, Store, Target};
 use plimsoll_drive::{Clock, Io};
 use plimsoll_plan::model::{Plan, Start, StoreUse, Trial};
 use plimsoll_record::Recorder;
-use plimsoll_record::data::{Event, FigureSpec, GoalSpec, Run, RunHeader, RunState, SamplerSeries};
+use plimsoll_record::data::{Event, FigureSpec, GoalSpec, PublishedSpec, Run, RunHeader, RunState, SamplerSeries};
 
 use crate::args::RunArgs;
 use crate::calibration::Calibration;
@@ -336,11 +336,15 @@ fn header(
                 name: figure.name.clone(),
                 unit: figure.unit.clone(),
                 formula: figure.formula.clone(),
-                published: figure.published.iter().map(|one| (one.value, one.of.clone())).collect(),
+                published: figure.published.iter().map(published).collect(),
             })
             .collect(),
         series,
     }
+}
+
+fn published(one: &plimsoll_plan::Published) -> PublishedSpec {
+    PublishedSpec { value: one.value, of: one.of.clone(), at: one.at.clone() }
 }
 
 fn goals(plan: &Plan) -> Vec<GoalSpec> {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{Access, Call, Measure, OpKind, Outcome, RecordsCall, SeriesSpec, Setting, Slice, SliceHistogram};
-use plimsoll_record::data::{FigureSpec, GoalSpec, PhaseHeader, RunHeader, Sample, SamplerSeries, TrialHeader};
+use plimsoll_record::data::{
+    FigureSpec, GoalSpec, PhaseHeader, PublishedSpec, RunHeader, Sample, SamplerSeries, TrialHeader,
+};
 
 /// Series of a machine with eight cores, two disks and two interfaces.
 const SERIES: u32 = 96;
@@ -38,7 +40,14 @@ pub fn header(id: &str) -> RunHeader {
             name: "load, plain".into(),
             unit: "s".into(),
             formula: "load.seconds[index=none]".into(),
-            published: vec![(495.0, "CouchDB".into()), (358.0, "Riak, 1 node".into())],
+            published: vec![
+                PublishedSpec { value: 495.0, of: "CouchDB".into(), at: BTreeMap::new() },
+                PublishedSpec {
+                    value: 358.0,
+                    of: "Riak, 1 node".into(),
+                    at: [("index".to_owned(), "own".to_owned())].into(),
+                },
+            ],
         }],
         series: series.collect(),
     }

@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
-use plimsoll_analysis::view::{FigureCell, GoalState, LedgerView, PercentileView, VerdictState};
+use plimsoll_analysis::view::{FigureCell, FigureView, GoalState, LedgerView, PercentileView, VerdictState};
 
 use super::markup::{Table, Text, esc, list, numbers, words};
 
@@ -53,7 +53,7 @@ pub fn figures(view: &RunView) -> String {
     }
     let mut columns = vec![words("figure")];
     columns.extend(view.stores.iter().map(|store| numbers(store)));
-    let any_published = view.figures.iter().any(|figure| !figure.published.is_empty());
+    let any_published = view.figures.iter().any(FigureView::has_published);
     if any_published {
         columns.push(words("published"));
     }
@@ -73,6 +73,7 @@ pub fn figures(view: &RunView) -> String {
                 let published: Vec<String> = figure
                     .published
                     .iter()
+                    .chain(&row.published)
                     .map(|one| format!("<span class=\"pub\"><b>{}</b> {}</span>", Text(&one.text), Text(&one.of)))
                     .collect();
                 cells.push(published.join(" "));

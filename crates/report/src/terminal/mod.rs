@@ -7,7 +7,7 @@ pub mod table;
 use owo_colors::{OwoColorize, Style};
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
-use plimsoll_analysis::view::{GoalState, LatencyView, SettingView, VerdictState};
+use plimsoll_analysis::view::{FigureView, GoalState, LatencyView, SettingView, VerdictState};
 
 use crate::by_next;
 
@@ -132,7 +132,7 @@ impl Text {
             head.push((store.clone(), Side::Right));
             head.push(("n".into(), Side::Right));
         }
-        let any_published = view.figures.iter().any(|figure| !figure.published.is_empty());
+        let any_published = view.figures.iter().any(FigureView::has_published);
         if any_published {
             head.push(("published".into(), Side::Left));
         }
@@ -155,6 +155,7 @@ impl Text {
                     let published: Vec<String> = figure
                         .published
                         .iter()
+                        .chain(&row.published)
                         .map(|published| format!("{} {}", published.text, published.of))
                         .collect();
                     cells.push(Cell::styled(published.join("; "), Style::new().dimmed()));
