@@ -66,7 +66,8 @@ pub fn run(
     // What keeps nothing has nothing to be held against.
     let ledger = if spec.keeps_data { Ledger::new(Arc::clone(&workload)) } else { None };
     let embedded = spec.schemes.is_empty();
-    if !trial.loads() && !found.data {
+    // What is to be taken as it is has been made by somebody else.
+    if !trial.loads() && !found.data && found.start != Start::AsIs {
         store.create(workload.layout())?;
     }
     let mut run = TrialRun {

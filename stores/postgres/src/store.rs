@@ -211,7 +211,9 @@ impl PostgresStore {
             }
             Durability::AtEnd => "off",
         };
-        Ok(format!("{}; SET synchronous_commit = {commit}", search_path(&self.schema)))
+        let commit = format!("SET synchronous_commit = {commit}");
+        // Before anything was made there is no schema of ours: the tables are the user's own.
+        Ok(if self.has_schema { format!("{}; {commit}", search_path(&self.schema)) } else { commit })
     }
 
     /// Has the server stop what sessions have given up after a timeout, so that it does not work, and hold locks, for

@@ -26,12 +26,12 @@ pub fn command(asks: &Asks) -> Result<Command, Box<dyn Error>> {
 
 /// Drives, and prints how many operations it was.
 pub fn be(words: &[String]) -> Result<(), Box<dyn Error>> {
-    let [store, url, workload, op, clients, depth, rate, wake, params @ ..] = words else {
+    let [name, url, workload, op, clients, depth, rate, wake, params @ ..] = words else {
         return Err("a client is told more".into());
     };
     let (clients, depth, rate_per_s): (u32, u32, f64) = (clients.parse()?, depth.parse()?, rate.parse()?);
     let workload = make(workload, params)?;
-    let mut store = open(store, url)?;
+    let mut store = open(name, url)?;
     if op == LOAD {
         return load(&mut *store, &*workload);
     }
@@ -44,7 +44,7 @@ pub fn be(words: &[String]) -> Result<(), Box<dyn Error>> {
     };
     let lanes = spec.clients(clients);
     let stream = workload.stream(&StreamSpec::One { kind: op.clone(), clients: lanes })?;
-    let sessions = store.sessions(clients, Durability::Durable)?;
+    let sessions = store.sessions(clients, durability(name))?;
     let workers = spec.worker_count(&sessions);
     let drive = Drive {
         clock: &Clock::start(),
@@ -67,6 +67,11 @@ pub fn be(words: &[String]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// What the peers' own clients leave to the server, where the store has a say.
+fn durability(store: &str) -> Durability {
+    if store == "redis" { Durability::Buffered } else { Durability::Durable }
+}
+
 /// Instead of a kind of operation: fills the store.
 pub const LOAD: &str = "load";
 
@@ -77,7 +82,7 @@ fn load(store: &mut dyn Store, workload: &dyn Workload) -> Result<(), Box<dyn Er
     let drive = Drive {
         clock: &Clock::start(),
         spec: &spec,
-        sessions: store.sessions(4, Durability::Durable)?,
+        sessions: store.sessions(4, Durability::Buffered)?,
         kinds: workload.kinds(),
         stream: stream.into(),
         observers: Vec::new(),

@@ -227,7 +227,9 @@ pub fn kv_params() -> Vec<(&'static str, String)> {
 fn start_redis(place: &Path) -> Result<Redis, Box<dyn Error>> {
     let port = free_port()?;
     let mut command = server("redis-server");
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
+    // What `buffered` wants; a GET writes nothing.
+    command.args(["--appendfsync", "no"]);
     command.arg("--dir").arg(place);
     let redis = Redis { child: Running(command.spawn()?), port };
     wait_for("Redis", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok())?;

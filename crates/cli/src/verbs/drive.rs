@@ -61,7 +61,9 @@ pub(super) fn plan_text(args: &DriveArgs) -> Result<(String, String), CliError> 
     if !args.server_pin.is_empty() {
         push(&mut text, "server_pin", &format!("{:?}", args.server_pin));
     }
-    push_some(&mut text, "start", args.start.map(|start| value(start.name())));
+    // Tables that are there already are taken as they are.
+    let start = args.start.map(|start| start.name()).or(args.no_load.then_some("as-is"));
+    push_some(&mut text, "start", start.map(value));
     let _ = write!(text, "\n[workload]\nname = {}\n", value(&name));
     for (key, given) in &workload {
         push(&mut text, key, &list(given));
