@@ -58,11 +58,15 @@ fn a_recording_of_the_first_format_is_read() {
     change(
         &path,
         "ALTER TABLE slice DROP COLUMN drain; ALTER TABLE slice DROP COLUMN voluntary_switches; \
-         ALTER TABLE slice DROP COLUMN involuntary_switches; PRAGMA user_version = 1",
+         ALTER TABLE slice DROP COLUMN involuntary_switches; ALTER TABLE published DROP COLUMN labels; \
+         PRAGMA user_version = 1",
     );
     let mut wanted = now;
     for slice in &mut wanted.trials[0].phases[0].slices {
         (slice.drain, slice.voluntary_switches, slice.involuntary_switches) = (false, 0, 0);
+    }
+    for published in wanted.header.figures.iter_mut().flat_map(|figure| &mut figure.published) {
+        published.at.clear();
     }
     assert_eq!(Run::load(&path).unwrap(), wanted);
 }
