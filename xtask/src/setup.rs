@@ -14,7 +14,7 @@ struct Need {
     why: &'static str,
 }
 
-const NEEDS: [Need; 4] = [
+const NEEDS: [Need; 5] = [
     Need {
         any_of: &["/usr/lib/postgresql/*/bin/postgres", "/usr/pgsql-*/bin/postgres", "/usr/local/pgsql/bin/postgres"],
         package: "postgresql",
@@ -29,6 +29,11 @@ const NEEDS: [Need; 4] = [
         any_of: &["/usr/bin/redis-server", "/usr/local/bin/redis-server"],
         package: "redis-server",
         why: "the Redis store runs against private servers",
+    },
+    Need {
+        any_of: &["/usr/sbin/nginx", "/usr/local/sbin/nginx", "/usr/local/nginx/sbin/nginx"],
+        package: "nginx",
+        why: "the HTTP store runs against private servers",
     },
     Need {
         any_of: &["/usr/bin/chromium", "/usr/bin/chromium-browser"],

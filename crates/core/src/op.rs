@@ -68,12 +68,12 @@ pub enum KvCall {
     Scan,
 }
 
-/// One HTTP request.
+/// One HTTP request. Answer: one row of the status (an integer) and the body (bytes), or [`Outcome::NotFound`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpCall {
     /// `GET`, `PUT` …
     pub method: String,
-    /// Path and query. Each `{}` stands for the next parameter, percent-encoded.
+    /// Path and query. Each `{}` stands for the next parameter, percent-encoded but for `/`.
     pub target: String,
     /// The parameter after those of `target` is the request's body.
     pub body: bool,

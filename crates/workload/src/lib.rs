@@ -10,6 +10,7 @@
 //! | [`coupons`] | records with one indexed field, found by a condition: what does an index cost and bring? |
 //! | [`kv`] | YCSB's core workloads: values under keys, some more popular than others |
 //! | [`select`] | `pgbench -S`: one row by its primary key, in SQL |
+//! | [`http`] | requests: paths of an HTTP server, in shares |
 //! | [`nothing`] | operations that do nothing: what the generator itself costs |
 //! | [`tpcb`] | pgbench's built-in scripts on its tables |
 //! | [`oltp`] | sysbench's OLTP operations on its tables |
@@ -19,6 +20,7 @@
 //! To add one: a file beside these, and a line in [`all`].
 
 pub mod coupons;
+pub mod http;
 pub mod kv;
 pub mod nothing;
 mod numbers;
@@ -33,7 +35,16 @@ use plimsoll_core::WorkloadSpec;
 
 /// All workloads, in the order in which they are listed.
 pub fn all() -> Vec<WorkloadSpec> {
-    vec![coupons::spec(), kv::spec(), select::spec(), tpcb::spec(), oltp::spec(), script::spec(), nothing::spec()]
+    vec![
+        coupons::spec(),
+        kv::spec(),
+        select::spec(),
+        tpcb::spec(),
+        oltp::spec(),
+        script::spec(),
+        http::spec(),
+        nothing::spec(),
+    ]
 }
 
 #[cfg(test)]

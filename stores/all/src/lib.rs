@@ -15,6 +15,8 @@ pub fn kinds() -> Vec<Box<dyn StoreKind>> {
         plimsoll_store_mariadb::kind(),
         #[cfg(feature = "redis")]
         plimsoll_store_redis::kind(),
+        #[cfg(feature = "http")]
+        plimsoll_store_http::kind(),
         #[cfg(feature = "null")]
         plimsoll_store_null::kind(),
     ]

@@ -12,8 +12,10 @@
 //! | `things` | the collections that are asked, and a model of them |
 //! | `records` | single operations on records, against the model |
 //! | `kv` | keys and values |
+//! | `http` | requests |
 //! | `life` | what a store does as a whole: durability, restarts, sizes, concurrency, going away |
 
+mod http;
 mod kv;
 mod life;
 mod records;
@@ -145,6 +147,10 @@ fn check(kind: &dyn StoreKind, target: Target) -> Report {
         report.skip("records", "it does not speak them");
     }
     kv_checks(&mut subject, &mut report);
+    match spec.interfaces.contains(&Interface::Http) {
+        true => report.add("requests are answered on a connection that stays", http::requests(&mut subject)),
+        false => report.skip("requests are answered on a connection that stays", "it does not speak http"),
+    }
     if !spec.keeps_data || !spec.interfaces.contains(&Interface::Sql) {
         report.skip("pgbench's tables and select", "it does not speak sql, or keeps no data");
     } else if !life::select_is_for(spec.dialect) {

@@ -1,0 +1,70 @@
+//! The store as `stores/all` lists it.
+
+use plimsoll_core::{
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Store, StoreError, StoreKind, StoreSpec,
+    Target,
+};
+
+use crate::endpoint;
+use crate::server::find_nginx;
+use crate::store::HttpStore;
+
+static SPEC: StoreSpec = StoreSpec {
+    name: "http",
+    summary: "any HTTP/1.1 server, or a private nginx",
+    schemes: &["http", "https", "http+unix"],
+    private: true,
+    interfaces: &[Interface::Http],
+    durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
+    dialect: None,
+    index_modes: &[IndexMode::None],
+    concurrent: true,
+    keeps_data: false,
+    params: &[ParamSpec {
+        name: "access_log",
+        param_type: ParamType::Bool,
+        default: "false",
+        summary: "a private server writes a line for each request",
+    }],
+    packages: &["nginx"],
+};
+
+/// HTTP/1.1 servers.
+pub fn kind() -> Box<dyn StoreKind> {
+    Box::new(Http)
+}
+
+struct Http;
+
+impl StoreKind for Http {
+    fn spec(&self) -> &StoreSpec {
+        &SPEC
+    }
+
+    fn installed(&self) -> Result<String, StoreError> {
+        find_nginx().map(|program| program.display().to_string())
+    }
+
+    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        let Target::Attach { url, password } = &options.target else {
+            return Ok(vec!["starts a private nginx, and removes it with its files afterwards".to_owned()]);
+        };
+        let endpoint = endpoint::resolve(url, password.as_deref())?;
+        endpoint.tls_client()?;
+        Ok(vec![
+            format!("attaches to {}", endpoint.login.place),
+            "asks for its head (HEAD) once a connection, and sends the workload's requests; makes nothing there itself"
+                .to_owned(),
+        ])
+    }
+
+    fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        let store = match &options.target {
+            Target::Attach { url, password } => HttpStore::attach(endpoint::resolve(url, password.as_deref())?)?,
+            Target::Private { data_dir, log_dir } => {
+                HttpStore::start(options.params.bool("access_log"), data_dir, log_dir, progress)?
+            }
+        };
+        Ok(Box::new(store))
+    }
+}

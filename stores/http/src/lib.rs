@@ -1,0 +1,27 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Where things are
+//!
+//! | module | what |
+//! |---|---|
+//! | [`kind`] | the store as `stores/all` lists it |
+//! | `store` | attached or private: what it can be asked |
+//! | [`wire`] | one connection as a protocol without I/O |
+//! | [`request`] | what is sent |
+//! | [`response`] | the head of an answer, and what says how long its body is |
+//! | `control` | one look at a server, for everything that is not measured |
+//! | [`endpoint`] | where a URL leads |
+//! | [`server`] | a private nginx |
+
+mod control;
+pub mod endpoint;
+mod kind;
+pub mod request;
+pub mod response;
+pub mod server;
+mod store;
+pub mod wire;
+
+pub use control::look;
+pub use kind::kind;
+pub use server::PrivateNginx;

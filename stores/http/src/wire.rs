@@ -1,0 +1,398 @@
+//! One connection to an HTTP/1.1 server as a protocol without I/O.
+//!
+//! Requests are built from what was put together when the session was opened, and answers are read in place: nothing is
+//! allocated for an operation. Answers come in the order of the requests, so several may be in flight.
+//!
+//! HTTP greets nobody. A session asks for the head of what stands at the URL first, to find out whether the server
+//! speaks HTTP and takes us, before it takes operations.
+
+use std::collections::VecDeque;
+use std::io::Write as _;
+use std::sync::Arc;
+
+use plimsoll_core::{
+    Answer, Done, Durability, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, WireSession, WireState,
+};
+
+use crate::endpoint::Login;
+use crate::request::Request;
+use crate::response::{self, Framing, Head, Malformed};
+
+/// Operations in flight on one connection at most.
+const DEPTH_MAX: u32 = 64;
+/// The most bytes of a body that is kept.
+pub const KEPT_BYTES_MAX: usize = 64 << 20;
+
+/// What arrives next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Head,
+    /// So many bytes of the body.
+    Body(u64),
+    ChunkLine,
+    /// So many bytes of the chunk.
+    Chunk(u64),
+    /// The line's end after a chunk.
+    ChunkEnd,
+    Trailers,
+}
+
+/// A connection to an HTTP server.
+pub struct HttpSession {
+    login: Arc<Login>,
+    durability: Durability,
+    state: WireState,
+    /// Why the kinds cannot be asked; told with the first answer, before which an executor does not look.
+    refused: Option<StoreError>,
+    requests: Vec<Request>,
+    queue: VecDeque<(Ticket, u16)>,
+    phase: Phase,
+    /// Of the answer whose body is arriving.
+    status: u16,
+    reason: Vec<u8>,
+    close: bool,
+    /// The body as far as it arrived, where it is kept.
+    body: Vec<u8>,
+    /// Bytes of the trailers so far.
+    trailer_bytes: usize,
+    /// What the server calls itself.
+    server: Vec<u8>,
+    answer: Answer,
+}
+
+impl HttpSession {
+    /// A session that asks as `login`. Writes are refused unless `durability` promises nothing.
+    pub fn new(login: Arc<Login>, durability: Durability) -> Self {
+        Self {
+            login,
+            durability,
+            state: WireState::Opening,
+            refused: None,
+            requests: Vec::new(),
+            queue: VecDeque::new(),
+            phase: Phase::Head,
+            status: 0,
+            reason: Vec::new(),
+            close: false,
+            body: Vec::new(),
+            trailer_bytes: 0,
+            server: Vec::new(),
+            answer: Answer::default(),
+        }
+    }
+
+    /// What the server calls itself, once the session is ready; empty when it does not say.
+    pub fn server(&self) -> String {
+        String::from_utf8_lossy(&self.server).into_owned()
+    }
+
+    /// Ends the connection for good: everything in flight is unknown.
+    #[cold]
+    fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
+        while let Some((ticket, _)) = self.queue.pop_front() {
+            self.answer.clear();
+            let outcome = self.answer.fail(Outcome::Unknown, "connection", &error.to_string());
+            done.push(ticket, outcome, &self.answer);
+        }
+        self.answer.clear();
+        self.state = WireState::Failed(error);
+    }
+
+    fn broken(&self, what: &str) -> StoreError {
+        StoreError::new(StoreErrorKind::Broken, format!("{} {what}", self.login.place))
+    }
+
+    #[cold]
+    fn no_http(&self, bytes: &[u8], Malformed(what): Malformed) -> StoreError {
+        let begin = &bytes[..bytes.len().min(64)];
+        self.broken("answered what is no HTTP/1.1")
+            .detail(format!("{what}: `{}`", begin.escape_ascii()))
+            .next("Check scheme, host and port.")
+    }
+
+    /// The request whose answer is arriving; `None` for the opening's.
+    fn asked(&self) -> Option<&Request> {
+        self.queue.front().and_then(|(_, kind)| self.requests.get(usize::from(*kind)))
+    }
+
+    fn keeps(&self) -> bool {
+        self.asked().is_some_and(|request| request.keep) && self.status < 400
+    }
+
+    /// A head has arrived; `rest` is what stands behind it. Returns how much of that was used.
+    #[inline]
+    fn take_head(&mut self, head: Head<'_>, rest: &[u8], done: &mut dyn Done) -> Result<usize, StoreError> {
+        if head.status < 200 {
+            // An answer before the answer. No protocol to switch to was asked for.
+            return match head.status {
+                101 => Err(self.broken("switches to another protocol, unasked")),
+                _ => Ok(0),
+            };
+        }
+        let is_ready = matches!(self.state, WireState::Ready);
+        if is_ready && self.queue.is_empty() {
+            return Err(self.unasked(head));
+        }
+        self.status = head.status;
+        self.close = head.close;
+        let is_head = !is_ready || self.asked().is_some_and(|request| request.is_head);
+        if !is_ready {
+            self.server.clear();
+            self.server.extend_from_slice(head.server);
+        }
+        if head.status >= 400 {
+            self.reason.clear();
+            self.reason.extend_from_slice(head.reason);
+        }
+        if is_head || matches!(head.status, 204 | 304) {
+            return self.finish(&[], done).map(|()| 0);
+        }
+        match head.framing {
+            Framing::Length(length) => {
+                if self.keeps() && length > KEPT_BYTES_MAX as u64 {
+                    return Err(self.too_much());
+                }
+                if let Some(body) = usize::try_from(length).ok().and_then(|length| rest.get(..length)) {
+                    return self.finish(body, done).map(|()| body.len());
+                }
+                self.body.clear();
+                self.phase = Phase::Body(length);
+            }
+            Framing::Chunked => {
+                self.body.clear();
+                self.trailer_bytes = 0;
+                self.phase = Phase::ChunkLine;
+            }
+            Framing::Unsaid => {
+                let error = self.broken("does not say how long its answer is, but ends it with the connection");
+                return Err(error.next("Plimsoll needs Content-Length or chunks, as HTTP/1.1 servers send them."));
+            }
+        }
+        Ok(0)
+    }
+
+    #[cold]
+    fn too_much(&self) -> StoreError {
+        self.broken("answers with more than 64 MiB, which is more than is kept")
+    }
+
+    #[cold]
+    fn unasked(&self, head: Head<'_>) -> StoreError {
+        // As servers do that grow tired of an idle connection: 408.
+        let what = format!("{} ended the connection, unasked", self.login.place);
+        let words = String::from_utf8_lossy(head.reason);
+        StoreError::new(StoreErrorKind::Unreachable, what).detail(format!("{} {words}", head.status))
+    }
+
+    /// An answer is complete; `body` is all of it where it arrived in one piece.
+    #[inline]
+    fn finish(&mut self, body: &[u8], done: &mut dyn Done) -> Result<(), StoreError> {
+        self.phase = Phase::Head;
+        if !matches!(self.state, WireState::Ready) {
+            self.opened()?;
+        } else if let Some((ticket, kind)) = self.queue.pop_front() {
+            match self.status {
+                200..400 => {
+                    self.answer.rows = 1;
+                    self.answer.columns = 2;
+                    if self.requests[usize::from(kind)].keep {
+                        let body = if body.is_empty() { &self.body } else { body };
+                        self.answer.values.push(Value::Int(i64::from(self.status)));
+                        self.answer.values.push(Value::Bytes(body));
+                    }
+                    done.push(ticket, Outcome::Ok, &self.answer);
+                    self.answer.clear();
+                }
+                404 | 410 => done.push(ticket, Outcome::NotFound, &self.answer),
+                _ => self.reject(ticket, done),
+            }
+            self.body.clear();
+        }
+        if self.close {
+            return Err(self.closing());
+        }
+        Ok(())
+    }
+
+    fn reject(&mut self, ticket: Ticket, done: &mut dyn Done) {
+        let mut code = [0; 5];
+        let mut free = &mut code[..];
+        // Five digits hold every status.
+        let _ = write!(free, "{}", self.status);
+        let code = code.split(|byte| *byte == 0).next().unwrap_or_default();
+        self.answer.code.push_str(std::str::from_utf8(code).unwrap_or_default());
+        match std::str::from_utf8(&self.reason) {
+            Ok(reason) => self.answer.message.push_str(reason),
+            Err(_) => self.answer.message.push_str(&String::from_utf8_lossy(&self.reason)),
+        }
+        done.push(ticket, Outcome::Rejected, &self.answer);
+        self.answer.clear();
+    }
+
+    #[cold]
+    fn closing(&self) -> StoreError {
+        let what = format!("{} closes the connection after this answer", self.login.place);
+        let error = StoreError::new(StoreErrorKind::Unreachable, what);
+        error.next("Let it keep connections alive; nginx: keepalive_timeout and keepalive_requests.")
+    }
+
+    /// What was asked first has been answered.
+    #[cold]
+    fn opened(&mut self) -> Result<(), StoreError> {
+        use StoreErrorKind as K;
+        if let Some(refused) = self.refused.take() {
+            return Err(refused);
+        }
+        let place = &self.login.place;
+        let words = format!("{} {}", self.status, String::from_utf8_lossy(&self.reason));
+        let error = |kind, what: String, next: &str| Err(StoreError::new(kind, what).detail(words.clone()).next(next));
+        match self.status {
+            401 if self.login.user.is_some() => error(
+                K::Authentication,
+                format!("{place} does not accept this user with this password"),
+                "Check the user in the URL, and the password there or in the file given with --password-file.",
+            ),
+            401 => error(
+                K::Authentication,
+                format!("{place} asks for a user and a password"),
+                "Write the user into the URL, and use --password-file.",
+            ),
+            400 | 407 | 421 | 426 | 505 => error(
+                K::Usage,
+                format!("{place} does not take a plain request of HTTP/1.1"),
+                "Check scheme, host and port: it may want https, or be a proxy.",
+            ),
+            _ => {
+                self.state = WireState::Ready;
+                Ok(())
+            }
+        }
+    }
+
+    fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
+        for kind in kinds {
+            let request = Request::new(kind, &self.login)?;
+            if request.writes && self.durability != Durability::AtEnd {
+                let name = self.durability.name();
+                let what = format!("operation `{}` writes, and HTTP does not say that a write is {name}", kind.name);
+                return Err(StoreError::new(StoreErrorKind::Usage, what).next("Ask for durability at-end."));
+            }
+            self.requests.push(request);
+        }
+        Ok(())
+    }
+
+    /// A piece of a body that takes more than one; says how much of it was used.
+    fn take_piece(&mut self, left: u64, bytes: &[u8]) -> Result<usize, StoreError> {
+        let taken = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+        if self.keeps() {
+            if self.body.len() + taken > KEPT_BYTES_MAX {
+                return Err(self.too_much());
+            }
+            self.body.extend_from_slice(&bytes[..taken]);
+        }
+        Ok(taken)
+    }
+
+    /// Takes what stands at the beginning of `bytes`, which are some; 0 when more is needed.
+    #[inline]
+    fn step(&mut self, bytes: &[u8], done: &mut dyn Done) -> Result<usize, StoreError> {
+        match self.phase {
+            Phase::Head => match response::head(bytes) {
+                Ok(Some((head, used))) => Ok(used + self.take_head(head, &bytes[used..], done)?),
+                Ok(None) => Ok(0),
+                Err(malformed) => Err(self.no_http(bytes, malformed)),
+            },
+            Phase::Body(left) => {
+                let taken = self.take_piece(left, bytes)?;
+                self.phase = Phase::Body(left - taken as u64);
+                if taken as u64 == left {
+                    self.finish(&[], done)?;
+                }
+                Ok(taken)
+            }
+            Phase::ChunkLine => match response::chunk(bytes) {
+                Ok(Some((length, used))) => {
+                    self.phase = if length == 0 { Phase::Trailers } else { Phase::Chunk(length) };
+                    Ok(used)
+                }
+                Ok(None) => Ok(0),
+                Err(malformed) => Err(self.no_http(bytes, malformed)),
+            },
+            Phase::Chunk(left) => {
+                let taken = self.take_piece(left, bytes)?;
+                self.phase = if taken as u64 == left { Phase::ChunkEnd } else { Phase::Chunk(left - taken as u64) };
+                Ok(taken)
+            }
+            Phase::ChunkEnd => {
+                let used = match bytes {
+                    [b'\n', ..] => 1,
+                    [b'\r', b'\n', ..] => 2,
+                    [b'\r'] => return Ok(0),
+                    _ => return Err(self.no_http(bytes, Malformed("a chunk longer than it says"))),
+                };
+                self.phase = Phase::ChunkLine;
+                Ok(used)
+            }
+            Phase::Trailers => match response::trailer(bytes) {
+                Ok(Some((true, used))) => self.finish(&[], done).map(|()| used),
+                Ok(Some((false, used))) => {
+                    self.trailer_bytes += used;
+                    if self.trailer_bytes > response::HEAD_BYTES_MAX {
+                        return Err(self.no_http(bytes, Malformed("more than 32 KiB of fields after the last chunk")));
+                    }
+                    Ok(used)
+                }
+                Ok(None) => Ok(0),
+                Err(malformed) => Err(self.no_http(bytes, malformed)),
+            },
+        }
+    }
+}
+
+impl WireSession for HttpSession {
+    fn open(&mut self, kinds: &[OpKind], out: &mut Vec<u8>) {
+        self.queue.clear();
+        self.answer.clear();
+        self.body.clear();
+        self.phase = Phase::Head;
+        self.requests.clear();
+        self.refused = self.prepare(kinds).err();
+        self.state = WireState::Opening;
+        let nothing = plimsoll_core::ValueBuf::new();
+        Request::opening(&self.login).write(nothing.values(), out);
+    }
+
+    fn state(&self) -> &WireState {
+        &self.state
+    }
+
+    fn depth_max(&self) -> u32 {
+        DEPTH_MAX
+    }
+
+    #[inline]
+    fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>) {
+        self.requests[usize::from(op.kind)].write(op.params, out);
+        self.queue.push_back((ticket, op.kind));
+    }
+
+    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, done: &mut dyn Done) -> usize {
+        let mut at = 0;
+        while at < bytes.len() && !matches!(self.state, WireState::Failed(_)) {
+            match self.step(&bytes[at..], done) {
+                Ok(0) => return at,
+                Ok(used) => at += used,
+                Err(error) => self.fail(error, done),
+            }
+        }
+        match self.state {
+            WireState::Failed(_) => bytes.len(),
+            _ => at,
+        }
+    }
+
+    fn close(&mut self, _: &mut Vec<u8>) {
+        // HTTP has no good-bye: the connection ends.
+    }
+}

@@ -1,0 +1,95 @@
+//! Servers that are somebody's.
+
+use std::net::TcpListener;
+
+use plimsoll_core::{Cold, Durability, Outcome, StoreErrorKind, Value};
+use plimsoll_testkit::ask::{Reply, Script, ask};
+
+use crate::fixture::{GET, HEAD, LOOK, PUT, Server, kept, kinds, open};
+
+fn asked(server: &Server, script: &Script) -> Vec<Reply> {
+    let mut store = open(&server.url(), None).unwrap();
+    ask(&mut *store, &kinds(), Durability::AtEnd, script).unwrap()
+}
+
+#[test]
+fn every_class_of_answers_is_an_outcome() {
+    let server = Server::start("");
+    let mut script = Script::new();
+    for target in ["/", "/there", "/nothing", "/none", "/teapot", "/down"] {
+        script.op(GET, [Value::Text(target)]);
+    }
+    script.op(HEAD, [Value::Text("/")]).op(LOOK, [Value::Text("/")]);
+    script.op(PUT, [Value::Text("a b"), Value::Bytes(&[0, 1, 255])]).op(GET, [Value::Text("/put/a b")]);
+    let replies = asked(&server, &script);
+    let all: Vec<_> = replies.iter().map(|reply| (reply.outcome, reply.answer.code.as_str())).collect();
+    use Outcome::{NotFound, Ok, Rejected};
+    assert_eq!(all[..4], [(Ok, ""), (Ok, ""), (Ok, ""), (NotFound, "")]);
+    assert_eq!(all[4..], [(Rejected, "418"), (Rejected, "503"), (Ok, ""), (Ok, ""), (Ok, ""), (Ok, "")]);
+    assert_eq!(replies[5].answer.message, "Service Temporarily Unavailable");
+    let bodies: Vec<_> =
+        replies.iter().map(|reply| kept(&reply.answer).map(|(status, body)| (status, body.len()))).collect();
+    assert_eq!((bodies[0], bodies[2], bodies[6], bodies[7]), (Some((200, 612)), Some((204, 0)), Some((200, 0)), None));
+    assert_eq!(bodies[1].unwrap().0, 302);
+    assert_eq!(kept(&replies[9].answer), Some((200, vec![0, 1, 255])));
+}
+
+#[test]
+fn connections_stay_until_the_server_closes_them_and_are_opened_again() {
+    let server =
+        Server::start("keepalive_requests 4; log_format main '$connection $request'; access_log access.log main;");
+    let mut script = Script::new();
+    for _ in 0..20 {
+        script.op(GET, [Value::Text("/")]);
+    }
+    let replies = asked(&server, &script);
+    assert!(replies.iter().all(|reply| reply.outcome == Outcome::Ok), "{replies:?}");
+    let connections: std::collections::BTreeMap<String, usize> =
+        server.accesses().iter().filter(|line| line.contains("GET")).fold(Default::default(), |mut all, line| {
+            *all.entry(line.split(' ').next().unwrap().to_owned()).or_default() += 1;
+            all
+        });
+    // One of the four is the session's own first question.
+    assert!(
+        connections.len() == 7 && connections.values().filter(|count| **count == 3).count() == 6,
+        "{connections:?}"
+    );
+}
+
+#[test]
+fn a_server_that_never_keeps_a_connection_is_refused_in_words() {
+    let server = Server::start("keepalive_timeout 0;");
+    let error = open(&server.url(), None).err().unwrap();
+    assert!(error.what.contains("closes the connection"), "{error:?}");
+    assert!(error.next.unwrap().contains("keepalive_timeout"));
+}
+
+#[test]
+fn a_user_is_let_in_with_the_password_and_not_without() {
+    let users = |place: &std::path::Path| std::fs::write(place.join("users"), "ada:{PLAIN}word-7\n").unwrap();
+    let server = Server::listening("auth_basic closed; auth_basic_user_file users;", "", users);
+    let url = |user: &str| format!("http://{user}127.0.0.1:{}", server.port);
+    let mut store = open(&url("ada@"), Some("word-7")).unwrap();
+    let description = store.describe().unwrap();
+    assert!(!format!("{description:?}").contains("word-7") && !description.place.contains("ada"));
+    let mut script = Script::new();
+    script.op(LOOK, [Value::Text("/")]);
+    assert_eq!(ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap()[0].outcome, Outcome::Ok);
+    for (user, password) in [("", None), ("ada@", None), ("ada@", Some("wrong"))] {
+        let error = open(&url(user), password).err().unwrap();
+        assert_eq!(error.kind, StoreErrorKind::Authentication, "{error:?}");
+        assert!(!format!("{error:?}").contains("wrong") && error.next.is_some());
+    }
+}
+
+#[test]
+fn what_is_not_ours_is_neither_stopped_nor_filled() {
+    let server = Server::start("");
+    let mut store = open(&server.url(), None).unwrap();
+    assert!(matches!(store.cold(), Ok(Cold::NotPossible(_))));
+    assert_eq!(store.restart().unwrap_err().kind, StoreErrorKind::Usage);
+    assert!(store.processes().is_empty());
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let error = open(&format!("http://127.0.0.1:{port}"), None).err().unwrap();
+    assert_eq!(error.kind, StoreErrorKind::Unreachable);
+}

@@ -1,0 +1,152 @@
+//! A server for one test, and sessions without a socket.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{
+    Answer, Call, Done, Durability, HttpCall, OpKind, OpenOptions, Outcome, ParamValue, Params, Store, StoreError,
+    Target, Ticket, Value, ValueType, WireSession, WireState,
+};
+use plimsoll_store_http::endpoint::resolve;
+use plimsoll_store_http::kind;
+use plimsoll_store_http::server::{content, find_nginx};
+use plimsoll_store_http::wire::HttpSession;
+
+pub const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// An nginx on a loopback port that lives as long as this value. It belongs to the test, not to Plimsoll.
+pub struct Server {
+    child: Child,
+    dir: tempfile::TempDir,
+    pub port: u16,
+}
+
+impl Server {
+    /// One with these words in its `http` block, besides a file `/` of 612 bytes.
+    pub fn start(words: &str) -> Server {
+        Self::listening(words, "", |_| {})
+    }
+
+    /// The same, with words behind the port it listens on, and its directory made ready by `prepare`.
+    pub fn listening(words: &str, how: &str, prepare: impl FnOnce(&std::path::Path)) -> Server {
+        let program = find_nginx().expect("nginx (or run `cargo xtask test`)");
+        let dir = tempfile::Builder::new().prefix("http-test-").tempdir_in("/var/tmp").expect("a directory");
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        std::fs::create_dir_all(dir.path().join("files/put")).unwrap();
+        std::fs::write(dir.path().join("files/index.html"), content(612)).unwrap();
+        prepare(dir.path());
+        let configuration = format!(
+            "daemon off; master_process off; pid nginx.pid; error_log stderr warn; events {{}}\n\
+             http {{ client_body_temp_path b; proxy_temp_path p; fastcgi_temp_path f;\n\
+             uwsgi_temp_path u; scgi_temp_path s; types {{ text/html html; }}\n{words}\n\
+             server {{ listen 127.0.0.1:{port} {how}; root files; location /put {{ dav_methods PUT; }}\n\
+             location /teapot {{ return 418; }} location /nothing {{ return 204; }}\n\
+             location /there {{ return 302 /; }} location /down {{ return 503; }} }} }}\n"
+        );
+        std::fs::write(dir.path().join("nginx.conf"), configuration).unwrap();
+        let log = std::fs::File::create(dir.path().join("log")).unwrap();
+        let mut command = Command::new(program);
+        command.args(["-e", "stderr", "-p"]).arg(dir.path()).arg("-c").arg(dir.path().join("nginx.conf"));
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("nginx runs");
+        let mut server = Server { child, dir, port };
+        let began = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let log = std::fs::read_to_string(server.dir.path().join("log")).unwrap_or_default();
+            let runs = matches!(server.child.try_wait(), Ok(None));
+            assert!(runs && began.elapsed() < TIMEOUT, "it did not start: {log}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        server
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// The lines of `access.log`, where it was told to write one.
+    pub fn accesses(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.dir.path().join("access.log")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Attaches to what listens at `url`.
+pub fn open(url: &str, password: Option<&str>) -> Result<Box<dyn Store>, StoreError> {
+    let target = Target::Attach { url: url.to_owned(), password: password.map(str::to_owned) };
+    let params = Params([("access_log".to_owned(), ParamValue::Bool(false))].into());
+    kind().open(OpenOptions { target, params, run_id: "test-1".to_owned() }, &mut |_| {})
+}
+
+pub const GET: u16 = 0;
+pub const LOOK: u16 = 1;
+pub const HEAD: u16 = 2;
+pub const PUT: u16 = 3;
+pub const NUMBERED: u16 = 4;
+
+pub fn kinds() -> Vec<OpKind> {
+    let kind = |name: &str, method: &str, target: &str, body, params: &[ValueType], keep_answer| OpKind {
+        name: name.into(),
+        call: Call::Http(HttpCall { method: method.into(), target: target.into(), body }),
+        params: params.to_vec(),
+        keep_answer,
+        step_of: None,
+    };
+    let (text, bytes) = (ValueType::Text, ValueType::Bytes);
+    vec![
+        kind("get", "GET", "{}", false, &[text], true),
+        kind("look", "GET", "{}", false, &[text], false),
+        kind("head", "HEAD", "{}", false, &[text], true),
+        kind("put", "PUT", "/put/{}", true, &[text, bytes], false),
+        kind("numbered", "GET", "/bytes/{}", false, &[ValueType::Int], false),
+    ]
+}
+
+/// What a session said of one operation: its outcome, status and body, the code and the message.
+pub type Said = (u32, Outcome, Option<(i64, Vec<u8>)>, String, String);
+
+/// Keeps what a session says.
+#[derive(Default)]
+pub struct Kept(pub Vec<Said>);
+
+pub fn kept(answer: &Answer) -> Option<(i64, Vec<u8>)> {
+    let values = answer.values.values();
+    if values.is_empty() {
+        return None;
+    }
+    match (values.get(0), values.get(1)) {
+        (Value::Int(status), Value::Bytes(body)) => Some((status, body.to_vec())),
+        other => panic!("{other:?}"),
+    }
+}
+
+impl Done for Kept {
+    fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
+        self.0.push((ticket.0, outcome, kept(answer), answer.code.clone(), answer.message.clone()));
+    }
+}
+
+pub fn session(durability: Durability) -> HttpSession {
+    HttpSession::new(Arc::new(resolve("http://h", None).unwrap().login), durability)
+}
+
+/// A session whose first question has been answered.
+pub fn ready() -> HttpSession {
+    let mut session = session(Durability::AtEnd);
+    let mut out = Vec::new();
+    session.open(&kinds(), &mut out);
+    assert!(out.starts_with(b"HEAD / HTTP/1.1\r\nHost: h\r\n") && out.ends_with(b"\r\n\r\n"));
+    let answer = b"HTTP/1.1 200 OK\r\nServer: test\r\nContent-Length: 612\r\n\r\n";
+    assert_eq!(session.feed(answer, &mut out, &mut Kept::default()), answer.len());
+    assert_eq!(*session.state(), WireState::Ready);
+    assert_eq!(session.server(), "test");
+    session
+}

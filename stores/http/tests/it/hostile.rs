@@ -1,0 +1,59 @@
+//! Servers that are none, on real sockets.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use plimsoll_core::{Durability, Outcome, StoreErrorKind, Value};
+use plimsoll_testkit::ask::{Script, ask};
+
+use crate::fixture::{GET, kinds, open};
+
+/// Answers the first `good` requests of every connection properly, and the next one with `bad` and the end.
+fn serve(good: usize, bad: &'static [u8]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            for at in 0.. {
+                if !matches!(stream.read(&mut request), Ok(1..)) {
+                    break;
+                }
+                let answer = if at < good { &b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"[..] } else { bad };
+                if stream.write_all(answer).is_err() || at >= good {
+                    break;
+                }
+            }
+        }
+    });
+    port
+}
+
+#[test]
+fn what_is_no_http_is_refused_when_it_is_attached() {
+    let port = serve(0, b"220 mail.example ESMTP\r\n");
+    let error = open(&format!("http://127.0.0.1:{port}"), None).err().unwrap();
+    assert_eq!(error.kind, StoreErrorKind::Broken, "{error:?}");
+    assert!(error.detail.unwrap().contains("220 mail.example"));
+}
+
+#[test]
+fn an_answer_that_is_none_is_unknown_and_the_connection_is_opened_again() {
+    for bad in [
+        &b"\0\xff garbage \r\n\r\n"[..],
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab",
+        b"HTTP/1.1 200 OK\r\n\r\nto the end",
+    ] {
+        let port = serve(2, bad);
+        let mut store = open(&format!("http://127.0.0.1:{port}"), None).unwrap();
+        let mut script = Script::new();
+        for _ in 0..4 {
+            script.op(GET, [Value::Text("/")]);
+        }
+        let replies = ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap();
+        let outcomes: Vec<_> = replies.iter().map(|reply| reply.outcome).collect();
+        use Outcome::{Ok, Unknown};
+        assert_eq!(outcomes, [Ok, Unknown, Ok, Unknown], "{}", bad.escape_ascii());
+    }
+}

@@ -1,0 +1,189 @@
+//! Sessions without a socket: how answers are taken, whole and in pieces, and what garbage comes to.
+
+use plimsoll_core::{Durability, Op, Outcome, StoreErrorKind, Ticket, Value, ValueBuf, WireSession, WireState};
+use plimsoll_store_http::wire::HttpSession;
+use proptest::prelude::*;
+
+use crate::fixture::{GET, HEAD, Kept, LOOK, PUT, Said, kinds, ready, session};
+
+fn start(session: &mut HttpSession, kinds: &[u16]) -> Vec<u8> {
+    let (mut out, mut params) = (Vec::new(), ValueBuf::new());
+    params.push(Value::Text("/x"));
+    params.push(Value::Bytes(b"body"));
+    for (ticket, kind) in (0..).zip(kinds) {
+        session.start(Ticket(ticket), &Op::new(*kind, params.values()), &mut out);
+    }
+    out
+}
+
+/// Feeds `bytes` in pieces of `step`, as an executor does.
+fn fed(session: &mut HttpSession, bytes: &[u8], step: usize) -> Vec<Said> {
+    let (mut kept, mut rest) = (Kept::default(), Vec::new());
+    for piece in bytes.chunks(step) {
+        rest.extend_from_slice(piece);
+        let used = session.feed(&rest, &mut Vec::new(), &mut kept);
+        assert!(used <= rest.len());
+        rest.drain(..used);
+    }
+    kept.0
+}
+
+const ASKED: [u16; 8] = [GET, LOOK, HEAD, GET, GET, GET, GET, LOOK];
+const ANSWERS: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello\
+HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\ngone\
+HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n\
+HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 Fine\r\ntransfer-encoding: chunked\r\n\r\n3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nT: t\r\n\r\n\
+HTTP/1.1 204 No Content\r\n\r\n\
+HTTP/1.1 503 Busy Now\r\nContent-Length: 2\r\n\r\nno\
+HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n\
+HTTP/1.1 410 Gone\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n";
+
+#[test]
+fn answers_are_taken_however_they_arrive() {
+    let ok = |ticket, status, body: &[u8]| (ticket, Outcome::Ok, Some((status, body.to_vec())), "".into(), "".into());
+    let not_found = |ticket| (ticket, Outcome::NotFound, None, String::new(), String::new());
+    let expected: Vec<Said> = vec![
+        ok(0, 200, b"hello"),
+        not_found(1),
+        ok(2, 200, b""),
+        ok(3, 200, b"abc0123456789"),
+        ok(4, 204, b""),
+        (5, Outcome::Rejected, None, "503".into(), "Busy Now".into()),
+        ok(6, 304, b""),
+        not_found(7),
+    ];
+    for step in [1, 2, 3, 7, 64, ANSWERS.len()] {
+        let mut session = ready();
+        start(&mut session, &ASKED);
+        assert_eq!(fed(&mut session, ANSWERS, step), expected, "{step}");
+        assert_eq!(*session.state(), WireState::Ready);
+    }
+}
+
+#[test]
+fn a_body_that_is_not_kept_is_thrown_away_as_it_arrives() {
+    let mut session = ready();
+    start(&mut session, &[LOOK]);
+    let mut kept = Kept::default();
+    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\nabc";
+    assert_eq!(session.feed(head, &mut Vec::new(), &mut kept), head.len());
+    let piece = vec![b'x'; 1 << 20];
+    assert_eq!(session.feed(&piece, &mut Vec::new(), &mut kept), piece.len());
+    assert!(kept.0.is_empty());
+    // Kept, such a body is refused at once.
+    let mut session = ready();
+    start(&mut session, &[GET]);
+    assert_eq!(fed(&mut session, head, head.len())[0].1, Outcome::Unknown);
+}
+
+#[test]
+fn a_chunked_body_that_is_kept_has_a_bound() {
+    let mut session = ready();
+    start(&mut session, &[GET]);
+    let mut kept = Kept::default();
+    session.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFF\r\n", &mut Vec::new(), &mut kept);
+    let piece = vec![b'x'; 8 << 20];
+    for _ in 0..9 {
+        session.feed(&piece, &mut Vec::new(), &mut kept);
+    }
+    assert_eq!(kept.0[0].1, Outcome::Unknown);
+    assert!(matches!(session.state(), WireState::Failed(error) if error.to_string().contains("64 MiB")));
+}
+
+#[test]
+fn a_connection_that_closes_is_given_up_after_its_answer() {
+    let mut session = ready();
+    start(&mut session, &[GET, LOOK]);
+    let said = fed(&mut session, b"HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 2\r\n\r\nok", 1000);
+    assert_eq!((said[0].1, said[1].1), (Outcome::Ok, Outcome::Unknown));
+    assert_eq!(said[1].3, "connection");
+    assert!(matches!(session.state(), WireState::Failed(error) if error.kind == StoreErrorKind::Unreachable));
+    // Opened again, it works as before.
+    let mut out = Vec::new();
+    session.open(&kinds(), &mut out);
+    fed(&mut session, b"HTTP/1.1 200 OK\r\n\r\n", 1000);
+    assert_eq!(*session.state(), WireState::Ready);
+}
+
+#[test]
+fn the_first_answer_says_whether_this_is_the_place() {
+    for (answer, kind) in [
+        (&b"HTTP/1.1 401 Unauthorized\r\n\r\n"[..], StoreErrorKind::Authentication),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", StoreErrorKind::Usage),
+        (b"HTTP/1.0 200 OK\r\n\r\n", StoreErrorKind::Unreachable),
+        (b"\x15\x03\x03\x00\x02\x02\x46", StoreErrorKind::Broken),
+        (b"220 mail.example ESMTP\r\n", StoreErrorKind::Broken),
+    ] {
+        let mut session = session(Durability::AtEnd);
+        session.open(&kinds(), &mut Vec::new());
+        fed(&mut session, answer, 3);
+        assert!(matches!(session.state(), WireState::Failed(error) if error.kind == kind), "{:?}", session.state());
+    }
+}
+
+#[test]
+fn writes_are_not_called_durable() {
+    for (durability, ready) in [(Durability::Durable, false), (Durability::Buffered, false), (Durability::AtEnd, true)]
+    {
+        for writes in [true, false] {
+            let mut session = session(durability);
+            let kinds: Vec<_> = kinds().into_iter().filter(|kind| writes || !kind.writes()).collect();
+            session.open(&kinds, &mut Vec::new());
+            fed(&mut session, b"HTTP/1.1 200 OK\r\n\r\n", 1000);
+            match session.state() {
+                WireState::Ready => assert!(ready || !writes),
+                WireState::Failed(error) => {
+                    assert!(!ready && writes && error.kind == StoreErrorKind::Usage, "{error}");
+                    assert!(error.next.as_deref().unwrap().contains("at-end"));
+                }
+                WireState::Opening => panic!("it was answered"),
+            }
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_ends_the_connection() {
+    let mut session = ready();
+    let said = fed(&mut session, b"HTTP/1.1 408 Request Time-out\r\nConnection: close\r\n\r\n", 1000);
+    assert!(said.is_empty());
+    let WireState::Failed(error) = session.state() else { panic!("{:?}", session.state()) };
+    assert_eq!((error.kind, error.detail.as_deref()), (StoreErrorKind::Unreachable, Some("408 Request Time-out")));
+}
+
+#[test]
+fn a_request_is_one_piece_of_bytes() {
+    let out = start(&mut ready(), &[PUT, HEAD]);
+    let put = "PUT /put//x HTTP/1.1\r\nHost: h\r\nUser-Agent: plimsoll\r\nContent-Length: 4\r\n\r\nbody";
+    let head = "HEAD /x HTTP/1.1\r\nHost: h\r\nUser-Agent: plimsoll\r\n\r\n";
+    assert_eq!(String::from_utf8(out).unwrap(), format!("{put}{head}"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Every operation is answered at most once, in order; a failed session has answered them all and takes everything.
+    #[test]
+    fn garbage_panics_nobody(
+        damage in prop::collection::vec((0..ANSWERS.len(), any::<u8>()), 0..6),
+        cut in 0..ANSWERS.len(),
+        noise in prop::collection::vec(any::<u8>(), 0..200),
+        step in 1..100_usize,
+        from_start in any::<bool>(),
+    ) {
+        let mut bytes = ANSWERS.to_vec();
+        damage.into_iter().for_each(|(at, byte)| bytes[at] = byte);
+        bytes.splice(cut..cut, noise);
+        let mut session = if from_start { session(Durability::AtEnd) } else { ready() };
+        if from_start {
+            session.open(&kinds(), &mut Vec::new());
+        } else {
+            start(&mut session, &ASKED);
+        }
+        let said = fed(&mut session, &bytes, step);
+        prop_assert!(said.iter().map(|said| said.0).eq(0..said.len() as u32));
+        if matches!(session.state(), WireState::Failed(_)) {
+            prop_assert_eq!(said.len(), if from_start { 0 } else { ASKED.len() });
+        }
+    }
+}
