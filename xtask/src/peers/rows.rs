@@ -180,6 +180,33 @@ pub static ROWS: &[Row] = &[
         ours: |servers| redis(servers, 32, 16),
     },
     Row {
+        name: "http-get-32",
+        peer: "wrk -t1 -c32",
+        goal: Goal::Ratio(0.75),
+        peer_command: |servers| wrk(servers, "wrk", &[]),
+        peer_ops: wrk_ops,
+        ops_per_peer_unit: 1.0,
+        ours: |servers| http(servers, 0.0, false),
+    },
+    Row {
+        name: "http-open-20000",
+        peer: "wrk2 -t1 -c32 -R20000",
+        goal: Goal::Ratio(1.2),
+        peer_command: |servers| wrk(servers, "wrk2", &["-R20000"]),
+        peer_ops: wrk_ops,
+        ops_per_peer_unit: 1.0,
+        ours: |servers| http(servers, 20_000.0, false),
+    },
+    Row {
+        name: "http-open-20000-coarse",
+        peer: "wrk2 -t1 -c32 -R20000",
+        goal: Goal::Ratio(1.0),
+        peer_command: |servers| wrk(servers, "wrk2", &["-R20000"]),
+        peer_ops: wrk_ops,
+        ops_per_peer_unit: 1.0,
+        ours: |servers| http(servers, 20_000.0, true),
+    },
+    Row {
         name: "null",
         peer: "fio --ioengine=null",
         goal: Goal::Us(0.03),
@@ -319,6 +346,33 @@ fn redis(servers: &mut Servers, clients: u32, depth: u32) -> Result<Asks, Box<dy
         depth,
         rate_per_s: 0.0,
         coarse: false,
+    })
+}
+
+fn wrk(servers: &mut Servers, program: &str, more: &[&str]) -> Result<Option<Command>, Box<dyn Error>> {
+    let (Some(mut command), Some(nginx)) = (on_path(program), servers.nginx()?) else { return Ok(None) };
+    command.args(["-t1", "-c32", &format!("-d{SECONDS}s")]).args(more).arg(format!("http://127.0.0.1:{}/", nginx.port));
+    Ok(Some(command))
+}
+
+/// `  123456 requests in 3.00s, 100.00MB read`
+fn wrk_ops(printed: &str) -> Option<f64> {
+    let line = printed.lines().find(|line| line.contains(" requests in "))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn http(servers: &mut Servers, rate_per_s: f64, coarse: bool) -> Result<Asks, Box<dyn Error>> {
+    let nginx = servers.nginx()?.ok_or("nginx is not installed")?;
+    Ok(Asks {
+        store: "http".to_owned(),
+        url: Some(format!("http://127.0.0.1:{}", nginx.port)),
+        workload: "http",
+        op: "get",
+        params: vec![("paths", "/".to_owned())],
+        clients: 32,
+        depth: 1,
+        rate_per_s,
+        coarse,
     })
 }
 

@@ -27,6 +27,7 @@ pub struct Servers {
     postgres: Option<Postgres>,
     mariadb: Option<Mariadb>,
     redis: Option<Redis>,
+    nginx: Option<Nginx>,
     places: Vec<tempfile::TempDir>,
 }
 
@@ -50,6 +51,11 @@ pub struct Redis {
     pub port: u16,
 }
 
+pub struct Nginx {
+    child: Running,
+    pub port: u16,
+}
+
 /// A child that is ended with this.
 struct Running(Child);
 
@@ -63,7 +69,11 @@ impl Drop for Running {
 impl Servers {
     /// Ids of the processes at their roots.
     pub fn pids(&self) -> Vec<u32> {
-        let children = [self.mariadb.as_ref().map(|it| &it.child), self.redis.as_ref().map(|it| &it.child)];
+        let children = [
+            self.mariadb.as_ref().map(|it| &it.child),
+            self.redis.as_ref().map(|it| &it.child),
+            self.nginx.as_ref().map(|it| &it.child),
+        ];
         let postgres = self.postgres.as_ref().and_then(|it| it.server.pid());
         children.into_iter().flatten().map(|child| child.0.id()).chain(postgres).collect()
     }
@@ -112,6 +122,17 @@ impl Servers {
             self.places.push(place);
         }
         self.redis.as_ref().ok_or_else(|| "it was just started".into())
+    }
+
+    /// `None` where it is not installed.
+    pub fn nginx(&mut self) -> Result<Option<&Nginx>, Box<dyn Error>> {
+        if self.nginx.is_none() {
+            let Ok(program) = plimsoll_store_http::server::find_nginx() else { return Ok(None) };
+            let place = place()?;
+            self.nginx = Some(start_nginx(&program, place.path())?);
+            self.places.push(place);
+        }
+        Ok(self.nginx.as_ref())
     }
 }
 
@@ -250,4 +271,25 @@ fn start_redis(place: &Path) -> Result<Redis, Box<dyn Error>> {
     };
     child_cost::run(client::command(&asks)?)?;
     Ok(redis)
+}
+
+/// One process that serves a file of 612 bytes, as nginx' own page is, and ends no connection by itself.
+fn start_nginx(program: &Path, place: &Path) -> Result<Nginx, Box<dyn Error>> {
+    let port = free_port()?;
+    std::fs::create_dir(place.join("files"))?;
+    std::fs::write(place.join("files/index.html"), plimsoll_store_http::server::content(612))?;
+    let configuration = format!(
+        "daemon off; master_process off; pid nginx.pid; error_log stderr warn; events {{ worker_connections 1024; }}\n\
+         http {{ access_log off; types {{ text/html html; }} sendfile on; keepalive_timeout 1d; keepalive_time 1d;\n\
+         keepalive_requests 1000000000; client_body_temp_path b; proxy_temp_path p; fastcgi_temp_path f;\n\
+         uwsgi_temp_path u; scgi_temp_path s;\n\
+         server {{ listen 127.0.0.1:{port}; root files; index index.html; }} }}\n"
+    );
+    let path = place.join("nginx.conf");
+    std::fs::write(&path, configuration)?;
+    let mut command = server(&program.display().to_string());
+    command.args(["-e", "stderr", "-p"]).arg(place).arg("-c").arg(path);
+    let nginx = Nginx { child: Running(command.spawn()?), port };
+    wait_for("nginx", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok())?;
+    Ok(nginx)
 }
