@@ -22,7 +22,6 @@ const BENCHES: &[(&str, Bench)] = &[
     ("lag", crate::bench_lag::run),
     ("pipeline", crate::bench_pipeline::run),
     ("postgres", crate::bench_postgres::run),
-    ("redis", crate::bench_redis::run),
 ];
 
 /// Compares with peers; see the module of that name.

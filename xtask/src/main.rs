@@ -27,8 +27,6 @@ mod bench_pipeline;
 #[cfg(feature = "bench")]
 mod bench_postgres;
 #[cfg(feature = "bench")]
-mod bench_redis;
-#[cfg(feature = "bench")]
 mod child_cost;
 #[cfg(feature = "bench")]
 mod peers;

@@ -514,7 +514,9 @@ fn ended(result: &DriveResult, end: &mut PhaseEnd) -> Result<(), CliError> {
         return Ok(());
     }
     let failed = match &result.stop {
-        StopReason::Backlog => "the store does not carry this rate: the oldest operation had been due for 10 s",
+        StopReason::Backlog => {
+            "the store does not carry this rate: operations had been due for longer than the backlog"
+        }
         StopReason::Hung => "an operation did not return within its timeout",
         _ => return Ok(()),
     };
