@@ -66,14 +66,14 @@ impl Requests {
     }
 }
 
-/// Reads `/=9,/bytes/65536=1`; a path without a share has 1.
+/// Reads `/=9,/bytes/65536=1`, with commas or spaces; a path without a share has 1.
 fn parsed(text: &str) -> Result<Vec<(String, u32)>, WorkloadError> {
     let wrong = |what: String, help: &str| WorkloadError { what, place: None, help: Some(help.to_owned()) };
     let form = "write paths with their shares: \"/=9,/bytes/65536=1\"";
     // A query may have an equals sign, and then the path stands alone.
-    let is_one = !text.contains(',');
+    let is_one = !text.trim().contains([',', ' ']);
     let mut paths = Vec::new();
-    for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+    for word in text.split([',', ' ']).map(str::trim).filter(|word| !word.is_empty()) {
         let (path, share) = match word.rsplit_once('=') {
             Some((path, share)) if !(is_one && path.contains('?')) => {
                 let share = share.parse().map_err(|_| wrong(format!("the share of `{path}` is no number"), form))?;
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn every_round_has_each_path_as_often_as_its_share() {
-        let requests = made("/=9, /bytes/65536=3,/once").unwrap();
+        let requests = made("/=9, /bytes/65536=3 /once").unwrap();
         for round in 0..20 {
             let mut counts = BTreeMap::new();
             for path in asked(&requests, 1, round * 13..(round + 1) * 13) {
