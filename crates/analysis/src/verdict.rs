@@ -20,19 +20,27 @@ pub fn verdict(run: &Run, plan: &Planned, goals: &[GoalView], trials: &[TrialVie
                 format!("{first}; {} broken.", number::plural(more as u64, "more promise was", "more promises were"))
             }
         };
-        return Verdict { state: VerdictState::Fail, sentence, reasons: sentences(&broken, &unseen) };
+        return Verdict { state: VerdictState::Fail, sentence, reasons: sentences(&broken, &unseen, lines) };
     }
     if let Some(first) = unseen.first() {
-        let sentence = format!("Nothing was seen to break, but {first}.");
-        return Verdict { state: VerdictState::Incomplete, sentence, reasons: sentences(&[], &unseen) };
+        // A search sets out to see goals break: what it came to says more.
+        let sentence = match lines.iter().find(|line| !line::is_decided(&line.result)) {
+            Some(line) => line::of_store(line),
+            None => format!("Nothing was seen to break, but {first}."),
+        };
+        return Verdict { state: VerdictState::Incomplete, sentence, reasons: sentences(&[], &unseen, lines) };
     }
     let sentence = if lines.is_empty() { kept(run, goals, trials) } else { line::line_sentence(lines) };
     Verdict { state: VerdictState::Pass, sentence, reasons: Vec::new() }
 }
 
-/// As sentences. Those about a broken promise begin with the name of a store, which keeps its small letter.
-fn sentences(broken: &[String], unseen: &[String]) -> Vec<String> {
+/// As sentences. Those about a broken promise or a load line begin with the name of a store, which keeps
+/// its small letter.
+fn sentences(broken: &[String], unseen: &[String], lines: &[LineView]) -> Vec<String> {
     let capital = |sentence: &String| {
+        if lines.iter().any(|line| sentence.starts_with(&line.store)) {
+            return format!("{sentence}.");
+        }
         let mut letters = sentence.chars();
         letters.next().map_or(String::new(), |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
     };
@@ -107,7 +115,7 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView]) -> 
         unseen.push(format!("the run ended {place}: {how}"));
     }
     for line in lines.iter().filter(|line| !line::is_decided(&line.result)) {
-        unseen.push(format!("of {} there is no line: {}", line.store, line.result.sentence.trim_end_matches('.')));
+        unseen.push(line::of_store(line).trim_end_matches('.').to_string());
     }
     for trial in &run.trials {
         for phase in &trial.phases {

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use plimsoll_analysis::line::{self, LineResult, LineSpec, Next, RUNG_PHASE, Rung};
+use plimsoll_analysis::number;
 use plimsoll_core::{Store, StoreSpec, Workload};
 use plimsoll_plan::model::{Arrivals, Limit, Line, Pace, Phase, Plan, Rate, Start, Step, Trial};
 use plimsoll_record::data::{GoalSpec, Run};
 
-use crate::error::CliError;
+use crate::error::{CliError, exit};
 use crate::phase::Bench;
 use crate::trial::{self, Found};
 
@@ -62,6 +63,10 @@ impl Search<'_> {
             }
             let rung = match next {
                 Next::Rung(rung) => rung,
+                Next::Done(result) if search.rungs().is_empty() => {
+                    return Err(CliError::new(exit::USAGE, result.sentence.trim_end_matches('.'))
+                        .next("give the search a longer --budget or a higher --from, or its goals lower percentiles"));
+                }
                 Next::Done(result) => {
                     say_result(bench, &result);
                     break;
@@ -108,18 +113,31 @@ impl Search<'_> {
     }
 }
 
-/// What the last rung came to.
+/// What the last rung came to: `  1,770/s held: 1,770/s done, p99 12.3 ms`.
 fn say_rung(bench: &mut Bench<'_>, rung: &Rung, run: &Run, store: &str) {
     let lines = line::lines(run);
-    let view = lines.iter().find(|line| line.store == store).and_then(|line| line.rungs.last());
-    if let Some(view) = view {
-        let p99 = view.percentiles_ns.get(2).copied().flatten();
-        let p99 = p99.map_or(String::new(), |ns| format!(", p99 {:.3} ms", ns as f64 / 1e6));
-        let asked = line::asked_words(rung);
-        bench.progress.say(&format!("  {asked}: {}, {:.0}/s done{p99}", view.state, view.rate_per_s));
+    let Some(view) = lines.iter().find(|line| line.store == store).and_then(|line| line.rungs.last()) else { return };
+    let mut text = format!("  {}", line::asked_words(rung));
+    if view.state != "start" {
+        text.push_str(&format!(" {}", view.state.replace('_', " ")));
     }
+    // What a rung measured that says nothing is no figure.
+    if let Some(reason) = &view.reason {
+        return bench.progress.keep(&format!("{text}: {reason}"));
+    }
+    text.push_str(&format!(": {} done", number::with_unit(view.rate_per_s, "1/s")));
+    for goal in &view.goals {
+        match goal.value {
+            Some(value) => {
+                text.push_str(&format!(", {} {}", line::goal_name(&goal.what), number::with_unit(value, &goal.unit)));
+            }
+            None => text.push_str(&format!(", {} not measured", line::goal_name(&goal.what))),
+        }
+    }
+    bench.progress.keep(&text);
 }
 
+/// The same sentence as the report's, once the search is over: with several stores the others go on.
 fn say_result(bench: &mut Bench<'_>, result: &LineResult) {
-    bench.progress.say(&format!("  {}", result.sentence));
+    bench.progress.keep(&format!("  {}", result.sentence));
 }

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use plimsoll_core::{Answer, Durability, Measure, Observer, Op, Outcome, Slice, Store, Stream, Ticket, Workload};
+use plimsoll_core::{
+    Answer, Durability, KindId, Measure, Observer, Op, OpKind, Outcome, Slice, Store, Stream, Ticket, Workload,
+};
 use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, Io, StopReason};
 use plimsoll_plan::model;
 use plimsoll_record::Recorder;
@@ -168,7 +170,7 @@ impl TrialRun<'_, '_> {
             if let Some(ledger) = ledger.as_mut() {
                 ledger.drain();
             }
-            let pace = pace(&slice, &mut errors);
+            let pace = pace(&slice, workload.kinds(), &mut errors);
             bench.progress.pace(pace);
             if !driven.measured {
                 return;
@@ -230,8 +232,8 @@ pub fn push(end: &mut PhaseEnd, name: &str, unit: &str, value: f64, n: u64) {
     end.results.push(PhaseResult { name: name.to_owned(), unit: unit.to_owned(), value, n });
 }
 
-/// What the progress line shows of a slice.
-fn pace(slice: &Slice, errors: &mut u64) -> Pace {
+/// What the progress line shows of a slice. Steps are parts of operations, not operations.
+fn pace(slice: &Slice, kinds: &[OpKind], errors: &mut u64) -> Pace {
     let mut merged = Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).ok();
     let measure = if slice.histograms.iter().any(|one| one.measure == Measure::Response) {
         Measure::Response
@@ -239,7 +241,8 @@ fn pace(slice: &Slice, errors: &mut u64) -> Pace {
         Measure::Service
     };
     let mut ops = 0;
-    for one in slice.histograms.iter().filter(|one| one.measure == measure) {
+    let is_whole = |kind: KindId| kinds.get(usize::from(kind)).is_none_or(|kind| kind.step_of.is_none());
+    for one in slice.histograms.iter().filter(|one| one.measure == measure && is_whole(one.kind)) {
         ops += one.histogram.len();
         if one.outcome.is_error() {
             *errors += one.histogram.len();

@@ -87,6 +87,13 @@ impl Progress {
         crate::say(text);
     }
 
+    /// A line that stays, unless quiet: what was found on the way.
+    pub fn keep(&mut self, text: &str) {
+        if self.mode != Mode::Quiet {
+            self.say(text);
+        }
+    }
+
     /// Takes the rewritten line away.
     pub fn clear(&mut self) {
         if self.mode == Mode::Rewritten {

@@ -32,9 +32,10 @@ use plimsoll_record::data::GoalSpec;
 use serde::{Deserialize, Serialize};
 
 pub use replay::{LineView, RUNG_PHASE, RungView, asked_words, is_rung, lines, replay, spec};
-pub(crate) use replay::{is_decided, sentence as line_sentence};
+pub(crate) use replay::{is_decided, of_store, sentence as line_sentence};
 pub use rung::{CYCLE_RESULT, GoalSeen, Resource, RungSummary};
 pub use search::LineSearch;
+pub use sentence::goal_name;
 
 /// What is searched for, and within which bounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -10,6 +10,7 @@ use crate::phase::PhaseFacts;
 use crate::view::Line;
 
 use super::estimate::worst_ratio;
+use super::sentence;
 use super::{Ending, LineResult, LineSearch, LineSpec, Next, Rung, RungSummary};
 
 /// What the name of a phase that drives a rung begins with.
@@ -181,8 +182,20 @@ pub fn is_decided(result: &LineResult) -> bool {
 
 /// The sentences of all searches, each with its store: `postgres carries …`.
 pub fn sentence(lines: &[LineView]) -> String {
-    let one = |line: &LineView| format!("{} {}", line.store, small(&line.result.sentence));
-    lines.iter().map(one).collect::<Vec<_>>().join(" ")
+    lines.iter().map(of_store).collect::<Vec<_>>().join(" ")
+}
+
+/// The sentence of one search with its store in it: `postgres carries …`, `No line of postgres was found: …`.
+pub fn of_store(line: &LineView) -> String {
+    let (store, sentence) = (&line.store, &line.result.sentence);
+    for (begin, with_store) in
+        [(sentence::NO_LINE, "No line of STORE was found"), (sentence::ENDED, "The search on STORE ended")]
+    {
+        if let Some(rest) = sentence.strip_prefix(begin) {
+            return format!("{}{rest}", with_store.replace("STORE", store));
+        }
+    }
+    format!("{store} {}", small(sentence))
 }
 
 /// A sentence that goes on after a name.

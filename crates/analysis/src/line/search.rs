@@ -1,6 +1,9 @@
 //! Which rung is next, and how long it is to last.
 
+use crate::number;
+
 use super::estimate::{self, Rates};
+use super::sentence;
 use super::{Ending, LineResult, LineSpec, Next, Purpose, Rung, RungSummary};
 
 /// Rungs at the highest rate that held and at the lowest that did not.
@@ -55,8 +58,12 @@ impl LineSearch {
             Ok((rate_per_s, purpose)) => {
                 let rung = self.rung(rate_per_s, purpose);
                 let left_s = self.spec.budget_s - self.spent_s();
-                if rung.seconds + self.overhead_s() > left_s + 1e-6 && !self.rungs.is_empty() {
-                    return Next::Done(Box::new(self.result(Ending::TimeUp)));
+                if rung.seconds + self.overhead_s() > left_s + 1e-6 {
+                    let ending = self.time_up(&rung, left_s);
+                    // The first is driven however short the time is, unless it could not say anything.
+                    if !self.rungs.is_empty() || matches!(ending, Ending::NotMeasured(_)) {
+                        return Next::Done(Box::new(self.result(ending)));
+                    }
                 }
                 self.asked = Some(rung.clone());
                 Next::Rung(rung)
@@ -68,6 +75,26 @@ impl LineSearch {
     /// What is known so far, as the result of a search that was stopped.
     pub fn stopped(&self) -> LineResult {
         self.result(Ending::Stopped)
+    }
+
+    /// How the search ends for which `rung` is too long. What was found until then stands; where nothing was, a goal
+    /// that wants more samples than there is time for is the reason.
+    fn time_up(&self, rung: &Rung, left_s: f64) -> Ending {
+        let found = self.result(Ending::TimeUp);
+        match rung.rate_per_s.and_then(|rate| Some((rate, self.longest_goal(rate)?))) {
+            Some((rate, (goal, needed_s)))
+                if found.rate_per_s.is_none() && needed_s + self.overhead_s() > left_s.max(RUNG_S.0) =>
+            {
+                Ending::NotMeasured(format!(
+                    "at {} {} needs {}, and {} were left",
+                    number::with_unit(rate, "1/s"),
+                    sentence::goal_name(goal),
+                    number::seconds(needed_s),
+                    number::seconds(left_s.max(0.0))
+                ))
+            }
+            _ => Ending::TimeUp,
+        }
     }
 
     fn result(&self, ending: Ending) -> LineResult {
@@ -95,7 +122,8 @@ impl LineSearch {
             return if again { Err(Ending::Generator(why.clone())) } else { Ok((last.rate_per_s, last.purpose)) };
         }
         if let (Some(goal), Some(rate)) = (summary.unmeasured(), last.rate_per_s) {
-            let why = format!("{}: {}", goal.what, goal.missing.as_deref().unwrap_or("not measured"));
+            let (what, missing) = (sentence::goal_name(&goal.what), goal.missing.as_deref());
+            let why = format!("{what} {}", missing.unwrap_or("was not measured"));
             let times = self.rungs.iter().filter(|(rung, _)| rung.rate_per_s == Some(rate)).count();
             // Asked again, it lasts longer: see `rung`.
             return if times < 3 { Ok((last.rate_per_s, last.purpose)) } else { Err(Ending::NotMeasured(why)) };
@@ -195,7 +223,8 @@ impl LineSearch {
             seconds = seconds.max(self.spec.cycle_s.map_or(0.0, |cycle_s| 1.2 * cycle_s).min(room_s));
         }
         if let Some(rate) = rate_per_s {
-            seconds = seconds.max(self.needed_s(rate).min(left_s.max(seconds)));
+            // Shorter it would say nothing: where that is too long for what is left, time is up.
+            seconds = seconds.max(self.longest_goal(rate).map_or(0.0, |(_, needed_s)| needed_s));
         }
         Rung {
             ordinal: self.rungs.len() as u32,
@@ -206,15 +235,17 @@ impl LineSearch {
         }
     }
 
-    /// Seconds in which `rate` has the samples that its percentiles need, with a fifth to spare.
-    fn needed_s(&self, rate: f64) -> f64 {
+    /// The percentile that takes longest to measure at `rate`, and the seconds in which it has the samples that it needs,
+    /// with a fifth to spare. `None` without percentiles.
+    fn longest_goal(&self, rate: f64) -> Option<(&str, f64)> {
         let samples = self.spec.goals.iter().filter_map(|goal| {
             let one_in = crate::latency::PERCENTILES.iter().find(|(name, _)| *name == goal.what)?.1;
-            Some(crate::latency::SAMPLES_ABOVE * one_in)
+            Some((goal.what.as_str(), crate::latency::SAMPLES_ABOVE * one_in))
         });
+        let (goal, samples) = samples.max_by_key(|(_, samples)| *samples)?;
         let again =
             self.rungs.iter().filter(|(rung, seen)| rung.rate_per_s == Some(rate) && seen.unmeasured().is_some());
-        samples.max().unwrap_or(0) as f64 * 1.2 / rate * 2f64.powi(again.count() as i32)
+        Some((goal, samples as f64 * 1.2 / rate * 2f64.powi(again.count() as i32)))
     }
 }
 

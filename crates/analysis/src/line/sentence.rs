@@ -4,6 +4,10 @@ use crate::number;
 
 use super::{Beyond, Broken, Ending, LineResult};
 
+/// What sentences about searches begin with that found no line, and that failed.
+pub(super) const NO_LINE: &str = "No line was found";
+pub(super) const ENDED: &str = "The search ended";
+
 /// One sentence: what it carries, what breaks above that and why, and what happens there.
 pub(super) fn sentence(result: &LineResult) -> String {
     let generator = match &result.ending {
@@ -14,8 +18,8 @@ pub(super) fn sentence(result: &LineResult) -> String {
         _ => None,
     };
     match (&result.ending, result.rate_per_s, result.uncertainty_per_s) {
-        (Ending::Failed(why), ..) => format!("The search ended: {why}."),
-        (Ending::NotMeasured(why), ..) => format!("No line was found: {why}."),
+        (Ending::Failed(why), ..) => format!("{ENDED}: {why}."),
+        (Ending::NotMeasured(why), ..) => format!("{NO_LINE}: {why}."),
         (Ending::NoFailure, ..) => format!(
             "Carries at least {} op/s, the most that was tried: no goal broke.",
             result.held_per_s.map_or("–".to_string(), number::significant)
@@ -34,7 +38,7 @@ pub(super) fn sentence(result: &LineResult) -> String {
                     generator.unwrap_or_default()
                 )
             }
-            None => format!("No line was found: {}.", generator.unwrap_or_default()),
+            None => format!("{NO_LINE}: {}.", generator.unwrap_or_default()),
         },
         _ => match (result.held_per_s, result.failed_per_s) {
             (Some(held), _) => format!("Carries at least {} op/s; the search did not end.", number::significant(held)),
@@ -42,7 +46,7 @@ pub(super) fn sentence(result: &LineResult) -> String {
                 "Does not carry {} op/s; whether it carries less was not tried in the time there was.",
                 number::significant(failed)
             ),
-            _ => "No line was found: the search did not end.".to_string(),
+            _ => format!("{NO_LINE}: the search did not end."),
         },
     }
 }
@@ -95,7 +99,7 @@ fn breaks(broken: &Broken) -> String {
         ),
         "errors" if broken.limit == 0.0 => format!("operations fail ({})", number::with_unit(broken.got, &broken.unit)),
         "errors" => format!("errors pass {limit} ({})", number::with_unit(broken.got, &broken.unit)),
-        what => format!("{} passes {limit} ({})", percentile(what), number::with_unit(broken.got, &broken.unit)),
+        what => format!("{} passes {limit} ({})", goal_name(what), number::with_unit(broken.got, &broken.unit)),
     }
 }
 
@@ -106,12 +110,13 @@ fn broke(broken: &Broken) -> String {
         "carried" => breaks(broken),
         what => format!(
             "{} {got}, wanted ≤ {limit}",
-            if what == "errors" { "errors are".to_string() } else { format!("{} is", percentile(what)) }
+            if what == "errors" { "errors are".to_string() } else { format!("{} is", goal_name(what)) }
         ),
     }
 }
 
-fn percentile(what: &str) -> String {
+/// A goal's name as it is written: `p99.9`.
+pub fn goal_name(what: &str) -> String {
     if what == "p999" { "p99.9".to_string() } else { what.to_string() }
 }
 

@@ -216,3 +216,29 @@ fn it_goes_past_the_first_failure_and_repeats_what_decides() {
     };
     assert!(longest(Purpose::Decide) > 1.5 * longest(Purpose::Climb), "{}", rungs(&search));
 }
+
+#[test]
+fn no_rung_is_too_short_for_its_percentiles() {
+    // At some 270 a second a p99 takes 4 s, and the search ends with time that is too short for another rung.
+    let store = Store::exponential(300.0);
+    for budget_s in [60.0, 90.0, 120.0] {
+        let spec = LineSpec { budget_s, ..spec(vec![p99(200.0)]) };
+        for seed in 0..seeds() {
+            let (result, search) = search(&store, &spec, Sampled::ServerCpu, seed);
+            let fails =
+                |n: &(plimsoll_analysis::line::Rung, RungSummary)| n.1.goals.iter().any(|goal| goal.value.is_none());
+            assert!(!search.rungs().iter().any(fails), "seed {seed}, {budget_s} s: {}", rungs(&search));
+            assert!(!result.sentence.contains("No line"), "seed {seed}, {budget_s} s: {}", result.sentence);
+            assert!(result.took_s <= budget_s, "seed {seed}: {} s", result.took_s);
+        }
+    }
+}
+
+#[test]
+fn a_goal_that_takes_longer_than_there_is_time_is_said_before_it_is_tried() {
+    let goal = plimsoll_record::data::GoalSpec { what: "p999".into(), ..p99(20.0) };
+    let spec = LineSpec { start_rate_per_s: Some(20.0), budget_s: 40.0, ..spec(vec![goal]) };
+    let Next::Done(result) = LineSearch::new(spec).next(None) else { panic!("ten minutes do not fit into 40 s") };
+    assert!(matches!(result.ending, Ending::NotMeasured(_)), "{:?}", result.ending);
+    assert_eq!(result.sentence, "No line was found: at 20.0/s p99.9 needs 600 s, and 40.0 s were left.");
+}
