@@ -105,7 +105,9 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView]) -> 
         let place = match run.trials.last() {
             None => "before the first trial".to_string(),
             Some(trial) => {
-                let position = format!("trial {} of {planned} ({})", run.trials.len(), trial::name(&trial.header));
+                // How many rungs a search takes is not planned.
+                let of = if lines.is_empty() { format!(" of {planned}") } else { String::new() };
+                let position = format!("trial {}{of} ({})", run.trials.len(), trial::name(&trial.header));
                 match trial.phases.last() {
                     Some(phase) if trial.end_ns.is_none() => format!("in phase {} of {position}", phase.header.name),
                     _ => format!("after {position}"),
@@ -114,7 +116,10 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView]) -> 
         };
         unseen.push(format!("the run ended {place}: {how}"));
     }
-    for line in lines.iter().filter(|line| !line::is_decided(&line.result)) {
+    // That a store failed was said with the run's end.
+    let said = |line: &LineView| !unseen.is_empty() && matches!(line.result.ending, line::Ending::Failed(_));
+    let lost: Vec<&LineView> = lines.iter().filter(|line| !line::is_decided(&line.result) && !said(line)).collect();
+    for line in lost {
         unseen.push(line::of_store(line).trim_end_matches('.').to_string());
     }
     for trial in &run.trials {

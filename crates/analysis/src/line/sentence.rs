@@ -18,7 +18,10 @@ pub(super) fn sentence(result: &LineResult) -> String {
         _ => None,
     };
     match (&result.ending, result.rate_per_s, result.uncertainty_per_s) {
-        (Ending::Failed(why), ..) => format!("{ENDED}: {why}."),
+        (Ending::Failed(why), ..) => match result.held_per_s {
+            Some(held) => format!("{ENDED} after {} op/s had held: {why}.", number::significant(held)),
+            None => format!("{ENDED}: {why}."),
+        },
         (Ending::NotMeasured(why), ..) => format!("{NO_LINE}: {why}."),
         (Ending::NoFailure, ..) => format!(
             "Carries at least {} op/s, the most that was tried: no goal broke.",
