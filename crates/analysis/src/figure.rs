@@ -38,6 +38,11 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], figure: &FigureSpec) -> FigureV
             points.push(point);
         }
     }
+    // Trials may have run in an order drawn by lot.
+    let in_order = |point: &BTreeMap<String, String>| -> Vec<f64> {
+        point.values().map(|value| value.replace('_', "").parse().unwrap_or(0.0)).collect()
+    };
+    points.sort_by(|one, other| in_order(one).partial_cmp(&in_order(other)).unwrap_or(std::cmp::Ordering::Equal));
     let stores = trial::stores(run);
     let rows = points
         .into_iter()

@@ -132,6 +132,12 @@ impl<'a> PhaseFacts<'a> {
         (n > 0).then(|| Quantity { value: errors as f64 * 100.0 / n as f64, n })
     }
 
+    /// Share of the operations that ended and were rejected or unknown, in per cent; `None` when none ended.
+    pub fn failed_percent(&self) -> Option<Quantity> {
+        let n = self.count(None, |_| true);
+        (n > 0).then(|| Quantity { value: self.count(None, Outcome::is_error) as f64 * 100.0 / n as f64, n })
+    }
+
     /// How many of the operations of `kind` with `outcome` ended after the planned end.
     pub fn drained(&self, kind: KindId, outcome: Outcome, measure: Measure) -> u64 {
         self.drained.get(&(kind, outcome, measure)).copied().unwrap_or(0)

@@ -422,8 +422,9 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
         let all = facts.waited(None);
         let waited =
             facts.histograms.keys().filter(|(_, outcome, of)| *of == facts.measure() && *outcome != Outcome::Rejected);
-        let drained = waited.map(|(kind, outcome, of)| facts.drained(*kind, *outcome, *of)).sum();
-        rows.push(row("all", "all", facts.measure().name(), &all, drained));
+        let drained: u64 = waited.map(|(kind, outcome, of)| facts.drained(*kind, *outcome, *of)).sum();
+        // What was never sent was waited for, and is in no rate.
+        rows.push(row("all", "all", facts.measure().name(), &all, drained + facts.unfinished_count()));
     }
     let mut by_kind: Vec<_> = facts.histograms.iter().collect();
     // What needed several tries stands below what did not.
@@ -435,7 +436,7 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
         }
     }
     if let Some(unfinished) = facts.unfinished.as_ref().filter(|unfinished| !unfinished.is_empty()) {
-        rows.push(row("all", "unfinished", "response", unfinished, 0));
+        rows.push(row("all", "unfinished", "response", unfinished, unfinished.len()));
     }
     rows
 }

@@ -2,7 +2,9 @@
 //!
 //! Gunther's law (N. J. Gunther, *Guerrilla Capacity Planning*, Springer 2007, chapter 4; arXiv:0808.1431):
 //!
-//!     X(N) = λ N / (1 + σ (N − 1) + κ N (N − 1))
+//! ```text
+//! X(N) = λ N / (1 + σ (N − 1) + κ N (N − 1))
+//! ```
 //!
 //! λ is what one client gets, σ contention (what is done one after the other), κ coherency (what has to be agreed on
 //! between all pairs). Fitted by least squares on X: started from the linear problem N / X = (1 + σ (N − 1) + κ N (N −

@@ -256,7 +256,7 @@ pub struct LineArgs {
     /// Time for everything [default: 5min].
     #[arg(long, value_name = "TIME")]
     pub budget: Option<String>,
-    /// Half an hour instead of five minutes: longer rungs, that see the store's own cycles.
+    /// Half an hour instead of five minutes: longer rungs, more likely to see the store's own cycles.
     #[arg(long, conflicts_with = "budget")]
     pub thorough: bool,
     /// Rate to start from; otherwise what a closed loop reaches.

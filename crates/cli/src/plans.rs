@@ -32,6 +32,16 @@ impl Passwords {
         self.default = Some(password);
     }
 
+    /// Keeps the passwords of the URLs in `stores`.
+    pub fn take_from(&mut self, stores: &[String]) {
+        for store in whole_urls(stores) {
+            let (url, password) = plimsoll_plan::split_password(&store);
+            if let Some(password) = password {
+                self.by_url.insert(url, Password(password));
+            }
+        }
+    }
+
     /// The password for `url`; `None` leaves it to the store's own places (PGPASSWORD, ~/.pgpass).
     pub fn of(&self, url: &str) -> Option<String> {
         self.by_url.get(url).or(self.default.as_ref()).map(|password| password.0.clone())

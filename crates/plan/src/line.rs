@@ -74,6 +74,12 @@ impl Reading<'_> {
                 return;
             }
         }
+        let stores: Vec<&str> = plan.trials.iter().map(|trial| trial.store.label.as_str()).collect();
+        if let Some(twice) = stores.iter().enumerate().find(|(at, store)| stores[..*at].contains(store)) {
+            let what = format!("the load line of `{}` would be searched at several points", twice.1);
+            let help = "give every swept key one value: a search is about one point".to_owned();
+            self.problem(node.span.clone(), what, Some(help));
+        }
         if plan.repeats > 1 {
             let what = "a load line repeats by itself what decides: leave `repeats` out";
             self.problem(node.span, what, None);

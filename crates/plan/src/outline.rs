@@ -26,10 +26,13 @@ impl Plan {
         if self.repeats > 1 {
             lines.push(format!("each point {} times; trials start {}", self.repeats, self.start.name()));
         }
-        lines.push(format!(
-            "{} of driven load; loading, questions and the stores' own work come on top",
-            show_ns((self.timed_s * 1e9) as u64)
-        ));
+        // How long rungs last is for the search to say.
+        if self.line.is_none() {
+            lines.push(format!(
+                "{} of driven load; loading, questions and the stores' own work come on top",
+                show_ns((self.timed_s * 1e9) as u64)
+            ));
+        }
         let mut groups: Vec<(Vec<String>, Vec<&Trial>)> = Vec::new();
         for trial in &self.trials {
             let phases: Vec<String> = trial.phases.iter().map(phase).collect();

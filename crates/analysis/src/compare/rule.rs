@@ -1,6 +1,8 @@
 //! Conditions under which a comparison fails: `p99 > +5%`.
 //!
-//!     [phase.]name[[op=kind]] (> | <) (+N% | -N% | N[unit])
+//! ```text
+//! [phase.]name[[op=kind]] (> | <) (+N% | -N% | N[unit])
+//! ```
 //!
 //! With a sign it is about the change; it is met when the change passes it and is significant (or was seen only once,
 //! so that nothing tells). Without a sign it is about the value in B. `name` is that of a number, or of a figure in

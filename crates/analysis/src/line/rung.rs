@@ -141,7 +141,8 @@ fn seen(facts: &PhaseFacts<'_>, goal: &GoalSpec) -> GoalSeen {
     let scale = if goal.unit == "ns" { 1e9 } else { 1.0 };
     // Of a rung that is void or failed there are values too; that it is one is said beside them.
     let measured = match goal.what.as_str() {
-        "errors" => facts.error_percent().ok_or_else(|| "no operation ended".to_string()),
+        // What was due and never sent is judged by itself.
+        "errors" => facts.failed_percent().ok_or_else(|| "no operation ended".to_string()),
         name => match facts.waited(None).percentile(name) {
             Some(Ok(ns)) => Ok(crate::phase::Quantity { value: ns as f64 / 1e9, n: facts.waited(None).len() }),
             Some(Err(why)) => Err(why),

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use plimsoll_core::Catalogue;
+use plimsoll_core::{Catalogue, ParamType};
 
 use crate::args::DriveArgs;
 use crate::error::{CliError, exit};
@@ -15,25 +15,34 @@ use crate::verbs::run;
 
 /// Drives what `args` ask for; the exit code says whether every goal held.
 pub fn run(catalogue: &Catalogue, args: &DriveArgs) -> Result<u8, CliError> {
-    let (name, text) = plan_text(args)?;
+    let (name, text) = plan_text(catalogue, args)?;
     if args.print_plan {
         return crate::print(&text);
     }
-    run_text(catalogue, plans::PlanText { name, text, beside: Path::new("").to_owned() }, args)
+    let from = plans::PlanText { name, text, beside: Path::new("").to_owned() };
+    let mut passwords = Passwords::default();
+    // The stores stand in the plan, with what was set for them.
+    passwords.take_from(&args.on);
+    run_text(catalogue, from, &[], args, passwords)
 }
 
-/// Runs the plan that was put together from `args`.
-pub(super) fn run_text(catalogue: &Catalogue, from: plans::PlanText, args: &DriveArgs) -> Result<u8, CliError> {
-    let mut passwords = Passwords::default();
+/// Runs the plan that was put together from `args`, on `stores` instead of its own where some are named.
+pub(super) fn run_text(
+    catalogue: &Catalogue,
+    from: plans::PlanText,
+    stores: &[String],
+    args: &DriveArgs,
+    mut passwords: Passwords,
+) -> Result<u8, CliError> {
     if let Some(path) = &args.password_file {
         passwords.set_default(secrets::read_password_file(path)?);
     }
-    let (plan, text) = plans::read_plan(catalogue, from, &args.on, args.seed, &mut passwords)?;
+    let (plan, text) = plans::read_plan(catalogue, from, stores, args.seed, &mut passwords)?;
     run::run_plan(catalogue, &plan, &text, &passwords, args.quiet)
 }
 
 /// The plan's name and text.
-pub(super) fn plan_text(args: &DriveArgs) -> Result<(String, String), CliError> {
+pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(String, String), CliError> {
     let name = match (&args.workload, &args.file[..]) {
         (Some(workload), []) => workload.clone(),
         (None, [_, ..]) => "script".to_owned(),
@@ -65,8 +74,13 @@ pub(super) fn plan_text(args: &DriveArgs) -> Result<(String, String), CliError> 
     let start = args.start.map(|start| start.name()).or(args.no_load.then_some("as-is"));
     push_some(&mut text, "start", start.map(value));
     let _ = write!(text, "\n[workload]\nname = {}\n", value(&name));
+    let is_text = |key: &str| {
+        let spec = catalogue.workload(&name).and_then(|spec| spec.params.iter().find(|param| param.name == key));
+        spec.is_some_and(|param| param.param_type == ParamType::Text)
+    };
     for (key, given) in &workload {
-        push(&mut text, key, &list(given));
+        // A text may hold commas: it is one value.
+        push(&mut text, key, &if is_text(key) { value(given) } else { list(given) });
     }
     for file in &args.file {
         let (path, weight) = weighted(file)?;
@@ -228,7 +242,9 @@ mod tests {
     fn text(options: &str) -> Result<String, String> {
         let words = ["plimsoll", "drive"].into_iter().chain(options.split_whitespace());
         match Cli::try_parse_from(words).map_err(|error| error.to_string())?.verb {
-            Verb::Drive(args) => plan_text(&args).map(|(_, text)| text).map_err(|error| error.to_string()),
+            Verb::Drive(args) => {
+                plan_text(&crate::catalogue::assemble(), &args).map(|(_, text)| text).map_err(|error| error.to_string())
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -271,6 +287,12 @@ p99 = "20ms"
         assert!(text.contains("file = \"a.sql\"\nweight = 3\n"), "{text}");
         assert!(text.contains("file = \"b\\\"c.sql\"\nweight = 1\n"), "{text}");
         assert!(text.contains("for = \"30s\""), "{text}");
+    }
+
+    #[test]
+    fn a_text_may_hold_commas_and_numbers_between_commas_are_swept() {
+        let text = text("-f a.sql --on postgres --set define=a=1,b=2 --set scale=1,2").unwrap();
+        assert!(text.contains("define = \"a=1,b=2\"") && text.contains("scale = [1, 2]"), "{text}");
     }
 
     #[test]

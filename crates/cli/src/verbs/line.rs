@@ -4,24 +4,58 @@ use std::path::Path;
 
 use plimsoll_core::Catalogue;
 
-use crate::args::LineArgs;
+use crate::args::{DriveArgs, LineArgs};
 use crate::error::{CliError, exit};
-use crate::plans;
+use crate::plans::{self, Passwords};
 use crate::verbs::drive;
 
 /// Searches for the load line that `args` ask for; the exit code says whether one was found.
 pub fn run(catalogue: &Catalogue, args: &LineArgs) -> Result<u8, CliError> {
-    let from = plan_text(args)?;
+    let from = plan_text(catalogue, args)?;
     if args.drive.print_plan {
         return crate::print(&from.text);
     }
-    drive::run_text(catalogue, from, &args.drive)
+    let mut passwords = Passwords::default();
+    // Of options the stores stand in the plan that they were written down as; a file's are replaced.
+    let stores: &[String] = if file(args).is_some() { &args.drive.on } else { &[] };
+    passwords.take_from(&args.drive.on);
+    drive::run_text(catalogue, from, stores, &args.drive, passwords)
 }
 
-fn plan_text(args: &LineArgs) -> Result<plans::PlanText, CliError> {
-    let file = args.drive.workload.as_deref().filter(|workload| workload.ends_with(".toml"));
+/// The plan file, where one was named instead of a workload.
+fn file(args: &LineArgs) -> Option<&str> {
+    args.drive.workload.as_deref().filter(|workload| workload.ends_with(".toml"))
+}
+
+/// Options of a drive that a plan file says itself.
+fn refused(drive: &DriveArgs) -> Option<&'static str> {
+    let given = [
+        ("--clients", drive.clients.is_some()),
+        ("--depth", drive.depth.is_some()),
+        ("--workers", drive.workers.is_some()),
+        ("--mix", drive.mix.is_some()),
+        ("--goal", !drive.goal.is_empty()),
+        ("--set", !drive.set.is_empty()),
+        ("--durability", drive.durability.is_some()),
+        ("--op-timeout", drive.op_timeout.is_some()),
+        ("--arrivals", drive.arrivals.is_some()),
+        ("--pin", !drive.pin.is_empty()),
+        ("--server-pin", !drive.server_pin.is_empty()),
+        ("--no-load", drive.no_load),
+    ];
+    given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+}
+
+fn plan_text(catalogue: &Catalogue, args: &LineArgs) -> Result<plans::PlanText, CliError> {
+    let file = file(args);
     let mut from = match file {
-        Some(path) => plans::read(path)?,
+        Some(path) => {
+            if let Some(option) = refused(&args.drive) {
+                let what = format!("{option} was given beside the plan file {path}");
+                return Err(CliError::new(exit::USAGE, what).next("write it in the plan"));
+            }
+            plans::read(path)?
+        }
         None => {
             if let Some(given) =
                 [("--rate", &args.drive.rate), ("--ops", &args.drive.ops), ("--for", &args.drive.duration)]
@@ -32,7 +66,7 @@ fn plan_text(args: &LineArgs) -> Result<plans::PlanText, CliError> {
                 return Err(CliError::new(exit::USAGE, what)
                     .next("the search chooses rates and times; --from and --budget bound them"));
             }
-            let (name, text) = drive::plan_text(&args.drive)?;
+            let (name, text) = drive::plan_text(catalogue, &args.drive)?;
             plans::PlanText { name, text, beside: Path::new("").to_owned() }
         }
     };
