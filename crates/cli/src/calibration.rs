@@ -20,6 +20,8 @@ const CEILING_RUN: Duration = Duration::from_millis(500);
 const NOISE_RUN: Duration = Duration::from_millis(500);
 /// How long a thread that does nothing else looks for gaps in its time.
 const IDLE_RUN: Duration = Duration::from_secs(2);
+/// Share of its time that may be taken from a thread on a machine that is to be calibrated.
+const TAKEN_MAX: f64 = 0.25;
 /// A pause of a thread that wants to run and is not let, in nanoseconds: shorter ones are the clock's own.
 const GAP_NS: u64 = 5_000;
 
@@ -64,6 +66,13 @@ impl Calibration {
         let beside = path.with_extension("json.new");
         std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, &path)).map_err(failed)?;
         Ok(path)
+    }
+
+    /// Why it says more of what else ran meanwhile than of the machine.
+    pub fn is_useless(&self) -> Option<String> {
+        let taken = self.taken_away.0;
+        (taken > TAKEN_MAX)
+            .then(|| format!("a thread that wanted to run was not let for {:.0} % of the time", taken * 100.0))
     }
 
     /// Its lines, for people and for recordings.

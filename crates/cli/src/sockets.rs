@@ -20,7 +20,7 @@ pub fn wanted() -> Result<Io, CliError> {
 /// What is taken here when that is wanted, with the reason where it is second choice.
 pub fn taken(wanted: Io) -> String {
     match (wanted, Io::try_uring()) {
-        (Io::Epoll, _) => format!("epoll, as {VARIABLE} says"),
+        (Io::Epoll, _) => "epoll, as asked for".to_owned(),
         (Io::Auto | Io::Uring, Ok(())) => "io_uring".to_owned(),
         (Io::Auto | Io::Uring, Err(error)) => format!("epoll (io_uring: {error})"),
     }

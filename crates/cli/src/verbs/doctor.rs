@@ -55,9 +55,12 @@ pub fn run(catalogue: &Catalogue, args: &DoctorArgs) -> Result<u8, CliError> {
     let runs_dir = plimsoll_record::default_runs_dir()?;
     if args.calibrate {
         let made = calibration::measure(catalogue, &mut crate::say)?;
-        let path = made.keep(&runs_dir)?;
         crate::print(&lines("calibration", &made))?;
+        let path = made.keep(&runs_dir)?;
         crate::say(&format!("kept in {}", path.display()));
+        if let Some(why) = made.is_useless() {
+            crate::say(&format!("warning: {why}\n  → stop what else runs on this machine, and calibrate again"));
+        }
     }
     if let Some(store) = &args.honesty {
         return honesty::run(catalogue, store, &runs_dir);

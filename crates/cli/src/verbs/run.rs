@@ -8,7 +8,7 @@ use std::time::Duration;
 use plimsoll_analysis::view::VerdictState;
 use plimsoll_core::{Catalogue, OpenOptions, Store, Target};
 use plimsoll_drive::{Clock, Io};
-use plimsoll_plan::model::{Plan, Start, StoreUse, Trial};
+use plimsoll_plan::model::{self, Plan, Start, Step, StoreUse, Trial};
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{Event, FigureSpec, GoalSpec, PublishedSpec, Run, RunHeader, RunState, SamplerSeries};
 
@@ -44,7 +44,10 @@ pub fn run_plan(
     passwords: &Passwords,
     quiet: bool,
 ) -> Result<u8, CliError> {
-    let io = sockets::wanted()?;
+    let io = match named_io(plan) {
+        Some(io) => io,
+        None => sockets::wanted()?,
+    };
     let runs_dir = plimsoll_record::default_runs_dir()?;
     sweep(&runs_dir);
     let interrupt = Interrupt::install();
@@ -341,6 +344,22 @@ fn header(
             .collect(),
         series,
     }
+}
+
+/// How the plan says that sockets are driven, where all of its drives say the same.
+fn named_io(plan: &Plan) -> Option<Io> {
+    let steps = plan.trials.iter().flat_map(|trial| &trial.phases).map(|phase| &phase.step);
+    let mut named = steps.filter_map(|step| match step {
+        Step::Drive(drive) => Some(drive.io),
+        _ => None,
+    });
+    let first = named.next()?;
+    let io = match first {
+        model::Io::Auto => return None,
+        model::Io::Epoll => Io::Epoll,
+        model::Io::IoUring => Io::Uring,
+    };
+    named.all(|other| other == first).then_some(io)
 }
 
 fn published(one: &plimsoll_plan::Published) -> PublishedSpec {

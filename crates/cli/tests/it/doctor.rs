@@ -36,10 +36,10 @@ fn the_doctor_says_how_sockets_are_asked_for_and_a_wrong_wish_is_refused() {
     let place = Place::new();
     let with =
         |io: &str, args: &[&str]| crate::bench::Ran::of(&place.command(args).env("PLIMSOLL_IO", io).output().unwrap());
-    with("epoll", &["doctor"]).says("sockets over epoll, as PLIMSOLL_IO says");
+    with("epoll", &["doctor"]).says("sockets over epoll, as asked for");
     with("io_uring", &["doctor"]).says("sockets over io_uring");
     let drive = ["drive", "nothing", "--on", "null", "--for", "100ms", "-q"];
     with("kqueue", &drive).expect(2).says("PLIMSOLL_IO is \"kqueue\"").says("auto, epoll, io_uring");
     with("epoll", &drive).expect(0);
-    place.run(&["report", "latest", "--format", "json"]).expect(0).says("epoll, as PLIMSOLL_IO says");
+    place.run(&["report", "latest", "--format", "json"]).expect(0).says("epoll, as asked for");
 }
