@@ -1,5 +1,6 @@
 //! Plans as people write them, right and wrong.
 
+mod book;
 mod catalogue;
 mod expansion;
 mod fuzz;
