@@ -27,6 +27,7 @@ const BENCHES: &[(&str, Bench)] = &[
 /// Compares with peers; see the module of that name.
 #[cfg(not(feature = "bench"))]
 pub fn peers(arguments: &[String]) -> Result {
+    crate::setup::peers()?;
     let build = ["run", "--quiet", "--release", "--package", "xtask", "--features", "bench", "--", "peers"];
     run(cargo().args(build).args(arguments))
 }

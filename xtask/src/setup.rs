@@ -42,16 +42,38 @@ const NEEDS: [Need; 5] = [
     },
 ];
 
+/// Other clients that ours is compared with. Each peer of a row that stands in no Debian package is used where it is.
+#[cfg(not(feature = "bench"))]
+const PEERS: [Need; 4] = [
+    Need { any_of: &["/usr/bin/sysbench"], package: "sysbench", why: "its client is compared with ours on MariaDB" },
+    Need { any_of: &["/usr/bin/redis-benchmark"], package: "redis-tools", why: "its client is compared with ours" },
+    Need { any_of: &["/usr/bin/wrk"], package: "wrk", why: "its client is compared with ours over HTTP" },
+    Need { any_of: &["/usr/bin/fio"], package: "fio", why: "what it costs with nothing behind it is compared" },
+];
+
 /// Installs what is missing where that is allowed, and runs all tests with `arguments` for `cargo test`.
 pub fn test(arguments: &[String]) -> Result {
-    let missing: Vec<&Need> = NEEDS.iter().filter(|need| !is_there(need)).collect();
-    if !missing.is_empty() {
-        install(&missing)?;
-        if let Some(need) = missing.iter().find(|need| !is_there(need)) {
-            return Err(format!("{} was installed, but there is no {}", need.package, need.any_of.join(" or ")));
-        }
-    }
+    have(NEEDS.iter())?;
     run(cargo().args(["test", "--workspace"]).args(arguments))
+}
+
+/// Installs the servers and the other clients that a comparison needs, where that is allowed.
+#[cfg(not(feature = "bench"))]
+pub fn peers() -> Result {
+    have(NEEDS.iter().filter(|need| need.package != "chromium").chain(&PEERS))
+}
+
+/// Installs those of `needs` that are missing.
+fn have<'n>(needs: impl Iterator<Item = &'n Need>) -> Result {
+    let missing: Vec<&Need> = needs.filter(|need| !is_there(need)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    install(&missing)?;
+    match missing.iter().find(|need| !is_there(need)) {
+        Some(need) => Err(format!("{} was installed, but there is no {}", need.package, need.any_of.join(" or "))),
+        None => Ok(()),
+    }
 }
 
 fn is_there(need: &Need) -> bool {
