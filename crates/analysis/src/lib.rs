@@ -22,7 +22,7 @@
 //! | `timeline` | series, heat map and percentile curves on the run's time axis |
 //! | [`chart`] | charts over a number that is not time |
 //! | [`compare`] | two runs side by side |
-//! | [`line`] | the search for the load line, rung by rung, and its result |
+//! | [`mod@line`] | the search for the load line, rung by rung, and its result |
 //! | [`slices`] | every slice as rows, for those who go on calculating elsewhere |
 //! | [`sweep`], [`usl`] | what was driven at every point of a sweep, and the scalability law |
 //! | [`stat`] | intervals, tests, autocorrelation, warm-up: pure functions of numbers |

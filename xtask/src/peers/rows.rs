@@ -7,7 +7,7 @@ use std::process::Command;
 use super::servers::Servers;
 
 /// Length of a run.
-pub const SECONDS: u64 = 3;
+pub const SECONDS: u64 = 2;
 
 /// Reads the number of units that a client did from what it printed.
 pub type Parse = fn(&str) -> Option<f64>;

@@ -88,7 +88,7 @@ impl Chooser {
     }
 }
 
-/// Ranks `0 .. items` by Zipf's law with constant [`THETA`], by the method of Gray et al.: exact for the two most
+/// Ranks `0 .. items` by Zipf's law with constant `THETA`, by the method of Gray et al.: exact for the two most
 /// popular, the continuous law for the others.
 #[derive(Debug, Clone)]
 pub struct Zipf {
