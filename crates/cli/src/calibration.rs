@@ -69,7 +69,7 @@ impl Calibration {
     }
 
     /// Why it says more of what else ran meanwhile than of the machine.
-    pub fn is_useless(&self) -> Option<String> {
+    pub fn why_doubtful(&self) -> Option<String> {
         let taken = self.taken_away.0;
         (taken > TAKEN_MAX)
             .then(|| format!("a thread that wanted to run was not let for {:.0} % of the time", taken * 100.0))

@@ -58,7 +58,7 @@ pub fn run(catalogue: &Catalogue, args: &DoctorArgs) -> Result<u8, CliError> {
         crate::print(&lines("calibration", &made))?;
         let path = made.keep(&runs_dir)?;
         crate::say(&format!("kept in {}", path.display()));
-        if let Some(why) = made.is_useless() {
+        if let Some(why) = made.why_doubtful() {
             crate::say(&format!("warning: {why}\n  → stop what else runs on this machine, and calibrate again"));
         }
     }

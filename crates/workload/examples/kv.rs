@@ -1,6 +1,6 @@
 //! What making one operation of `kv` costs, for each distribution: nanoseconds of this thread on a processor.
 //!
-//! `cargo run --release -p plimsoll-workload --example cost`
+//! `cargo run --release -p plimsoll-workload --example kv`
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program for a terminal")]
 
