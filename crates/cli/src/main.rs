@@ -5,7 +5,8 @@
 //! | `args`, `habits` | the command line; what other tools' options are called here |
 //! | `verbs/` | one file per verb |
 //! | `line`, `pin` | the search for the load line, rung by rung; processors for the server |
-//! | `trial`, `phase`, `check` | a trial: its phases in order, one driven phase, the truth afterwards |
+//! | `trial`, `steps`, `phase`, `check` | a trial: its phases in order, what each does, one driven phase, the truth afterwards |
+//! | `drive_spec` | a plan's drive in the drive loop's words; whether a workload and a store can do it |
 //! | `error` | expected errors and their exit codes |
 //! | `plans`, `secrets` | from what was typed to a plan; passwords, and keeping them from others |
 //! | `progress`, `interrupt`, `ticker`, `written` | what goes on beside: the progress line, Ctrl-C, samplers, device bytes |
@@ -16,6 +17,7 @@ mod args;
 mod calibration;
 mod catalogue;
 mod check;
+mod drive_spec;
 mod error;
 mod habits;
 mod interrupt;
@@ -26,6 +28,7 @@ mod plans;
 mod progress;
 mod secrets;
 mod sockets;
+mod steps;
 mod studies;
 mod ticker;
 mod trial;

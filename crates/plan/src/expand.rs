@@ -7,7 +7,8 @@ use plimsoll_core::{Durability, IndexMode, Interface, ParamType, ParamValue, Par
 
 use crate::document::Reading;
 use crate::model::{Drive, Limit, Pace, Phase, Step, Trial, WorkloadUse};
-use crate::phases::{Condition, DriveDraft, LimitDraft, PhaseDraft, StepDraft};
+use crate::only::Condition;
+use crate::phases::{DriveDraft, LimitDraft, PhaseDraft, StepDraft};
 use crate::series::{Series, shuffle};
 use crate::stores::StoreDraft;
 use crate::sweep::{Choices, Point, TRIALS_MAX};

@@ -8,7 +8,7 @@
 //! | [`model`] | what a plan comes to: [`Plan`], [`Trial`], [`Phase`] |
 //! | [`error`] | what is wrong with a plan, and where |
 //! | `document` | the text as nodes that know where they stand |
-//! | `stores`, `workload`, `phases`, `wishes`, `params` | the parts of a plan, each read from its table |
+//! | `stores`, `workload`, `phases`, `only`, `wishes`, `params` | the parts of a plan, each read from its table |
 //! | `formulas` | what formulas may name |
 //! | `rate`, `line` | a rate that changes over a phase; the search for the load line |
 //! | `sweep`, `series`, `expand` | values that may be lists; how they combine, repeats and their order; the trials |
@@ -22,6 +22,7 @@ mod formulas;
 mod line;
 pub mod model;
 mod nearest;
+mod only;
 mod outline;
 mod params;
 mod phases;

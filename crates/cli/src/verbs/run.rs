@@ -14,6 +14,7 @@ use plimsoll_record::data::{Event, FigureSpec, GoalSpec, PublishedSpec, Run, Run
 
 use crate::args::RunArgs;
 use crate::calibration::Calibration;
+use crate::drive_spec;
 use crate::error::{CliError, exit};
 use crate::interrupt::Interrupt;
 use crate::line;
@@ -263,7 +264,7 @@ fn announce(
     let mut said = BTreeMap::new();
     for trial in &plan.trials {
         let Some(kind) = catalogue.store(&trial.store.kind) else { continue };
-        trial::can_ask(trial, &*make_workload(catalogue, trial)?, kind.spec())?;
+        drive_spec::can_ask(trial, &*make_workload(catalogue, trial)?, kind.spec())?;
         let lines = kind.announce(&options(&trial.store, directory, id, passwords))?;
         if trial.store.url.is_some() && said.insert(trial.store.label.clone(), ()).is_none() {
             for line in lines {

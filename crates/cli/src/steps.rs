@@ -1,0 +1,344 @@
+//! What a phase does, step by step of the plan: load, ask, drive, settle, cold, restart, check.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_analysis::line::CYCLE_RESULT;
+use plimsoll_core::{Cold, CounterSort, Durability, OpKind, Store, Stream, StreamSpec, ValueBuf};
+use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason};
+use plimsoll_plan::model::{self, Step};
+use plimsoll_record::data::{Asked, Event, PhaseEnd, PhaseState};
+
+use crate::check;
+use crate::drive_spec::{self, filled_by_statements, mix};
+use crate::error::{CliError, exit};
+use crate::phase::{Driven, Keep, TrialRun, push};
+use crate::pin;
+use crate::written::Written;
+
+/// Longest a load or a check may leave one operation unanswered.
+const BULK_OP_TIMEOUT: Duration = Duration::from_secs(120);
+
+impl TrialRun<'_, '_> {
+    /// Does what `phase` says; `end` takes what came of it.
+    pub(crate) fn step(&mut self, ordinal: u32, phase: &model::Phase, end: &mut PhaseEnd) -> Result<(), CliError> {
+        match &phase.step {
+            Step::Load { batch, clients, durability } => self.load(ordinal, *batch, *clients, *durability, end),
+            Step::Ask { op, count, op_timeout_ns } => self.ask(ordinal, op, *count, *op_timeout_ns, end),
+            Step::Drive(drive) => self.drive(ordinal, drive, end),
+            Step::Settle => {
+                let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
+                let started = Instant::now();
+                self.store.settle()?;
+                push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
+                if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, self.bench.recorder) {
+                    push(end, "device_bytes", "B", bytes as f64, 1);
+                }
+                end.footprint = Some(self.store.footprint()?);
+                Ok(())
+            }
+            Step::Cold => self.cold(end),
+            Step::Restart => {
+                let started = Instant::now();
+                self.store.restart()?;
+                self.server_is_new()?;
+                push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
+                Ok(())
+            }
+            Step::Check => check::run(self, ordinal, end),
+        }
+    }
+
+    /// Operations of one phase are others than those of another, also of a trial that goes on with its data.
+    fn first_cycle(&self, ordinal: u32) -> u64 {
+        // As stamps hold them: 40 bits of a cycle, and a plan has at most 200 phases. Without a ledger there are no
+        // stamps, and trials may go on where others ended.
+        let trial = if self.workload.truth().is_none() { u64::from(self.trial.ordinal) } else { 0 };
+        trial << 40 | u64::from(ordinal) << 32
+    }
+
+    fn load(
+        &mut self,
+        ordinal: u32,
+        batch: u32,
+        clients: u32,
+        durability: Durability,
+        end: &mut PhaseEnd,
+    ) -> Result<(), CliError> {
+        let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
+        let making = Instant::now();
+        self.store.create(self.workload.layout())?;
+        if filled_by_statements(&*self.workload) {
+            self.store.after_load(self.workload.layout())?;
+            return self.end_load(making.elapsed().as_secs_f64(), durability, &written, end);
+        }
+        let stream: Arc<dyn Stream> =
+            self.workload.stream(&StreamSpec::Load { batch, clients }).map(Arc::from).map_err(no_stream)?;
+        let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
+        let spec = DriveSpec { limit: Limit::Exhausted, op_timeout: BULK_OP_TIMEOUT, ..self.spec() };
+        let result = self.driven(Driven {
+            ordinal,
+            clients,
+            durability,
+            stream: Arc::clone(&stream),
+            spec,
+            measured: true,
+            keep: Keep::Nothing,
+        })?;
+        // Opening the sessions is not part of the load: the drive's own clock says when the first insert was due.
+        let mut seconds = (result.end_ns - result.start_ns) as f64 / 1e9;
+        if result.stop != StopReason::Cancelled {
+            let finishing = Instant::now();
+            self.store.after_load(self.workload.layout())?;
+            seconds += finishing.elapsed().as_secs_f64();
+        }
+        self.end_load(seconds, durability, &written, end)?;
+        self.push_totals(end, &result);
+        if result.stop != StopReason::Cancelled {
+            self.must_have_succeeded("load", &result)?;
+        }
+        Ok(())
+    }
+
+    /// The one sync of `at-end`, and what the load came to.
+    fn end_load(
+        &mut self,
+        mut seconds: f64,
+        durability: Durability,
+        written: &Written,
+        end: &mut PhaseEnd,
+    ) -> Result<(), CliError> {
+        if durability == Durability::AtEnd {
+            let syncing = Instant::now();
+            self.store.sync()?;
+            let sync_seconds = syncing.elapsed().as_secs_f64();
+            seconds += sync_seconds;
+            push(end, "sync_seconds", "s", sync_seconds, 1);
+        }
+        push(end, "seconds", "s", seconds, 1);
+        let records = self.workload.record_count();
+        if records > 0 {
+            push(end, "records", "", records as f64, 1);
+        }
+        if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, self.bench.recorder) {
+            push(end, "device_bytes", "B", bytes as f64, 1);
+        }
+        Ok(())
+    }
+
+    fn ask(
+        &mut self,
+        ordinal: u32,
+        op: &str,
+        count: u32,
+        op_timeout_ns: u64,
+        end: &mut PhaseEnd,
+    ) -> Result<(), CliError> {
+        let stream: Arc<dyn Stream> = self
+            .workload
+            .stream(&StreamSpec::One { kind: op.to_owned(), clients: 1 })
+            .map(Arc::from)
+            .map_err(no_stream)?;
+        let mut params = ValueBuf::new();
+        let Some(kind) = stream.op(0, 0, &mut params) else { return Ok(()) };
+        let rows = Keep::row_counts(count);
+        let spec = DriveSpec {
+            limit: Limit::Ops(u64::from(count)),
+            op_timeout: Duration::from_nanos(op_timeout_ns),
+            keep_each: true,
+            ..self.spec()
+        };
+        let result = self.driven(Driven {
+            ordinal,
+            clients: 1,
+            durability: Durability::Durable,
+            stream: Arc::clone(&stream),
+            spec,
+            measured: true,
+            keep: rows.clone(),
+        })?;
+        let mut each = result.each.clone();
+        each.sort_by_key(|op| op.sent_ns);
+        let rows = rows.taken_counts();
+        end.asked = each
+            .iter()
+            .enumerate()
+            .map(|(position, op)| Asked {
+                kind: op.kind,
+                start_ns: op.sent_ns,
+                end_ns: op.end_ns,
+                outcome: op.outcome,
+                rows: rows.get(position).copied().unwrap_or(0),
+            })
+            .collect();
+        self.push_totals(end, &result);
+        ended(&result, end)?;
+        // Afterwards: before, it would warm what may have to be cold.
+        if !self.bench.interrupt.is_set() && end.state == PhaseState::Complete {
+            let kinds: Vec<OpKind> = self.workload.kinds().to_vec();
+            if let Some(words) = self.store.explain(&kinds[usize::from(kind)], params.values())? {
+                end.remarks.push(("plan of the store".to_owned(), words));
+            }
+        }
+        Ok(())
+    }
+
+    fn drive(&mut self, ordinal: u32, drive: &model::Drive, end: &mut PhaseEnd) -> Result<(), CliError> {
+        let stream: Arc<dyn Stream> = self.workload.stream(&mix(drive)).map(Arc::from).map_err(no_stream)?;
+        let seed = self.trial.seed ^ self.first_cycle(ordinal);
+        let spec = DriveSpec { first_cycle: self.first_cycle(ordinal), ..drive_spec::of(drive, seed, &self.spec()) };
+        let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
+        let cycles = cycles(self.store)?;
+        let result = self.driven(Driven {
+            ordinal,
+            clients: drive.clients,
+            durability: drive.durability,
+            stream: Arc::clone(&stream),
+            spec,
+            measured: true,
+            keep: Keep::Nothing,
+        })?;
+        push(end, "seconds", "s", (result.end_ns - result.measured_from_ns) as f64 / 1e9, 1);
+        self.push_totals(end, &result);
+        if let model::Limit::DurationNs(ns) = drive.limit {
+            push(end, "planned_seconds", "s", ns as f64 / 1e9, 1);
+        }
+        for (name, ended) in self::cycles(self.store)? {
+            let before = cycles.iter().find(|(other, _)| *other == name).map_or(0.0, |(_, before)| *before);
+            push(end, &format!("{CYCLE_RESULT}{name}"), "", (ended - before).max(0.0), 1);
+        }
+        push(end, "unfinished", "", result.unfinished as f64, 1);
+        push(end, "lost_connections", "", result.lost_connections as f64, 1);
+        if result.lag.n > 0 {
+            push(end, "lag_p50", "ns", result.lag.p50_ns as f64, result.lag.n);
+            push(end, "lag_p99", "ns", result.lag.p99_ns as f64, result.lag.n);
+            push(end, "lag_max", "ns", result.lag.max_ns as f64, result.lag.n);
+        }
+        push(end, "involuntary_switches", "", result.involuntary_switches as f64, 1);
+        if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, self.bench.recorder) {
+            push(end, "device_bytes", "B", bytes as f64, 1);
+        }
+        ended(&result, end)?;
+        // That a rate is not carried is what a rung is there to find out.
+        if result.stop == StopReason::Backlog && self.trial.labels.contains_key("rung") {
+            end.state = PhaseState::Complete;
+        }
+        Ok(())
+    }
+
+    fn cold(&mut self, end: &mut PhaseEnd) -> Result<(), CliError> {
+        let started = Instant::now();
+        match self.store.cold()? {
+            Cold::Done { file_bytes, resident_bytes } => {
+                self.server_is_new()?;
+                push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
+                push(end, "file_bytes", "B", file_bytes as f64, 1);
+                push(end, "resident_bytes", "B", resident_bytes as f64, 1);
+                self.not_cold = still_warm(file_bytes, resident_bytes);
+            }
+            Cold::NotPossible(why) => self.not_cold = Some(why),
+        }
+        end.remarks.extend(self.not_cold.iter().map(|why| ("not possible".to_owned(), why.clone())));
+        Ok(())
+    }
+
+    /// After its server has been started again.
+    fn server_is_new(&mut self) -> Result<(), CliError> {
+        self.bench.server.set(self.store.processes());
+        pin::server(self.store, self.bench.server_pin)
+    }
+
+    fn spec(&self) -> DriveSpec {
+        DriveSpec { slice: self.bench.slice, io: self.bench.io, ..DriveSpec::default() }
+    }
+
+    fn push_totals(&mut self, end: &mut PhaseEnd, result: &DriveResult) {
+        push(end, "ops", "", result.ops as f64, 1);
+        for error in &result.errors {
+            let text = format!("{} × {} {}: {}", error.count, error.outcome.name(), error.code, error.message);
+            // A recording that cannot take it fails the next call that matters.
+            let _ = self.bench.recorder.event(Event {
+                at_ns: result.end_ns,
+                trial: Some(self.trial.ordinal),
+                level: "warning".to_owned(),
+                kind: "error-code".to_owned(),
+                text,
+            });
+        }
+        for hung in &result.hung {
+            let _ = self.bench.recorder.event(Event {
+                at_ns: result.end_ns,
+                trial: Some(self.trial.ordinal),
+                level: "error".to_owned(),
+                kind: "drive".to_owned(),
+                text: format!(
+                    "operation {} of client {} did not return; its outcome is unknown",
+                    hung.cycle, hung.client
+                ),
+            });
+        }
+    }
+}
+
+/// What the store counts of the work that it puts off under load.
+fn cycles(store: &mut dyn Store) -> Result<Vec<(&'static str, f64)>, CliError> {
+    let counters = store.counters()?;
+    Ok(counters
+        .into_iter()
+        .filter(|counter| counter.sort == CounterSort::Cycle)
+        .map(|counter| (counter.name, counter.value))
+        .collect())
+}
+
+/// Whether a phase of operations came to its end, or what it ended with instead.
+fn ended(result: &DriveResult, end: &mut PhaseEnd) -> Result<(), CliError> {
+    if let StopReason::Refused(error) | StopReason::Lost(error) = &result.stop {
+        return Err(error.clone().into());
+    }
+    // A store is not judged by what the generator did not do.
+    let is_cut_short = matches!(result.stop, StopReason::Cancelled | StopReason::Hung);
+    if let Some(why) = result.void.as_ref().filter(|_| !is_cut_short) {
+        end.state = PhaseState::Void(why.clone());
+        return Ok(());
+    }
+    let failed = match &result.stop {
+        StopReason::Backlog => {
+            "the store does not carry this rate: operations had been due for longer than the backlog"
+        }
+        StopReason::Hung => "an operation did not return within its timeout",
+        _ => return Ok(()),
+    };
+    end.state = PhaseState::Failed(failed.to_owned());
+    Ok(())
+}
+
+/// Why a store whose files should have left the page cache is not cold: more than one byte in a hundred stayed.
+/// That is so on a file system that lives in memory, from which nothing can be dropped.
+fn still_warm(file_bytes: u64, resident_bytes: u64) -> Option<String> {
+    (resident_bytes > file_bytes / 100).then(|| {
+        let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
+        format!(
+            "{:.1} of {:.1} MiB of its files stayed in memory; is the run directory on a tmpfs?",
+            mib(resident_bytes),
+            mib(file_bytes)
+        )
+    })
+}
+
+fn no_stream(why: String) -> CliError {
+    CliError::new(exit::USAGE, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::still_warm;
+
+    #[test]
+    fn files_that_stay_in_memory_are_not_cold() {
+        assert_eq!(still_warm(0, 0), None);
+        assert_eq!(still_warm(41_758_325, 8_192), None);
+        // As seen on a tmpfs: SQLite's one file, and fjall's with a journal of 64 MiB that is mostly a hole.
+        assert!(still_warm(1_363_968, 1_363_968).is_some_and(|why| why.starts_with("1.3 of 1.3 MiB")));
+        assert!(still_warm(67_808_013, 2_093_056).is_some());
+    }
+}

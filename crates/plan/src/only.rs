@@ -1,0 +1,105 @@
+//! `only`: for which trials of a sweep a phase is there.
+
+use std::ops::Range;
+
+use plimsoll_core::ParamValue;
+
+use crate::document::{Node, Reading, Section, short};
+use crate::nearest;
+use crate::stores::StoreDraft;
+use crate::workload::WorkloadDraft;
+
+/// What has to be so for a phase to be part of a trial: one of some values.
+pub(crate) enum Condition {
+    /// The kind of store, or its label.
+    Store(Vec<String>),
+    /// A parameter of the workload.
+    Workload(&'static str, Vec<ParamValue>),
+    /// A parameter of the store; other kinds of store do not have it.
+    StoreParam(&'static str, Vec<ParamValue>),
+    /// A swept key: its dimension, and positions in its list.
+    Swept(usize, Vec<usize>),
+}
+
+impl Reading<'_> {
+    /// The conditions of a phase. Called when all swept keys are known.
+    pub(crate) fn only(
+        &self,
+        section: &Section<'_>,
+        workload: &WorkloadDraft<'_>,
+        stores: &[StoreDraft<'_>],
+    ) -> Vec<Condition> {
+        let Some(only) = section.get("only").and_then(|node| self.table(&node, "`only`")) else {
+            return Vec::new();
+        };
+        let mut conditions = Vec::new();
+        for node in only.entries() {
+            let Some((elements, texts)) = self.listed(&node) else {
+                continue;
+            };
+            let condition = if node.key == "store" {
+                self.store_condition(&elements, stores)
+            } else if let Some(spec) = workload.spec.params.iter().find(|param| param.name == node.key) {
+                self.all(&elements, |element| self.param(spec, element))
+                    .map(|values| Condition::Workload(spec.name, values))
+            } else if let Some(found) = self.swept_condition(&node, &elements, &texts) {
+                found
+            } else if let Some(spec) =
+                self.catalogue.stores.iter().flat_map(|kind| kind.spec().params).find(|param| param.name == node.key)
+            {
+                self.all(&elements, |element| self.param(spec, element))
+                    .map(|values| Condition::StoreParam(spec.name, values))
+            } else {
+                self.unknown_condition(only.key_span(node.key), node.key, workload);
+                None
+            };
+            conditions.extend(condition);
+        }
+        conditions
+    }
+
+    fn store_condition(&self, elements: &[Node<'_>], stores: &[StoreDraft<'_>]) -> Option<Condition> {
+        let mut known: Vec<&str> = self.catalogue.stores.iter().map(|kind| kind.spec().name).collect();
+        for draft in stores {
+            if !known.contains(&draft.store.label.as_str()) {
+                known.push(&draft.store.label);
+            }
+        }
+        self.all(elements, |element| self.word(element, "store", &known).map(str::to_owned)).map(Condition::Store)
+    }
+
+    /// `Some(None)`: it is a swept key, but something is wrong.
+    fn swept_condition(&self, node: &Node<'_>, elements: &[Node<'_>], texts: &[String]) -> Option<Option<Condition>> {
+        let dimensions = self.dimensions.borrow();
+        let position = (0..dimensions.0.len()).find(|position| dimensions.label(*position) == node.key)?;
+        let known = &dimensions.0.get(position)?.texts;
+        let mut wanted = Vec::new();
+        for (element, text) in elements.iter().zip(texts) {
+            match known.iter().position(|known| known.replace('_', "") == text.replace('_', "")) {
+                Some(index) => wanted.push(index),
+                None => {
+                    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                    let what = format!("`{}` is never {}", node.key, short(text));
+                    self.problem(element.span.clone(), what, Some(nearest::help(text, "its values", &known)));
+                    return Some(None);
+                }
+            }
+        }
+        Some(Some(Condition::Swept(position, wanted)))
+    }
+
+    fn unknown_condition(&self, span: Range<usize>, key: &str, workload: &WorkloadDraft<'_>) {
+        let dimensions = self.dimensions.borrow();
+        let mut known = vec!["store".to_owned()];
+        known.extend(workload.spec.params.iter().map(|param| param.name.to_owned()));
+        known.extend(
+            (0..dimensions.0.len())
+                .map(|position| dimensions.label(position))
+                .filter(|label| !known.contains(label))
+                .collect::<Vec<_>>(),
+        );
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let what = format!("`only` looks at `{}`, which trials do not differ in", short(key));
+        self.problem(span, what, Some(nearest::help(key, "it can look at", &known)));
+    }
+}
