@@ -6,21 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_record::data::Run;
+use plimsoll_record::data::{CYCLES, Run, STORE_COUNTERS};
 
 use crate::view::{Line, Panel};
 
 /// Panels for everything that was sampled, and the names of what was zero all the time.
 pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
-    let mut values: Vec<Vec<Option<f64>>> = vec![vec![None; run.samples.len()]; run.header.series.len()];
-    for (at, sample) in run.samples.iter().enumerate() {
-        for (series, value) in &sample.values {
-            if let Some(slot) = values.get_mut(*series as usize).and_then(|line| line.get_mut(at)) {
-                *slot = Some(*value);
-            }
-        }
-    }
-    let t_s: Vec<f64> = run.samples.iter().map(|sample| sample.at_ns as f64 / 1e9).collect();
+    let (times, values) = readings(run);
     let busiest = busiest_disk(run);
     let mut panels: Vec<Panel> = Vec::new();
     // Of each sampler and subject: how many series were read, and the names of those that were zero.
@@ -69,7 +61,7 @@ pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
                 source: series.sampler.clone(),
                 steps: false,
                 primary: primary(&series.sampler, &spec.subject, &spec.unit, busiest.as_deref()),
-                t_s: t_s.clone(),
+                t_s: times.get(is_of_store(&series.sampler)).cloned().unwrap_or_default(),
                 lines: vec![line],
             }),
         }
@@ -83,6 +75,37 @@ pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
         })
         .collect();
     (panels, zero)
+}
+
+/// When something was read, and every series' values at these times. A store is asked at moments of its own, so that
+/// its series have times of their own: first those of the host's samplers, then those of stores.
+type Readings = ([Vec<f64>; 2], Vec<Vec<Option<f64>>>);
+
+fn readings(run: &Run) -> Readings {
+    let of = |series: u32| run.header.series.get(series as usize).map(|series| is_of_store(&series.sampler));
+    let mut times: [Vec<f64>; 2] = Default::default();
+    let mut values: Vec<Vec<Option<f64>>> = vec![Vec::new(); run.header.series.len()];
+    for sample in &run.samples {
+        let at_s = sample.at_ns as f64 / 1e9;
+        for (series, value) in &sample.values {
+            let (Some(place), Some(line)) = (of(*series), values.get_mut(*series as usize)) else { continue };
+            let Some(times) = times.get_mut(place) else { continue };
+            if times.last() != Some(&at_s) {
+                times.push(at_s);
+            }
+            line.resize(times.len() - 1, None);
+            line.push(Some(*value));
+        }
+    }
+    for (line, series) in values.iter_mut().zip(&run.header.series) {
+        line.resize(times.get(is_of_store(&series.sampler)).map_or(0, Vec::len), None);
+    }
+    (times, values)
+}
+
+/// 1 for what a store counts of its own work, 0 for what this machine's samplers read.
+fn is_of_store(sampler: &str) -> usize {
+    usize::from(sampler == STORE_COUNTERS)
 }
 
 /// A panel's title: the sampler and what it is of.
@@ -111,6 +134,7 @@ fn primary(sampler: &str, subject: &str, unit: &str, busiest_disk: Option<&str>)
         "tasks" => unit == "tasks",
         "generator" | "server" => unit == "%",
         "pressure" => true,
+        STORE_COUNTERS => unit == CYCLES,
         _ => false,
     }
 }

@@ -9,7 +9,7 @@
 //! | `drive_spec` | a plan's drive in the drive loop's words; whether a workload and a store can do it |
 //! | `error` | expected errors and their exit codes |
 //! | `plans`, `secrets` | from what was typed to a plan; passwords, and keeping them from others |
-//! | `progress`, `interrupt`, `ticker`, `written` | what goes on beside: the progress line, Ctrl-C, samplers, device bytes |
+//! | `progress`, `interrupt`, `ticker`, `counters`, `written` | what goes on beside: the progress line, Ctrl-C, samplers, what the store counts, device bytes |
 //! | `catalogue`, `studies` | what a plan may name; the built-in plans |
 //! | `calibration` | the generator's ceiling and the noise floor of this machine |
 
@@ -17,6 +17,7 @@ mod args;
 mod calibration;
 mod catalogue;
 mod check;
+mod counters;
 mod drive_spec;
 mod error;
 mod habits;

@@ -1,6 +1,7 @@
 //! What a trial works with, and how one phase is driven: sessions, observers, slices into the recording and onto the
 //! progress line.
 
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use plimsoll_record::data::{PhaseEnd, PhaseResult};
 use plimsoll_sample::ServerProcesses;
 use plimsoll_verify::Ledger;
 
+use crate::counters::CounterReader;
 use crate::error::{CliError, exit};
 use crate::interrupt::Interrupt;
 use crate::progress::{Pace, Progress};
@@ -35,6 +37,8 @@ pub struct Bench<'a> {
     pub slice: Duration,
     /// How the kernel is asked for sockets.
     pub io: Io,
+    /// Whether what a store counts of its own work is read.
+    pub store_counters: bool,
     /// Processors for the server; none: it runs where the system puts it.
     pub server_pin: &'a [u32],
 }
@@ -163,7 +167,15 @@ impl TrialRun<'_, '_> {
                 .map(|_| Box::new(Keeper { inner: observers.pop(), keep: driven.keep.clone() }) as Box<dyn Observer>)
                 .collect();
         }
-        let Self { bench, ledger, workload, trial, .. } = self;
+        let Self { bench, store, ledger, workload, trial, .. } = self;
+        let reader = CounterReader {
+            clock: bench.clock,
+            recorder: bench.recorder,
+            trial: trial.ordinal,
+            label: &trial.store.label,
+            slice: bench.slice,
+        };
+        let reads_counters = driven.measured && bench.store_counters;
         let mut errors = 0;
         let mut recording_failed = None;
         let mut on_slice = |slice: Slice| {
@@ -190,7 +202,18 @@ impl TrialRun<'_, '_> {
             observers,
             stop: bench.interrupt.flag(),
         };
-        let result = drive.run(&mut on_slice);
+        let (stop, stopped) = channel::<()>();
+        let result = std::thread::scope(|scope| {
+            // Dropped at this closure's end, whatever ends it.
+            let _stop = stop;
+            if reads_counters {
+                let thread = std::thread::Builder::new().name("counters".to_owned());
+                thread
+                    .spawn_scoped(scope, move || reader.follow(&mut **store, &stopped))
+                    .map_err(|error| DriveError::System { what: "the thread that reads counters", error })?;
+            }
+            drive.run(&mut on_slice)
+        });
         if let Some(ledger) = ledger.as_mut() {
             ledger.drain();
         }

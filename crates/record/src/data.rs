@@ -93,6 +93,12 @@ pub struct SamplerSeries {
     pub spec: SeriesSpec,
 }
 
+/// The name under which a store's own counters stand among the samplers' series. Their subject is the store's label.
+pub const STORE_COUNTERS: &str = "store";
+
+/// The unit of a counter of [`plimsoll_core::CounterSort::Cycle`]: pieces of put-off work ended since the reading before.
+pub const CYCLES: &str = "cycles";
+
 /// A trial when it starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialHeader {
@@ -343,4 +349,37 @@ pub struct Run {
     pub events: Vec<Event>,
     /// What the recorder itself wrote, in bytes, so that it can be told from the store's own.
     pub recorder_bytes: u64,
+}
+
+/// One of a store's own counters during one trial.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CounterLine<'a> {
+    /// What it is called, and its unit: [`CYCLES`] for what a store puts off under load, `/s` for what only grows.
+    pub spec: &'a SeriesSpec,
+    /// When it was read, and its value over the time since the reading before; of levels, how it stood then.
+    pub values: Vec<(u64, f64)>,
+}
+
+impl Run {
+    /// What the store of `trial` counted of its own work while operations ran, in the order in which it names them.
+    pub fn counters(&self, trial: &Trial) -> Vec<CounterLine<'_>> {
+        let header = &trial.header;
+        let end_ns = trial.end_ns.or(self.end_ns).unwrap_or(u64::MAX);
+        let ours =
+            |series: &&SamplerSeries| series.sampler == STORE_COUNTERS && series.spec.subject == header.store_label;
+        let mut lines: BTreeMap<u32, CounterLine<'_>> = (0..)
+            .zip(&self.header.series)
+            .filter(|(_, series)| ours(series))
+            .map(|(position, series)| (position, CounterLine { spec: &series.spec, values: Vec::new() }))
+            .collect();
+        let from = self.samples.partition_point(|sample| sample.at_ns < header.start_ns);
+        for sample in self.samples.iter().skip(from).take_while(|sample| sample.at_ns <= end_ns) {
+            for (series, value) in &sample.values {
+                if let Some(line) = lines.get_mut(series) {
+                    line.values.push((sample.at_ns, *value));
+                }
+            }
+        }
+        lines.into_values().filter(|line| !line.values.is_empty()).collect()
+    }
 }

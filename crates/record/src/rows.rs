@@ -7,7 +7,8 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, ToSql, params};
 
 use crate::data::{
-    AnswerCheck, Event, LedgerCheck, PhaseEnd, PhaseHeader, PhaseState, RunHeader, RunState, Sample, TrialHeader,
+    AnswerCheck, Event, LedgerCheck, PhaseEnd, PhaseHeader, PhaseState, RunHeader, RunState, Sample, SamplerSeries,
+    TrialHeader,
 };
 use crate::schema::UNFINISHED;
 
@@ -68,12 +69,16 @@ pub(crate) fn run(connection: &Connection, header: &RunHeader) -> Written {
             put(connection, sql, params![ordinal as i64, position as i64, published.value, published.of, labels])?;
         }
     }
-    for (ordinal, series) in header.series.iter().enumerate() {
-        let sql = "INSERT INTO series VALUES (?1, ?2, ?3, ?4, ?5)";
-        let spec = &series.spec;
-        put(connection, sql, params![ordinal as i64, series.sampler, spec.subject, spec.name, spec.unit])?;
+    for (ordinal, one) in (0..).zip(&header.series) {
+        series(connection, ordinal, one)?;
     }
     Ok(())
+}
+
+pub(crate) fn series(connection: &Connection, ordinal: u32, series: &SamplerSeries) -> Written {
+    let sql = "INSERT INTO series VALUES (?1, ?2, ?3, ?4, ?5)";
+    let spec = &series.spec;
+    put(connection, sql, params![ordinal, series.sampler, spec.subject, spec.name, spec.unit])
 }
 
 pub(crate) fn begin_trial(connection: &Connection, header: &TrialHeader) -> Written {

@@ -16,7 +16,9 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use plimsoll_core::Slice;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use crate::data::{AnswerCheck, Event, LedgerCheck, PhaseEnd, PhaseHeader, RunHeader, RunState, Sample, TrialHeader};
+use crate::data::{
+    AnswerCheck, Event, LedgerCheck, PhaseEnd, PhaseHeader, RunHeader, RunState, Sample, SamplerSeries, TrialHeader,
+};
 use crate::error::RecordError;
 use crate::rows;
 use crate::schema::{APPLICATION_ID, DDL, FILE_NAME, FORMAT};
@@ -41,6 +43,7 @@ enum Message {
     EndPhase(u32, u32, Box<PhaseEnd>),
     Slice(u32, u32, Box<Slice>, Option<Sample>),
     Sample(Sample),
+    Series(u32, Box<SamplerSeries>),
     Event(Event),
     AnswerCheck(Box<AnswerCheck>),
     LedgerCheck(Box<LedgerCheck>),
@@ -59,6 +62,8 @@ pub struct Recorder {
     messages: Option<SyncSender<Message>>,
     thread: Option<JoinHandle<()>>,
     error: Kept,
+    /// All series so far, by position.
+    series: Mutex<Vec<SamplerSeries>>,
     /// `/proc/<pid>/task/<tid>/io` of the thread; `None` where the kernel does not count.
     io: Option<File>,
 }
@@ -112,7 +117,8 @@ impl Recorder {
             // Made above, and of no use to anybody.
             let _ = std::fs::remove_dir_all(&directory);
         })?;
-        Ok(Recorder { directory, messages: Some(messages), thread: Some(thread), error, io })
+        let series = Mutex::new(header.series.clone());
+        Ok(Recorder { directory, messages: Some(messages), thread: Some(thread), error, series, io })
     }
 
     /// The run's directory.
@@ -177,6 +183,22 @@ impl Recorder {
     /// See [`Recorder::begin_trial`].
     pub fn sample(&self, sample: Sample) -> Result<(), RecordError> {
         self.send(Message::Sample(sample))
+    }
+
+    /// The position of `series`, by which samples name it. One that is not yet in the recording is added: what a
+    /// store counts is known only when it is open.
+    ///
+    /// # Errors
+    /// See [`Recorder::begin_trial`].
+    pub fn series(&self, series: &SamplerSeries) -> Result<u32, RecordError> {
+        let mut all = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(position) = all.iter().position(|one| one == series) {
+            return Ok(position as u32);
+        }
+        let position = all.len() as u32;
+        self.send(Message::Series(position, Box::new(series.clone())))?;
+        all.push(series.clone());
+        Ok(position)
     }
 
     /// Something worth a line.
@@ -352,6 +374,7 @@ impl Writer {
                 }
             }
             Message::Sample(sample) => rows::sample(&rows, &sample)?,
+            Message::Series(ordinal, series) => rows::series(&rows, ordinal, &series)?,
             Message::Event(event) => rows::event(&rows, &event)?,
             Message::AnswerCheck(check) => rows::answer_check(&rows, &check)?,
             Message::LedgerCheck(check) => rows::ledger_check(&rows, &check)?,

@@ -14,6 +14,7 @@
 //! | `pressure` | share of time in which tasks waited for CPU, memory, I/O |
 //! | `generator` | this process: CPU, memory, threads, context switches |
 //! | `server` | the server's processes, [`ServerProcesses`], with all their descendants |
+//! | [`STORE`] | what a store counts of its own work: read by whoever holds the store |
 //! | `tree` | processes and their descendants; what they wrote: [`process_tree_io`], [`own_io`] |
 //! | [`mod@environment`] | what does not change while a run goes on: CPU, kernel, clock source, file system … |
 //! | `proc_file` | reading a file of `/proc` again and again |
@@ -40,6 +41,13 @@ pub use environment::environment;
 pub use server::ServerProcesses;
 pub use tree::{TreeIo, own_io, process_tree_io, with_descendants};
 
+/// What a store counts of its own work. It is the store that is asked, not this machine, so [`open`] has nothing to
+/// open for it.
+pub const STORE: SamplerSpec = SamplerSpec {
+    name: "store",
+    summary: "what the store counts of its own work: checkpoints, flushes, cache misses …",
+};
+
 type Opened = Result<Box<dyn Sampler>, Unavailable>;
 
 /// All samplers, in the order in which they are listed.
@@ -60,14 +68,14 @@ fn boxed<S: Sampler + 'static>(sampler: Result<S, Unavailable>) -> Opened {
 
 /// Every sampler there is.
 pub fn specs() -> Vec<SamplerSpec> {
-    ALL.iter().map(|(spec, _)| spec.clone()).collect()
+    ALL.iter().map(|(spec, _)| spec.clone()).chain([STORE]).collect()
 }
 
 /// Opens the samplers of these names, and says of the others why they have nothing to read here. `server`
-/// tells the one of that name which processes to look at; it may be changed at any time.
+/// tells the one of that name which processes to look at; it may be changed at any time. [`STORE`] is passed over.
 pub fn open(names: &[String], server: &ServerProcesses) -> (Vec<Box<dyn Sampler>>, Vec<(String, Unavailable)>) {
     let (mut opened, mut unavailable) = (Vec::new(), Vec::new());
-    for name in names {
+    for name in names.iter().filter(|name| **name != STORE.name) {
         let sampler = match ALL.iter().find(|(spec, _)| spec.name == name) {
             Some((_, open)) => open(server),
             None => Err(Unavailable("there is no sampler of this name".into())),

@@ -94,6 +94,7 @@ pub fn run_plan(
         server: &server,
         slice,
         io,
+        store_counters: plan.samplers.iter().any(|name| name == plimsoll_sample::STORE.name),
         server_pin: &plan.server_pin,
     };
     let result = trials(catalogue, plan, &mut bench, &directory, passwords);

@@ -265,3 +265,44 @@ fn a_run_is_never_written_over() {
     assert_eq!(Recorder::create(place.path(), &header).err(), Some(RecordError::Exists(path)));
     recorder.finish(RunState::Complete, 5).unwrap();
 }
+
+#[test]
+fn what_a_store_counts_stands_beside_the_samplers_and_is_found_by_its_trial() {
+    use plimsoll_core::SeriesSpec;
+    use plimsoll_record::data::{CYCLES, STORE_COUNTERS, SamplerSeries};
+    let runs = tempfile::tempdir().unwrap();
+    let recorder = Recorder::create(runs.path(), &synthetic::header("counters")).unwrap();
+    let trial = |ordinal: u32, label: &str, start_ns| {
+        let header = synthetic::trial(ordinal);
+        recorder
+            .begin_trial(plimsoll_record::data::TrialHeader { store_label: label.into(), start_ns, ..header })
+            .unwrap();
+    };
+    let series = |label: &str| SamplerSeries {
+        sampler: STORE_COUNTERS.into(),
+        spec: SeriesSpec { subject: label.into(), name: "checkpoints".into(), unit: CYCLES.into() },
+    };
+    let known = synthetic::header("counters").series.len() as u32;
+    trial(0, "a", 1_000);
+    let of_a = recorder.series(&series("a")).unwrap();
+    assert_eq!((of_a, recorder.series(&series("a")).unwrap()), (known, known));
+    recorder.sample(Sample { at_ns: 1_500, values: vec![(0, 3.0), (of_a, 1.0)] }).unwrap();
+    recorder.end_trial(0, 2_000).unwrap();
+    trial(1, "b", 2_001);
+    let of_b = recorder.series(&series("b")).unwrap();
+    assert_eq!(of_b, known + 1);
+    recorder.sample(Sample { at_ns: 2_500, values: vec![(of_b, 2.0)] }).unwrap();
+    recorder.sample(Sample { at_ns: 3_500, values: vec![(of_b, 0.0)] }).unwrap();
+    recorder.end_trial(1, 3_600).unwrap();
+    trial(2, "a", 4_000);
+    recorder.end_trial(2, 4_100).unwrap();
+    let path = recorder.finish(RunState::Complete, 5_000).unwrap();
+    let run = Run::load(&path).unwrap();
+    let counted = |trial: usize| -> Vec<(String, Vec<(u64, f64)>)> {
+        let lines = run.counters(&run.trials[trial]);
+        lines.into_iter().map(|line| (line.spec.name.clone(), line.values)).collect()
+    };
+    assert_eq!(counted(0), [("checkpoints".to_owned(), vec![(1_500, 1.0)])]);
+    assert_eq!(counted(1), [("checkpoints".to_owned(), vec![(2_500, 2.0), (3_500, 0.0)])]);
+    assert_eq!(counted(2), []);
+}

@@ -20,7 +20,8 @@ fn the_book_tells_of_every_sampler_and_series_with_its_unit() {
     }
     let names: Vec<String> = specs().iter().map(|spec| spec.name.to_owned()).collect();
     assert_eq!(order, names);
-    let (opened, _) = open(&names, &ServerProcesses::default());
+    let (opened, unavailable) = open(&names, &ServerProcesses::default());
+    assert!(unavailable.iter().all(|(name, _)| name != plimsoll_sample::STORE.name));
     for sampler in &opened {
         // The same for each subject: those of the first are all.
         let first = &sampler.series()[0].subject;

@@ -1,0 +1,142 @@
+//! What a store counts of its own work, read once a slice beside a phase's operations, on a thread of its own: a store
+//! that does not answer must not keep anybody from his slices.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use plimsoll_core::{Counter, CounterSort, SeriesSpec, Store};
+use plimsoll_drive::Clock;
+use plimsoll_record::Recorder;
+use plimsoll_record::data::{CYCLES, Event, STORE_COUNTERS, Sample, SamplerSeries};
+
+/// Reads the counters of one phase.
+pub struct CounterReader<'a> {
+    /// The run's clock.
+    pub clock: &'a Clock,
+    /// The recording.
+    pub recorder: &'a Recorder,
+    /// Position of the trial.
+    pub trial: u32,
+    /// How reports call the store.
+    pub label: &'a str,
+    /// Time between two readings.
+    pub slice: Duration,
+}
+
+/// A reading: when, and each counter's value.
+struct Read {
+    at_ns: u64,
+    counters: Vec<Counter>,
+}
+
+impl CounterReader<'_> {
+    /// Reads until `stopped` is, and once more then. A store that counts nothing is not asked twice; that one could not
+    /// be read is said once.
+    pub fn follow(&self, store: &mut dyn Store, stopped: &Receiver<()>) {
+        let mut positions = BTreeMap::new();
+        let mut before: Option<Read> = None;
+        let mut has_failed = false;
+        let slice_ns = self.slice.as_nanos() as u64;
+        let mut next_ns = self.clock.now_ns();
+        loop {
+            match store.counters() {
+                Ok(counters) if counters.is_empty() => return,
+                Ok(counters) => {
+                    let now = Read { at_ns: self.clock.now_ns(), counters };
+                    if self.record(before.as_ref(), &now, &mut positions).is_err() {
+                        // A recording that cannot take it says so at the phase's end.
+                        return;
+                    }
+                    before = Some(now);
+                }
+                Err(error) if !has_failed => {
+                    has_failed = true;
+                    self.say(format!("what {} counts could not be read: {error}", self.label));
+                }
+                Err(_) => {}
+            }
+            if slice_ns == 0 {
+                return;
+            }
+            next_ns = (next_ns + slice_ns).max(self.clock.now_ns());
+            let wait = Duration::from_nanos(next_ns.saturating_sub(self.clock.now_ns()));
+            match stopped.recv_timeout(wait) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        if let Ok(counters) = store.counters() {
+            let now = Read { at_ns: self.clock.now_ns(), counters };
+            let _ = self.record(before.as_ref(), &now, &mut positions);
+        }
+    }
+
+    fn record(
+        &self,
+        before: Option<&Read>,
+        now: &Read,
+        positions: &mut BTreeMap<&'static str, u32>,
+    ) -> Result<(), plimsoll_record::RecordError> {
+        let mut values = Vec::with_capacity(now.counters.len());
+        for counter in &now.counters {
+            let Some(value) = self.value(before, now, counter) else { continue };
+            let position = match positions.get(counter.name) {
+                Some(position) => *position,
+                None => {
+                    let position = self.recorder.series(&self.series(counter))?;
+                    positions.insert(counter.name, position);
+                    position
+                }
+            };
+            values.push((position, value));
+        }
+        if values.is_empty() {
+            return Ok(());
+        }
+        self.recorder.sample(Sample { at_ns: now.at_ns, values })
+    }
+
+    /// The counter over the time since the reading before; of a level, as it is. `None` where that says nothing: there
+    /// was no reading before, the server has begun to count anew, or hardly any time has passed.
+    fn value(&self, before: Option<&Read>, now: &Read, counter: &Counter) -> Option<f64> {
+        if counter.sort == CounterSort::Level {
+            return Some(counter.value);
+        }
+        let before = before?;
+        let earlier = before.counters.iter().find(|other| other.name == counter.name)?;
+        let growth = counter.value - earlier.value;
+        let elapsed = Duration::from_nanos(now.at_ns.saturating_sub(before.at_ns));
+        match counter.sort {
+            _ if growth < 0.0 => None,
+            CounterSort::Cycle => Some(growth),
+            _ => (elapsed * 4 >= self.slice).then(|| growth / elapsed.as_secs_f64()),
+        }
+    }
+
+    fn series(&self, counter: &Counter) -> SamplerSeries {
+        let unit = match counter.unit {
+            "bytes" => "B",
+            unit => unit,
+        };
+        let unit = match counter.sort {
+            CounterSort::Level => unit.to_owned(),
+            CounterSort::Cycle => CYCLES.to_owned(),
+            CounterSort::Total if unit.is_empty() => "1/s".to_owned(),
+            CounterSort::Total => format!("{unit}/s"),
+        };
+        let spec = SeriesSpec { subject: self.label.to_owned(), name: counter.name.to_owned(), unit };
+        SamplerSeries { sampler: STORE_COUNTERS.to_owned(), spec }
+    }
+
+    fn say(&self, text: String) {
+        // A recording that cannot take it says so itself.
+        let _ = self.recorder.event(Event {
+            at_ns: self.clock.now_ns(),
+            trial: Some(self.trial),
+            level: "info".to_owned(),
+            kind: "sampler".to_owned(),
+            text,
+        });
+    }
+}
