@@ -133,8 +133,12 @@ pub(crate) fn parse(text: &str, dimension: Dimension) -> Result<f64, (String, Op
 
 /// What is wrong with a bare number.
 pub(crate) fn needs_unit(number: &str, dimension: Dimension) -> (String, Option<String>) {
-    let example = format!("{number}{}", dimension.example_unit());
-    (format!("needs a unit: \"{example}\""), Some(units(dimension)))
+    let example = match dimension {
+        // Nobody can know which is meant, and a latency of 20 s seldom is.
+        Dimension::Time => format!("\"{number}ms\" or \"{number}s\""),
+        _ => format!("\"{number}{}\"", dimension.example_unit()),
+    };
+    (format!("needs a unit: {example}"), Some(units(dimension)))
 }
 
 fn is_of(unit: &str, dimension: Dimension) -> bool {
@@ -186,7 +190,7 @@ mod tests {
     #[test]
     fn wrong_ones_say_what_to_write() {
         let wrong = |text, dimension| parse(text, dimension).unwrap_err();
-        assert_eq!(wrong("30", Time).0, "needs a unit: \"30s\"");
+        assert_eq!(wrong("30", Time).0, "needs a unit: \"30ms\" or \"30s\"");
         assert_eq!(wrong("30sec", Time), ("`sec` is not a unit of time".into(), Some("write \"30s\"".into())));
         assert_eq!(wrong("30MiB", Time).0, "`MiB` is a unit of size, not of time");
         assert_eq!(wrong("4KB", Size).1.as_deref(), Some("write \"4KiB\""));

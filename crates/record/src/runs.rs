@@ -53,13 +53,15 @@ pub struct Listed {
 }
 
 /// The name of a run: `YYYYMMDD-hhmmss-xxxx`, by the UTC of `started_wall_ns` (nanoseconds since 1970), so that
-/// names sort as runs began, and 16 bits of `random`.
+/// names sort as runs began. The last four digits are the 256th of the second, so that two runs of one second do
+/// too, and 8 bits of `random`.
 pub fn run_id(started_wall_ns: i64, random: u64) -> String {
     let seconds = started_wall_ns.div_euclid(1_000_000_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = date(days);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}-{:04x}", random & 0xffff)
+    let fraction = started_wall_ns.rem_euclid(1_000_000_000) * 256 / 1_000_000_000;
+    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}-{fraction:02x}{:02x}", random & 0xff)
 }
 
 /// Year, month and day of a day since 1970-01-01: `civil_from_days` of Howard Hinnant's "chrono-compatible
@@ -243,7 +245,7 @@ mod tests {
     #[test]
     fn a_name_is_the_second_of_the_start_and_sorts() {
         assert_eq!(run_id(0, 0), "19700101-000000-0000");
-        assert_eq!(run_id(1_795_292_643_999_999_999, 0x1_abcd), "20261121-202403-abcd");
+        assert_eq!(run_id(1_795_292_643_999_999_999, 0x1_abcd), "20261121-202403-ffcd");
         assert_eq!(run_id(951_782_400_000_000_000, 7), "20000229-000000-0007");
         assert_eq!(run_id(4_107_542_399_000_000_000, 7), "21000228-235959-0007");
         assert!(is_run_id(&run_id(1_795_292_643_999_999_999, u64::MAX)));

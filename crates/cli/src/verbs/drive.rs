@@ -95,7 +95,7 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(Stri
         ("clients", &args.clients),
         ("depth", &args.depth),
         ("workers", &args.workers),
-        ("rate", &args.rate),
+        ("rate", &args.rate.as_deref().map(rates)),
         ("arrivals", &args.arrivals),
         ("wake", &args.wake),
         ("io", &args.io),
@@ -203,6 +203,16 @@ fn mix(given: &str) -> Result<String, CliError> {
     Ok(format!("{{ {} }}", shares.join(", ")))
 }
 
+/// Rates; a bare number is one a second, as all other load generators take it.
+pub(super) fn rates(given: &str) -> String {
+    let is_bare = |part: &str| part.ends_with(|c: char| c.is_ascii_digit());
+    let parts = given.split(',').map(|part| match part.trim() {
+        part if is_bare(part) => format!("{part}/s"),
+        part => part.to_owned(),
+    });
+    parts.collect::<Vec<_>>().join(",")
+}
+
 /// One value, or several between commas as a list that is swept.
 fn list(given: &str) -> String {
     let values: Vec<String> = given.split(',').map(|part| value(part.trim())).collect();
@@ -293,6 +303,12 @@ p99 = "20ms"
     fn a_text_may_hold_commas_and_numbers_between_commas_are_swept() {
         let text = text("-f a.sql --on postgres --set define=a=1,b=2 --set scale=1,2").unwrap();
         assert!(text.contains("define = \"a=1,b=2\"") && text.contains("scale = [1, 2]"), "{text}");
+    }
+
+    #[test]
+    fn a_bare_rate_is_one_a_second() {
+        let text = text("select --on postgres --rate 5000,300/min").unwrap();
+        assert!(text.contains("rate = [\"5000/s\", \"300/min\"]"), "{text}");
     }
 
     #[test]

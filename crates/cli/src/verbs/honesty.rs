@@ -18,6 +18,8 @@ use plimsoll_drive::{Clock, Drive, DriveSpec, Limit, Pace};
 use crate::error::{CliError, exit};
 use crate::interrupt::Interrupt;
 
+/// What a directory's name begins with; our process follows.
+const DIRECTORY: &str = "honesty-";
 const RATE_PER_S: f64 = 1_000.0;
 const WINDOW: Duration = Duration::from_secs(10);
 const STALL_AT: Duration = Duration::from_secs(4);
@@ -52,9 +54,13 @@ pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, Cli
     };
     kind.installed()?;
     let interrupt = Interrupt::install();
-    let directory = runs_dir.join(format!("honesty-{}", std::process::id()));
+    let directory = runs_dir.join(format!("{DIRECTORY}{}", std::process::id()));
     let data_dir = directory.join("data").join(name);
+    sweep(runs_dir);
     std::fs::create_dir_all(&data_dir).map_err(|error| CliError::io(data_dir.display(), &error))?;
+    // It goes with this process: whoever finds the directory unlocked may remove it.
+    let held = std::fs::File::open(&directory).map_err(|error| CliError::io(directory.display(), &error))?;
+    held.lock().map_err(|error| CliError::io(directory.display(), &error))?;
     let result = measure(catalogue, kind, &directory, &interrupt);
     let removed = std::fs::remove_dir_all(&directory).map_err(|error| CliError::io(directory.display(), &error));
     let rows = result?;
@@ -65,6 +71,22 @@ pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, Cli
     let honest = rows.iter().all(Row::is_right);
     crate::print(&text(name, &rows, honest))?;
     Ok(if honest { exit::OK } else { exit::GOAL_MISSED })
+}
+
+/// Removes what tests of honesty whose Plimsoll was killed have left in `runs_dir`. What cannot be removed is left for
+/// the next time.
+pub(super) fn sweep(runs_dir: &Path) {
+    for found in std::fs::read_dir(runs_dir).into_iter().flatten().flatten() {
+        let pid = found.file_name().to_string_lossy().strip_prefix(DIRECTORY).and_then(|pid| pid.parse::<u32>().ok());
+        let path = found.path();
+        if pid.is_none() || plimsoll_record::is_live(&path) {
+            continue;
+        }
+        for store in std::fs::read_dir(path.join("data")).into_iter().flatten().flatten() {
+            let _ = plimsoll_lab::sweep_orphans(&store.path());
+        }
+        let _ = std::fs::remove_dir_all(&path);
+    }
 }
 
 impl Row {

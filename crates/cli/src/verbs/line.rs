@@ -75,8 +75,9 @@ fn plan_text(catalogue: &Catalogue, args: &LineArgs) -> Result<plans::PlanText, 
         text.push_str("\n[goals]\np99 = \"20ms\"\nerrors = \"0.1%\"\n");
     }
     let has = |text: &str| text.lines().any(|line| line.trim_start().starts_with("[line]"));
+    let from_rate = args.from.as_deref().map(drive::rates);
     let bounds = [
-        ("from", args.from.as_deref()),
+        ("from", from_rate.as_deref()),
         ("precision", args.precision.as_deref()),
         ("budget", args.budget.as_deref().or(args.thorough.then_some("30min"))),
     ];

@@ -20,12 +20,13 @@ use crate::interrupt::Interrupt;
 use crate::line;
 use crate::phase::Bench;
 use crate::plans::{self, Passwords};
+use crate::precheck;
 use crate::progress::Progress;
 use crate::secrets;
 use crate::sockets;
 use crate::ticker::Ticker;
 use crate::trial::{self, Found};
-use crate::verbs::report;
+use crate::verbs::{honesty, report};
 
 /// Runs what `args` ask for; the exit code says whether every goal held.
 pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, CliError> {
@@ -263,9 +264,12 @@ fn announce(
     progress: &mut Progress,
 ) -> Result<(), CliError> {
     let mut said = BTreeMap::new();
+    precheck::plan(plan)?;
     for trial in &plan.trials {
         let Some(kind) = catalogue.store(&trial.store.kind) else { continue };
-        drive_spec::can_ask(trial, &*make_workload(catalogue, trial)?, kind.spec())?;
+        let workload = make_workload(catalogue, trial)?;
+        drive_spec::can_ask(trial, &*workload, kind.spec())?;
+        precheck::trial(plan, trial, &*workload, kind.spec())?;
         let lines = kind.announce(&options(&trial.store, directory, id, passwords))?;
         if trial.store.url.is_some() && said.insert(trial.store.label.clone(), ()).is_none() {
             for line in lines {
@@ -302,6 +306,7 @@ fn sweep(runs_dir: &Path) {
             crate::say(&format!("removed the data that the killed run {} had left", run.id));
         }
     }
+    honesty::sweep(runs_dir);
 }
 
 fn header(

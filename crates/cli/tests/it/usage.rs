@@ -85,6 +85,8 @@ fn what_another_tool_calls_it_is_answered_with_ours() {
     let place = Place::new();
     let ran = place.run(&["drive", "select", "--on", "postgres", "-T", "60"]).expect(2);
     ran.says("unexpected argument '-T'").says("pgbench's -T is here: --for 60s");
+    // Where several tools have it, each is answered.
+    place.run(&["drive", "kv", "--on", "redis", "-P", "16"]).expect(2).says("redis-benchmark's -P is here: --depth 16");
 }
 
 #[test]
@@ -96,4 +98,28 @@ fn drive_writes_its_options_down_as_a_plan() {
     place.run(&["drive", "nothing", "--on", "null", "--for", "200ms", "--no-load", "-q"]).expect(0);
     place.only_run();
     place.run(&["drive", "select", "--on", "sqlite", "--rate", "0/s"]).expect(2).says("`rate` must be above 0/s");
+}
+
+#[test]
+fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
+    let place = Place::new();
+    for (options, words) in [
+        ("kv --on sqlite --no-load --mix read=1", "a sqlite of this run's own starts empty"),
+        ("kv --on sqlite --pin 77 --mix read=1", "`pin`: there is no processor 77 here"),
+        ("kv --on redis --server-pin 1025 --mix read=1", "`server_pin`: there is no processor 1025 here"),
+        ("tpcb --on sqlite --depth 2", "a depth of 2 would mix"),
+        ("kv --on redis://127.0.0.1:1 --server-pin 0 --mix read=1", "bind that server where it runs"),
+    ] {
+        let mut args = vec!["drive"];
+        args.extend(options.split_whitespace());
+        place.run(&args).expect(2).says(words);
+        assert!(place.all_runs().is_empty(), "{options}");
+    }
+    let script = place.path().join("two.sql");
+    std::fs::write(&script, "BEGIN;\nSELECT 1;\nEND;\n").unwrap();
+    let script = script.to_str().unwrap();
+    // Nothing is loaded or connected to: nobody listens there.
+    let args = ["drive", "-f", script, "--on", "postgres://me@127.0.0.1:1/db", "--depth", "4"];
+    place.run(&args).expect(2).says("a depth of 4 would mix the steps");
+    assert!(place.all_runs().is_empty());
 }

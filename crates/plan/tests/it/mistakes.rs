@@ -97,12 +97,12 @@ fn unknown_keys_are_told_from_near_ones() {
 #[test]
 fn units_are_asked_for() {
     let times = "units of time: ns, us, µs, ms, s, min, h";
-    replaced("\"10s\"", "«30»", "`for = 30` needs a unit: \"30s\"", times);
-    replaced("\"10s\"", "«\"30\"»", "`for = \"30\"` needs a unit: \"30s\"", times);
+    replaced("\"10s\"", "«30»", "`for = 30` needs a unit: \"30ms\" or \"30s\"", times);
+    replaced("\"10s\"", "«\"30\"»", "`for = \"30\"` needs a unit: \"30ms\" or \"30s\"", times);
     replaced("\"10s\"", "«\"30MiB\"»", "`for`: `MiB` is a unit of size, not of time", times);
     replaced("\"10s\"", "«\"10sec\"»", "`for`: `sec` is not a unit of time", "write \"10s\"");
     replaced("\"10s\"", "«\"long\"»", "`for`: `long` is not a time", "write a number and a unit: \"10s\"");
-    replaced("\"10s\"", "[\"1s\", «2»]", "`for = 2` needs a unit: \"2s\"", times);
+    replaced("\"10s\"", "[\"1s\", «2»]", "`for = 2` needs a unit: \"2ms\" or \"2s\"", times);
     added("loop = \"open\"\nrate = «1000»", "`rate = 1000` needs a unit: \"1000/s\"", "units of rate: /s, /min, /h");
     added("[goals]\nerrors = «0.1»", "`errors = 0.1` needs a unit: \"0.1%\"", "units of share: %");
     replaced(

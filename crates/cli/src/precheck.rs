@@ -1,0 +1,80 @@
+//! What can be known to go wrong before anything is started or filled.
+
+use plimsoll_core::{StoreSpec, StreamSpec, Workload};
+use plimsoll_plan::model::{Drive, Plan, Start, Step, Trial};
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+use crate::error::{CliError, exit};
+
+/// Refuses what `plan` asks of the machine and cannot be had from it.
+///
+/// # Errors
+/// A processor that is not there.
+pub fn plan(plan: &Plan) -> Result<(), CliError> {
+    processors("server_pin", &plan.server_pin)?;
+    for trial in &plan.trials {
+        drives(trial).try_for_each(|(_, drive)| processors("pin", &drive.pin))?;
+        if !plan.server_pin.is_empty() && trial.store.url.is_some() {
+            let what =
+                format!("`server_pin` is for servers that are started here, and {} runs already", trial.store.label);
+            return Err(
+                CliError::new(exit::USAGE, what).next("leave `server_pin` out, and bind that server where it runs")
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a trial of `plan` that asks for data nobody has made, or a pipeline where there can be none.
+///
+/// # Errors
+/// Which it is, and what to write instead.
+pub fn trial(plan: &Plan, trial: &Trial, workload: &dyn Workload, store: &StoreSpec) -> Result<(), CliError> {
+    let starts_empty = trial.store.url.is_none() && store.keeps_data;
+    if starts_empty && plan.start == Start::AsIs && !trial.loads() {
+        let what = format!("nothing is loaded, and a {} of this run's own starts empty", trial.store.label);
+        return Err(CliError::new(exit::USAGE, what).next(
+            "leave `--no-load` (or `start = \"as-is\"`) out, add a phase with do = \"load\", or name the URL of a store \
+             that holds the data",
+        ));
+    }
+    for (name, drive) in drives(trial).filter(|(_, drive)| drive.depth > 1) {
+        let mix = StreamSpec::Mix { mix: drive.mix.clone(), clients: drive.clients };
+        // What the stream itself refuses is said by who asks it first.
+        if workload.stream(&mix).is_ok_and(|stream| stream.steps(0).is_some()) {
+            let what = format!(
+                "phase {name}: a depth of {} would mix the steps of several operations (transactions, scripts) in one \
+                 session",
+                drive.depth
+            );
+            return Err(CliError::new(exit::USAGE, what)
+                .next("use a depth of 1 and more clients; a script has \\startpipeline of its own"));
+        }
+    }
+    Ok(())
+}
+
+fn drives(trial: &Trial) -> impl Iterator<Item = (&str, &Drive)> {
+    trial.phases.iter().filter_map(|phase| match &phase.step {
+        Step::Drive(drive) => Some((phase.name.as_str(), drive)),
+        _ => None,
+    })
+}
+
+/// Refuses processors that this program may not use.
+fn processors(key: &str, wanted: &[u32]) -> Result<(), CliError> {
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let ours = sched_getaffinity(None).map_err(|errno| CliError::io("which processors are ours", &errno.into()))?;
+    let there: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|processor| ours.is_set(*processor)).collect();
+    match wanted.iter().find(|processor| !there.contains(&(**processor as usize))) {
+        None => Ok(()),
+        Some(missing) => Err(CliError::new(exit::USAGE, format!("`{key}`: there is no processor {missing} here"))
+            .next(format!("this program may use: {}", words(&there)))),
+    }
+}
+
+fn words(numbers: &[usize]) -> String {
+    numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
