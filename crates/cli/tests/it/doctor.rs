@@ -1,5 +1,7 @@
 //! What the program knows of itself: its ceiling, the machine's noise, and whether it sees a pause whole.
 
+use std::time::{Duration, Instant};
+
 use crate::bench::Place;
 
 #[test]
@@ -13,6 +15,26 @@ fn a_pause_of_the_server_is_seen_whole() {
     assert!(ran.out.contains("if the clock started at the send"), "{ran:?}");
     let left: Vec<_> = std::fs::read_dir(place.runs()).map(|all| all.flatten().collect()).unwrap_or_default();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn what_a_killed_test_of_honesty_leaves_is_removed_by_the_next_run() {
+    let place = Place::new();
+    let mut doctor = place.command(&["doctor", "--honesty", "redis"]).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while place.all_runs().is_empty() {
+        assert!(Instant::now() < deadline && doctor.try_wait().unwrap().is_none(), "it never began");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let left = place.only_run();
+    // While it lives, another run leaves it alone.
+    place.run(&["drive", "nothing", "--on", "null", "--for", "100ms", "-q"]).expect(0);
+    assert!(left.exists() && doctor.try_wait().unwrap().is_none());
+    doctor.kill().unwrap();
+    doctor.wait().unwrap();
+    assert!(left.exists());
+    place.run(&["drive", "nothing", "--on", "null", "--for", "100ms", "-q"]).expect(0);
+    assert!(!left.exists(), "{left:?}");
 }
 
 #[test]
