@@ -23,6 +23,7 @@ pub mod packages;
 pub mod page_cache;
 mod place;
 pub mod private_server;
+mod tree;
 pub mod user;
 
 pub use ending::Ending;
@@ -31,4 +32,5 @@ pub use packages::Program;
 pub use page_cache::{PageCache, drop_files};
 pub use place::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};
 pub use private_server::{PrivateServer, StopSignal};
+pub use tree::tree_bytes;
 pub use user::ServerUser;

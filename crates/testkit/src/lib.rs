@@ -17,6 +17,7 @@
 //! | [`lying`] | the reference store with one kind of lie |
 //! | [`trial`] | a small trial with the ledger on |
 //! | [`ask`] | single operations with their answers |
+//! | [`wire`] | the same without the drive loop, over a socket |
 //! | [`params`] | parameters at their defaults |
 //! | [`owned`], `table` | values that own what they hold; records in memory |
 
@@ -27,5 +28,6 @@ pub mod owned;
 pub mod params;
 pub mod reference;
 pub mod trial;
+pub mod wire;
 
 mod table;

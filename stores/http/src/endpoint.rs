@@ -9,30 +9,12 @@
 //! A password is taken from where the caller has it (`--password-file`, or out of the URL). No error shows one, or a
 //! part of a URL that may be a piece of one.
 
-use std::fmt;
 use std::path::PathBuf;
 
-use plimsoll_core::{Address, StoreError, StoreErrorKind};
-use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
+use plimsoll_core::{Address, StoreError};
+use plimsoll_endpoint::{Password, TlsFiles, Url, decode, host_and_port, port, shown_host, usage};
 
 const FORM: &str = "Write it as http://host:80/base, https://host/base or http+unix:///path/to.sock";
-
-/// A password, which shows itself to nobody but the server.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Password(String);
-
-impl Password {
-    /// For the server, and nobody else.
-    pub(crate) fn text(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(a password)")
-    }
-}
 
 /// What every request says besides its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,51 +32,18 @@ pub struct Login {
 }
 
 /// A server, and how to ask it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
-    /// Where it listens.
-    pub address: Address,
-    /// How it is spoken to through TLS, where it is.
-    pub tls: Option<TlsOptions>,
-    /// What requests say.
-    pub login: Login,
-}
+pub type Endpoint = plimsoll_endpoint::Endpoint<Login>;
 
-impl Endpoint {
-    /// The server at a Unix socket, called `place` in messages.
-    pub fn unix(socket: PathBuf, place: &str) -> Self {
-        let login = Login {
-            user: None,
-            password: None,
-            host: "localhost".to_owned(),
-            base: String::new(),
-            place: place.to_owned(),
-        };
-        Self { address: Address::Unix(socket), tls: None, login }
-    }
-
-    /// Our side of TLS, where TLS is spoken.
-    ///
-    /// # Errors
-    /// `Usage` or `Missing` when certificates cannot be read.
-    pub fn tls_client(&self) -> Result<Option<TlsClient>, StoreError> {
-        self.tls.as_ref().map(TlsClient::new).transpose()
-    }
-
-    /// The host that a certificate has to be for.
-    pub fn host(&self) -> &str {
-        match &self.address {
-            Address::Tcp(host, _) => host,
-            Address::Unix(_) => "localhost",
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Transport {
-    Tcp,
-    Tls,
-    Unix,
+/// The server at a Unix socket, called `place` in messages.
+pub fn at_socket(socket: PathBuf, place: &str) -> Endpoint {
+    let login = Login {
+        user: None,
+        password: None,
+        host: "localhost".to_owned(),
+        base: String::new(),
+        place: place.to_owned(),
+    };
+    Endpoint { address: Address::Unix(socket), tls: None, login }
 }
 
 /// Finds out where `url` leads. `password`, where it is known already, wins over the URL's.
@@ -102,32 +51,18 @@ enum Transport {
 /// # Errors
 /// `Usage`, when the URL is none of these.
 pub fn resolve(url: &str, password: Option<&str>) -> Result<Endpoint, StoreError> {
-    let (scheme, rest) = url.split_once("://").ok_or_else(|| usage("this is no URL", FORM))?;
-    let (transport, default_port) = match scheme {
-        "http" => (Transport::Tcp, 80),
-        "https" => (Transport::Tls, 443),
-        "http+unix" => (Transport::Unix, 0),
-        _ => return Err(usage("the URL's scheme is none of http, https, http+unix", FORM)),
-    };
-    let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, query)| (rest, query));
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    // Then a password may have been cut in the middle: nothing of it must be shown.
-    if !authority.contains('@') && (path.contains('@') || query.contains('@')) {
-        return Err(usage(
-            "the URL has an `@` after its first `/` or `?`",
-            "Write `/` as %2F, `?` as %3F and `@` as %40 inside user and password, and `@` as %40 in the path.",
-        ));
-    }
-    let (user, host) = authority.rsplit_once('@').map_or(("", authority), |(user, host)| (user, host));
-    let (user, in_url) = user.split_once(':').map_or((user, ""), |(user, word)| (user, word));
-    let mut base = if transport == Transport::Unix { String::new() } else { path.to_owned() };
+    let url = Url::split(url, &["http", "https", "http+unix"], FORM)?;
+    let (is_tls, is_unix) = (url.scheme == "https", url.scheme == "http+unix");
+    let path = url.path.map(|path| format!("/{path}")).unwrap_or_default();
+    let mut base = if is_unix { "" } else { path.as_str() };
+    let parameters = url.parameters()?;
     let mut files = TlsFiles::default();
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        match pair.split_once('=') {
-            Some(("base", value)) if transport == Transport::Unix && value.starts_with('/') => base = value.to_owned(),
-            Some((name, value)) if transport == Transport::Tls && files.take(name, &decode(value)?) => {}
+    for (name, value) in &parameters {
+        match name.as_str() {
+            "base" if is_unix && value.starts_with('/') => base = value,
+            name if is_tls && files.take(name, value) => {}
             // What was in it has been taken out.
-            Some(("password", "")) => {}
+            "password" if value.is_empty() => {}
             _ => {
                 let next = "Known are `base` of a Unix socket; cacert, cert, key and insecure=yes with https. The \
                             query of a request belongs to the workload.";
@@ -139,21 +74,22 @@ pub fn resolve(url: &str, password: Option<&str>) -> Result<Endpoint, StoreError
     if !base.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
         return Err(usage("the URL's path has characters that no path has", "Percent-encode them."));
     }
-    let (address, shown) = if transport == Transport::Unix {
-        if !host.is_empty() || path.len() < 2 {
+    let (address, place) = if is_unix {
+        if !url.hosts.is_empty() || path.len() < 2 {
             return Err(usage("the URL names no socket", "Write three slashes: http+unix:///path/to.sock"));
         }
-        let socket = decode(path)?;
-        let shown = format!("http+unix://{socket}{base}");
-        (Address::Unix(PathBuf::from(socket)), shown)
+        let socket = decode(&path)?;
+        let place = format!("http+unix://{socket}{base}");
+        (Address::Unix(PathBuf::from(socket)), place)
     } else {
-        let (name, port) = host_and_port(host, default_port)?;
-        let bracketed = if name.contains(':') { format!("[{name}]") } else { name.clone() };
-        (Address::Tcp(name, port), format!("{scheme}://{bracketed}:{port}{base}"))
+        let (host, port) = host_of(url.hosts, if is_tls { 443 } else { 80 })?;
+        let place = format!("{}://{}:{port}{base}", url.scheme, shown_host(host));
+        (Address::Tcp(host.to_owned(), port), place)
     };
     let known = |text: String| (!text.is_empty()).then_some(text);
-    let user = known(decode(user)?);
-    let password = password.map(str::to_owned).or(known(decode(in_url)?)).map(Password);
+    let user = known(decode(url.user.unwrap_or_default())?);
+    let in_url = known(decode(url.password.unwrap_or_default())?);
+    let password = password.map(str::to_owned).or(in_url).map(Password::new);
     if password.is_some() && user.is_none() {
         return Err(usage("there is a password and no user", "Write the user into the URL: http://user@host"));
     }
@@ -161,102 +97,27 @@ pub fn resolve(url: &str, password: Option<&str>) -> Result<Endpoint, StoreError
     if user.as_ref().is_some_and(|user| user.contains(':')) {
         return Err(usage("a user of Basic authentication has no colon", "Name another."));
     }
-    let host = match (&address, host) {
-        (Address::Unix(_), _) | (_, "") => "localhost".to_owned(),
-        (Address::Tcp(..), host) => host.to_owned(),
-    };
-    let login = Login { user, password, host, base, place: shown };
-    let tls = if transport == Transport::Tls { Some(files.options()?) } else { None };
+    let host = if url.hosts.is_empty() { "localhost" } else { url.hosts }.to_owned();
+    let login = Login { user, password, host, base, place };
+    let tls = if is_tls { Some(files.options()?) } else { None };
     Ok(Endpoint { address, tls, login })
 }
 
-/// What a URL says of TLS.
-#[derive(Default)]
-struct TlsFiles {
-    cacert: Option<PathBuf>,
-    cert: Option<PathBuf>,
-    key: Option<PathBuf>,
-    insecure: bool,
-}
-
-impl TlsFiles {
-    /// False when the parameter is none of these.
-    fn take(&mut self, name: &str, value: &str) -> bool {
-        match name {
-            "cacert" => self.cacert = Some(PathBuf::from(value)),
-            "cert" => self.cert = Some(PathBuf::from(value)),
-            "key" => self.key = Some(PathBuf::from(value)),
-            "insecure" if matches!(value, "yes" | "no") => self.insecure = value == "yes",
-            _ => return false,
-        }
-        true
-    }
-
-    fn options(self) -> Result<TlsOptions, StoreError> {
-        let certificate = match (self.cert, self.key) {
-            (Some(certificate), Some(key)) => Some(ClientCertificate { certificate, key }),
-            (None, None) => None,
-            _ => return Err(usage("the URL has only one of cert and key", "Give both, or neither.")),
-        };
-        Ok(TlsOptions {
-            verify: if self.insecure { Verify::None } else { Verify::Full },
-            roots: self.cacert.map_or(Roots::System, Roots::File),
-            certificate,
-            ..TlsOptions::default()
-        })
-    }
-}
-
-fn host_and_port(text: &str, default_port: u16) -> Result<(String, u16), StoreError> {
-    let (host, port) = match text.strip_prefix('[') {
-        Some(bracketed) => {
-            let (host, rest) = bracketed
-                .split_once(']')
-                .ok_or_else(|| usage("the URL's host has a `[` without a `]`", "Write http://[::1]:80/"))?;
-            (host, rest.strip_prefix(':').unwrap_or(rest))
-        }
-        None => text.split_once(':').unwrap_or((text, "")),
-    };
+fn host_of(hosts: &str, default_port: u16) -> Result<(&str, u16), StoreError> {
+    let (host, number) = host_and_port(hosts, "http://[::1]:80/")?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':');
     if !host.bytes().all(is_plain) {
         return Err(usage("the URL's host has characters that no host name has", "Name one host, in ASCII."));
     }
-    let host = if host.is_empty() { "localhost" } else { host };
-    match port {
-        "" => Ok((host.to_owned(), default_port)),
-        port => match port.parse() {
-            Ok(port) if port > 0 => Ok((host.to_owned(), port)),
-            _ => Err(usage("the port is not a number from 1 to 65535", FORM)),
-        },
-    }
-}
-
-/// `%41` is `A`.
-fn decode(text: &str) -> Result<String, StoreError> {
-    let bad =
-        || usage("the URL has a `%` that is not followed by two hexadecimal digits of UTF-8", "Write `%` as %25.");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        if *first == b'%' {
-            let (hex, after) = after.split_at_checked(2).ok_or_else(bad)?;
-            let hex = std::str::from_utf8(hex).ok().filter(|hex| hex.bytes().all(|digit| digit.is_ascii_hexdigit()));
-            bytes.push(hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()).ok_or_else(bad)?);
-            rest = after;
-        } else {
-            bytes.push(*first);
-            rest = after;
-        }
-    }
-    String::from_utf8(bytes).map_err(|_| bad())
-}
-
-fn usage(what: impl Into<String>, next: impl Into<String>) -> StoreError {
-    StoreError::new(StoreErrorKind::Usage, what).next(next)
+    let number = number.filter(|text| !text.is_empty()).map_or(Ok(default_port), |text| port(text, FORM))?;
+    Ok((if host.is_empty() { "localhost" } else { host }, number))
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_core::StoreErrorKind;
+    use plimsoll_tls::{Roots, Verify};
+
     use super::*;
 
     #[test]

@@ -13,7 +13,7 @@ use plimsoll_core::{StoreError, StoreErrorKind};
 use plimsoll_lab::{PrivateServer, Program, ServerUser, StopSignal};
 
 use crate::control::look;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, at_socket};
 
 /// Sizes of the files `/bytes/N`.
 pub const SIZES_BYTES: [usize; 6] = [64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 1 << 20];
@@ -73,7 +73,7 @@ impl PrivateNginx {
 
     /// Where it listens.
     pub fn endpoint(&self) -> Endpoint {
-        Endpoint::unix(self.socket(), PLACE)
+        at_socket(self.socket(), PLACE)
     }
 
     /// Its socket.

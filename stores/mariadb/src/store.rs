@@ -9,9 +9,10 @@ use plimsoll_core::{
     OpenOptions, Outcome, ParamSpec, ParamType, Sessions, Store, StoreDescription, StoreError, StoreErrorKind,
     StoreKind, StoreSpec, Target, Values, WireClient,
 };
-use plimsoll_lab::page_cache;
+use plimsoll_endpoint::TextSession;
+use plimsoll_lab::{page_cache, tree_bytes};
 
-use crate::connection::{Connection, rejected};
+use crate::connection::Connection;
 use crate::conninfo::{self, Environment};
 use crate::control::{self, FLUSH_LOG, TIDY_TIMEOUT};
 use crate::server::{PrivateMariadb, find_server};
@@ -189,7 +190,7 @@ fn session_settings() -> Vec<String> {
 impl MariadbStore {
     fn control(&mut self) -> Result<&mut Connection, StoreError> {
         // Between two uses the server may have been restarted, or have ended a connection that was idle.
-        if !self.control.as_mut().is_some_and(Connection::is_still_ready) {
+        if !self.control.as_mut().is_some_and(|control| control.is_still_ready()) {
             // How one of our own ended says more than that nobody listens any more.
             if let Some(server) = &mut self.server {
                 server.check()?;
@@ -480,7 +481,7 @@ impl Store for MariadbStore {
         connection.execute(&Op::new(0, values.values()), &mut |outcome, answer| {
             result = match outcome {
                 Outcome::Ok | Outcome::NotFound => Ok(answer.row_iter().map(plan_line).collect()),
-                Outcome::Rejected | Outcome::Unknown => Err(rejected(&place, answer)),
+                Outcome::Rejected | Outcome::Unknown => Err(MySession::rejected(&place, answer)),
             };
         })?;
         Ok(Some(result?.join("\n")))
@@ -559,16 +560,4 @@ fn plan_line(row: Values<'_>) -> String {
         wanted.then(|| format!("{name} {shown}").trim_start().to_owned())
     };
     names.iter().zip(row.iter()).filter_map(part).collect::<Vec<_>>().join(", ")
-}
-
-/// Bytes of all files of a tree; `None` where it cannot be read.
-fn tree_bytes(dir: &std::path::Path) -> Option<u64> {
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(dir).ok()? {
-        let entry = entry.ok()?;
-        // A file that the server removes meanwhile counts nothing.
-        let Ok(metadata) = entry.metadata() else { continue };
-        bytes += if metadata.is_dir() { tree_bytes(&entry.path())? } else { metadata.len() };
-    }
-    Some(bytes)
 }

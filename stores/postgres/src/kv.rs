@@ -9,9 +9,11 @@ use plimsoll_core::{
     Answer, Call, Kv, KvCall, KvCapabilities, KvError, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
     ValueBuf, ValueType, Values, WriteBatch,
 };
+use plimsoll_endpoint::TextSession;
 
-use crate::connection::{Connection, rejected};
+use crate::connection::Connection;
 use crate::reach::Endpoint;
+use crate::wire::Secured;
 
 /// Makes the table.
 pub(crate) const CREATE: &str = "CREATE TABLE kv (k bytea PRIMARY KEY, v bytea NOT NULL)";
@@ -103,7 +105,7 @@ impl PgKv {
     /// Runs all operations of the batch as one. A connection that was lost before is made again first, and
     /// what fails there has certainly not happened.
     fn run(&mut self, visit: &mut dyn FnMut(Values<'_>)) -> Result<(), KvError> {
-        if !self.connection.as_ref().is_some_and(Connection::is_ready) {
+        if !self.connection.as_ref().is_some_and(|connection| connection.is_ready()) {
             self.connection = Some(self.connected().map_err(KvError::Rejected)?);
         }
         let connection = self.connection.as_mut().expect("it was connected just now");
@@ -115,11 +117,11 @@ impl PgKv {
         });
         let mut result = Ok(());
         let ended = connection.run(
-            |session, out| session.start_together(Ticket(0), ops, out),
+            |session, out| session.write(out, |inner, out| inner.start_together(Ticket(0), ops, out)),
             &mut |outcome, answer: &Answer| match outcome {
                 Outcome::Ok | Outcome::NotFound => answer.row_iter().for_each(&mut *visit),
-                Outcome::Rejected => result = Err(KvError::Rejected(rejected(place, answer))),
-                Outcome::Unknown => result = Err(KvError::Unknown(rejected(place, answer))),
+                Outcome::Rejected => result = Err(KvError::Rejected(Secured::rejected(place, answer))),
+                Outcome::Unknown => result = Err(KvError::Unknown(Secured::rejected(place, answer))),
             },
         );
         result.and(ended.map_err(KvError::Unknown))

@@ -1,8 +1,5 @@
 //! From where a URL leads to a server that answers: which host, and encrypted or not.
 
-use std::io::Write;
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,21 +32,10 @@ impl Endpoint {
     /// Asks the server to cancel what the connection with this key is at. It goes unencrypted: the server takes it so
     /// whatever it asks of others, and it holds nothing but the key.
     pub(crate) fn cancel(&self, key: &BackendKey) -> std::io::Result<()> {
-        let message = key.cancel_request();
-        match &self.address {
-            Address::Unix(path) => {
-                let mut stream = UnixStream::connect(path)?;
-                stream.set_write_timeout(Some(CANCEL_TIMEOUT))?;
-                stream.write_all(&message)
-            }
-            Address::Tcp(host, port) => {
-                let address = (host.as_str(), *port).to_socket_addrs()?.next();
-                let address = address.ok_or(std::io::ErrorKind::NotFound)?;
-                let mut stream = TcpStream::connect_timeout(&address, CANCEL_TIMEOUT)?;
-                stream.set_write_timeout(Some(CANCEL_TIMEOUT))?;
-                stream.write_all(&message)
-            }
-        }
+        let socket = plimsoll_endpoint::connect(&self.address, CANCEL_TIMEOUT)?;
+        // Of a new socket's buffer it fills a corner.
+        rustix::net::send(&socket, &key.cancel_request(), rustix::net::SendFlags::NOSIGNAL)?;
+        Ok(())
     }
 }
 

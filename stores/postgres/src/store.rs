@@ -7,10 +7,11 @@ use plimsoll_core::{
     BlockingSession, Call, Cold, Counter, Dialect, Durability, Footprint, IndexMode, Layout, Op, OpKind, Outcome,
     Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Value, Values, WireClient, WireSession,
 };
+use plimsoll_endpoint::TextSession;
 use plimsoll_keyindex::records::Records;
-use plimsoll_lab::page_cache;
+use plimsoll_lab::{page_cache, tree_bytes};
 
-use crate::connection::{Connection, rejected};
+use crate::connection::Connection;
 use crate::control::{self, TIDY_TIMEOUT};
 use crate::counters::Counters;
 use crate::kv::{self, KvConnect, PgKv};
@@ -100,7 +101,7 @@ impl PostgresStore {
 
     fn control(&mut self) -> Result<&mut Connection, StoreError> {
         // Between two uses the server may have been restarted, or have ended a connection that was idle.
-        if !self.control.as_mut().is_some_and(Connection::is_still_ready) {
+        if !self.control.as_mut().is_some_and(|control| control.is_still_ready()) {
             // How one of our own ended says more than that nobody listens any more.
             if let Some(server) = &mut self.server {
                 server.check()?;
@@ -376,7 +377,7 @@ impl Store for PostgresStore {
         connection.execute(&Op::new(0, used), &mut |outcome, answer| {
             result = match outcome {
                 Outcome::Ok | Outcome::NotFound => Ok(answer.row_iter().map(first_text).collect()),
-                Outcome::Rejected | Outcome::Unknown => Err(rejected(&place, answer)),
+                Outcome::Rejected | Outcome::Unknown => Err(Secured::rejected(&place, answer)),
             };
         })?;
         Ok(Some(result?.join("\n")))
@@ -421,16 +422,4 @@ fn first_text(row: Values<'_>) -> String {
         Value::Text(text) => text.to_owned(),
         _ => String::new(),
     }
-}
-
-/// Bytes of all files of a tree; `None` where it cannot be read.
-fn tree_bytes(dir: &std::path::Path) -> Option<u64> {
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(dir).ok()? {
-        let entry = entry.ok()?;
-        // A file that the server removes meanwhile counts nothing.
-        let Ok(metadata) = entry.metadata() else { continue };
-        bytes += if metadata.is_dir() { tree_bytes(&entry.path())? } else { metadata.len() };
-    }
-    Some(bytes)
 }

@@ -1,12 +1,9 @@
 //! One connection that waits for its answers: for the control plane, where nothing is measured.
 
-use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use plimsoll_core::{Address, StoreError, StoreErrorKind};
-use plimsoll_tls::Tls;
+use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_endpoint::Channel;
 
 use crate::endpoint::{Endpoint, Login};
 use crate::resp::{self, Aggregate, Reply, Token};
@@ -14,7 +11,6 @@ use crate::wire::{self, CLIENT_NAME};
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-const READ_BYTES: usize = 64 << 10;
 
 /// A reply that owns what it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,61 +47,27 @@ impl Node {
     }
 }
 
-trait Stream: Read + Write + Send {
-    fn set_timeout(&self, timeout: Duration) -> std::io::Result<()>;
-}
-
-impl Stream for UnixStream {
-    fn set_timeout(&self, timeout: Duration) -> std::io::Result<()> {
-        self.set_read_timeout(Some(timeout))?;
-        self.set_write_timeout(Some(timeout))
-    }
-}
-
-impl Stream for TcpStream {
-    fn set_timeout(&self, timeout: Duration) -> std::io::Result<()> {
-        self.set_read_timeout(Some(timeout))?;
-        self.set_write_timeout(Some(timeout))
-    }
-}
-
 /// A connection whose calls return when they are done. After an error of the connection itself it is of no more use.
 pub struct Control {
-    stream: Box<dyn Stream>,
+    channel: Channel,
     login: Login,
-    tls: Option<Tls>,
-    /// What arrived, decrypted, and has not been used yet.
+    /// What arrived and has not been used yet.
     input: Vec<u8>,
-    timeout: Duration,
 }
 
 impl Control {
-    /// Connects and logs in.
+    /// Connects and logs in. Every answer may take `timeout`.
     ///
     /// # Errors
     /// `Unreachable`, `Authentication`, `Permission`, or as the server says.
     pub fn open(endpoint: &Endpoint, timeout: Duration) -> Result<Self, StoreError> {
-        let place = &endpoint.login.place;
-        let nobody = |error: &std::io::Error| {
-            let denied = error.kind() == std::io::ErrorKind::PermissionDenied;
-            let kind = if denied { StoreErrorKind::Permission } else { StoreErrorKind::Unreachable };
-            StoreError::new(kind, format!("nobody can be reached at {place}"))
-                .detail(error.to_string())
-                .next("Check host, port or socket, and that the server runs and listens there.")
-        };
-        let tls = endpoint.tls_client()?.map(|client| client.connect(endpoint.host(), place)).transpose()?;
-        let stream = connect(&endpoint.address).map_err(|error| nobody(&error))?;
-        stream.set_timeout(timeout).map_err(|error| nobody(&error))?;
-        let mut control = Control { stream, login: endpoint.login.clone(), tls, input: Vec::new(), timeout };
+        let mut channel = endpoint.connect(&endpoint.login.place, timeout.min(CONNECT_TIMEOUT))?;
+        channel.set_timeout(timeout);
+        let mut control = Control { channel, login: endpoint.login.clone(), input: Vec::new() };
         let mut out = Vec::new();
-        if let Some(tls) = &mut control.tls {
-            tls.begin(&mut out);
-            control.write(&out)?;
-            out.clear();
-        }
         let asks = wire::authenticate(&control.login, &mut out);
         if asks {
-            control.send(&out)?;
+            control.send(&out);
             control.greeted()?;
         }
         match control.command(&[b"CLIENT", b"SETNAME", CLIENT_NAME]) {
@@ -119,15 +81,6 @@ impl Control {
         Ok(control)
     }
 
-    /// Sets how long the server may be silent while something is asked.
-    ///
-    /// # Errors
-    /// Of the operating system.
-    pub fn set_timeout(&mut self, timeout: Duration) -> Result<(), StoreError> {
-        self.timeout = timeout;
-        self.stream.set_timeout(timeout).map_err(|error| StoreError::io(&self.login.place, &error))
-    }
-
     /// Asks one command.
     ///
     /// # Errors
@@ -135,7 +88,7 @@ impl Control {
     pub fn command(&mut self, words: &[&[u8]]) -> Result<Node, StoreError> {
         let mut out = Vec::new();
         resp::command(&mut out, words);
-        self.send(&out)?;
+        self.send(&out);
         match self.reply()? {
             Node::Error(text) => Err(self.refused(words.first().copied().unwrap_or_default(), &text)),
             node => Ok(node),
@@ -165,23 +118,8 @@ impl Control {
         StoreError::new(kind, format!("{} refused {command}", self.login.place)).detail(words)
     }
 
-    fn send(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        let Some(tls) = &mut self.tls else { return self.write(bytes) };
-        let mut out = Vec::new();
-        tls.send(bytes, &mut out);
-        self.write(&out)
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        self.stream.write_all(bytes).map_err(|error| self.lost(&error))
-    }
-
-    /// Takes the bytes from `start` on for encrypted, and puts what they say in their place.
-    fn decrypt(&mut self, start: usize) -> Result<(), StoreError> {
-        let Some(tls) = &mut self.tls else { return Ok(()) };
-        let (cipher, mut out) = (self.input.split_off(start), Vec::new());
-        tls.feed(&cipher, &mut self.input, &mut out)?;
-        self.write(&out)
+    fn send(&mut self, bytes: &[u8]) {
+        self.channel.write(|out| out.extend_from_slice(bytes));
     }
 
     fn reply(&mut self) -> Result<Node, StoreError> {
@@ -205,31 +143,12 @@ impl Control {
                         .next("Check host and port."));
                 }
             }
-            let start = self.input.len();
-            self.input.resize(start + READ_BYTES, 0);
-            let received = self.stream.read(&mut self.input[start..]);
-            self.input.truncate(start + received.as_ref().map_or(0, |count| *count));
-            match received {
-                Ok(0) => {
-                    let what = format!("{} closed the connection", self.login.place);
-                    return Err(StoreError::new(StoreErrorKind::Unreachable, what));
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.lost(&error)),
-                Ok(_) => self.decrypt(start)?,
-            }
+            let input = &mut self.input;
+            self.channel.turn(&mut |bytes, _| {
+                input.extend_from_slice(bytes);
+                bytes.len()
+            })?;
         }
-    }
-
-    fn lost(&self, error: &std::io::Error) -> StoreError {
-        let place = &self.login.place;
-        let what = match error.kind() {
-            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
-                format!("{place} has not answered for {} s", self.timeout.as_secs_f64())
-            }
-            _ => format!("the connection to {place} was lost: {error}"),
-        };
-        StoreError::new(StoreErrorKind::Unreachable, what)
     }
 }
 
@@ -262,23 +181,4 @@ fn node(bytes: &[u8], at: &mut usize) -> Option<Node> {
         }
     }
     inner(bytes, at, 16)
-}
-
-fn connect(address: &Address) -> std::io::Result<Box<dyn Stream>> {
-    match address {
-        Address::Unix(path) => Ok(Box::new(UnixStream::connect(path)?)),
-        Address::Tcp(host, port) => {
-            let mut failure = std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
-            for address in (host.as_str(), *port).to_socket_addrs()? {
-                match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
-                    Ok(stream) => {
-                        stream.set_nodelay(true)?;
-                        return Ok(Box::new(stream));
-                    }
-                    Err(error) => failure = error,
-                }
-            }
-            Err(failure)
-        }
-    }
 }

@@ -9,7 +9,7 @@ use plimsoll_core::{
     Cold, Counter, Durability, Footprint, Layout, OpKind, Sessions, Store, StoreDescription, StoreError,
     StoreErrorKind, Values, WireClient, WireSession,
 };
-use plimsoll_lab::page_cache;
+use plimsoll_lab::{page_cache, tree_bytes};
 use plimsoll_tls::TlsSession;
 
 use crate::append_only;
@@ -377,16 +377,4 @@ fn append_only_file(data: &Path) -> Option<PathBuf> {
     [data.join("appendonlydir/appendonly.aof.manifest"), data.join("appendonly.aof")]
         .into_iter()
         .find(|path| path.is_file())
-}
-
-/// Bytes of all files of a tree; `None` where it cannot be read.
-fn tree_bytes(dir: &Path) -> Option<u64> {
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(dir).ok()? {
-        let entry = entry.ok()?;
-        // A file that the server removes meanwhile counts nothing.
-        let Ok(metadata) = entry.metadata() else { continue };
-        bytes += if metadata.is_dir() { tree_bytes(&entry.path())? } else { metadata.len() };
-    }
-    Some(bytes)
 }

@@ -216,7 +216,7 @@ impl RedisSession {
 
 /// Appends what says who we are; false when there is nothing to say.
 pub(crate) fn authenticate(login: &Login, out: &mut Vec<u8>) -> bool {
-    let password = login.password.as_ref().map(|password| password.bytes());
+    let password = login.password.as_ref().map(|password| password.text().as_bytes());
     match (&login.user, password) {
         (None, None) => return false,
         // A user without a password may be one whom the server asks for none.

@@ -7,7 +7,7 @@ use crate::Result;
 
 /// Crate, what of ours it may depend on, and what its tests may besides. `stores/*` stands for every
 /// store without an entry of its own.
-const EDGES: [(&str, &[&str], &[&str]); 18] = [
+const EDGES: [(&str, &[&str], &[&str]); 19] = [
     ("plimsoll-core", &[], &[]),
     ("plimsoll-plan", &["plimsoll-core"], &[]),
     ("plimsoll-workload", &["plimsoll-core"], &[]),
@@ -15,6 +15,7 @@ const EDGES: [(&str, &[&str], &[&str]); 18] = [
     ("plimsoll-drive", &["plimsoll-core"], &[]),
     ("plimsoll-lab", &["plimsoll-core"], &[]),
     ("plimsoll-tls", &["plimsoll-core"], &[]),
+    ("plimsoll-endpoint", &["plimsoll-core", "plimsoll-tls"], &[]),
     ("plimsoll-verify", &["plimsoll-core"], &["plimsoll-workload"]),
     ("plimsoll-sample", &["plimsoll-core"], &[]),
     ("plimsoll-record", &["plimsoll-core"], &[]),
@@ -23,7 +24,7 @@ const EDGES: [(&str, &[&str], &[&str]); 18] = [
     ("plimsoll-testkit", &["plimsoll-core", "plimsoll-workload", "plimsoll-verify", "plimsoll-drive"], &[]),
     (
         "stores/*",
-        &["plimsoll-core", "plimsoll-lab", "plimsoll-keyindex", "plimsoll-tls"],
+        &["plimsoll-core", "plimsoll-lab", "plimsoll-keyindex", "plimsoll-tls", "plimsoll-endpoint"],
         &["plimsoll-testkit", "plimsoll-drive", "plimsoll-workload"],
     ),
     ("plimsoll-stores", &["plimsoll-core", "plimsoll-store-*"], &["plimsoll-testkit"]),

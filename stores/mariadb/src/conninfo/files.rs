@@ -1,4 +1,4 @@
-//! The option file, and the system's list of users.
+//! The option file.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -63,16 +63,6 @@ fn unquoted(value: &str) -> String {
         }
     }
     out
-}
-
-/// The system's name for a user, from /etc/passwd.
-pub(super) fn user_name(uid: u32) -> Option<String> {
-    let text = fs::read_to_string("/etc/passwd").ok()?;
-    text.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)? == uid.to_string()).then(|| name.to_owned())
-    })
 }
 
 #[cfg(test)]

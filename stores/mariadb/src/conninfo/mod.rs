@@ -12,7 +12,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use plimsoll_core::{Address, StoreError};
+pub use plimsoll_endpoint::Environment;
+#[cfg(feature = "tls")]
+use plimsoll_endpoint::certified_host;
+use plimsoll_endpoint::{one_host, port, shown_host, unknown, usage};
 
 use crate::wire::{Encryption, Login, Password};
 
@@ -50,29 +54,6 @@ pub struct ConnInfo {
     pub connect_timeout: Duration,
 }
 
-/// What is asked of the process's environment.
-pub struct Environment<'a> {
-    /// The value of an environment variable.
-    pub var: &'a dyn Fn(&str) -> Option<String>,
-    /// The operating system's name of the user, if it has one.
-    pub user: Option<String>,
-}
-
-impl Environment<'static> {
-    /// This process's.
-    pub fn of_process() -> Self {
-        let var = &|name: &str| std::env::var(name).ok();
-        Environment { var, user: files::user_name(rustix::process::geteuid().as_raw()).or_else(|| var("USER")) }
-    }
-}
-
-impl Environment<'_> {
-    /// The value of a variable that is set and not empty.
-    fn get(&self, name: &str) -> Option<String> {
-        (self.var)(name).filter(|value| !value.is_empty())
-    }
-}
-
 /// Parameters by name, each from the first place that has it.
 type Parameters = BTreeMap<&'static str, String>;
 
@@ -83,7 +64,7 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
     // A place that is named stays that place: a socket of the option file must not take the place of a host.
     let named = parameters.contains_key("host") || parameters.contains_key("socket");
     let mut no_password_because = None;
-    if let Some(file) = environment.get("HOME").map(|home| PathBuf::from(home).join(".my.cnf")) {
+    if let Some(file) = environment.home().map(|home| home.join(".my.cnf")) {
         match files::options(&file) {
             Ok(options) => add(&mut parameters, options, named),
             Err(why) => no_password_because = Some(why),
@@ -98,12 +79,9 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
             "Name one: mysql://user@host/db",
         ));
     };
-    let port = match parameters.get("port").map(|port| port.parse::<u16>()) {
+    let port = match parameters.get("port") {
         None => None,
-        Some(Ok(port)) if port > 0 => Some(port),
-        Some(_) => {
-            return Err(usage("the port is not a number from 1 to 65535", "Write it as in mysql://host:3306/db"));
-        }
+        Some(text) => Some(port(text, "Write it as in mysql://host:3306/db")?),
     };
     let connect_timeout = match parameters.get("connect-timeout").map(|text| text.parse::<u64>()) {
         None => CONNECT_TIMEOUT,
@@ -118,8 +96,7 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
     let shown = database.as_deref().unwrap_or_default();
     let place = match &address {
         Address::Unix(path) => format!("mysql:///{shown}?socket={}", path.display()),
-        Address::Tcp(host, port) if host.contains(':') => format!("mysql://[{host}]:{port}/{shown}"),
-        Address::Tcp(host, port) => format!("mysql://{host}:{port}/{shown}"),
+        Address::Tcp(host, port) => format!("mysql://{}:{port}/{shown}", shown_host(host)),
     };
     let password = password.map(str::to_owned).or_else(|| parameters.remove("password"));
     Ok(ConnInfo {
@@ -152,10 +129,7 @@ fn address(parameters: &mut Parameters, port: Option<u16>) -> Result<Address, St
     if let Some(socket) = parameters.remove("socket") {
         return Ok(Address::Unix(PathBuf::from(socket)));
     }
-    let host = parameters.remove("host").unwrap_or_else(|| "localhost".to_owned());
-    if host.contains(',') {
-        return Err(usage("several hosts are named, and one server is measured at a time", "Name one host."));
-    }
+    let host = one_host(parameters.remove("host").unwrap_or_else(|| "localhost".to_owned()))?;
     if host.starts_with('/') {
         return Ok(Address::Unix(PathBuf::from(host)));
     }
@@ -203,11 +177,7 @@ fn make_encryption(
         _ => return Err(usage("of ssl-cert and ssl-key only one is said", "Say both, or none.")),
     };
     let client = TlsClient::new(&TlsOptions { verify, roots, certificate, ..TlsOptions::default() })?;
-    let host = match address {
-        Address::Tcp(host, _) => host.clone(),
-        Address::Unix(_) => "localhost".to_owned(),
-    };
-    Ok(Some(Encryption { client, host, required: mode != "PREFERRED" }))
+    Ok(Some(Encryption { client, host: certified_host(address).to_owned(), required: mode != "PREFERRED" }))
 }
 
 #[cfg(not(feature = "tls"))]
@@ -225,33 +195,5 @@ fn parameter(name: &str, place: &str) -> Result<&'static str, StoreError> {
     if let Some((known, _)) = PARAMETERS.iter().find(|(known, _)| *known == wanted) {
         return Ok(known);
     }
-    let mut names: Vec<&str> = PARAMETERS.iter().map(|(known, _)| *known).collect();
-    names.sort_by_key(|known| distance(known, &wanted));
-    let next = if distance(names[0], &wanted) <= 3 {
-        format!("Did you mean `{}`?", names[0])
-    } else {
-        names.sort_unstable();
-        format!("Known are: {}.", names.join(", "))
-    };
-    Err(usage(format!("{place} sets `{}`, which is not known", name.escape_debug()), next))
-}
-
-/// Levenshtein's distance.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (line, left) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, right) in to.iter().enumerate() {
-            let changed = diagonal + usize::from(left != *right);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
-}
-
-fn usage(what: impl Into<String>, next: impl Into<String>) -> StoreError {
-    StoreError::new(StoreErrorKind::Usage, what).next(next)
+    Err(unknown(name, place, PARAMETERS.iter().map(|(known, _)| *known)))
 }

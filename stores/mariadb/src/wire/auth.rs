@@ -4,15 +4,14 @@
 //! What was not encrypted on its way could be read, and a server could be anybody: a password goes in clear only over
 //! what cannot be listened to (a Unix socket, TLS), and never to a server that asks for it in clear.
 
-use std::fmt;
-
 use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_endpoint::Password;
+use plimsoll_endpoint::tls::TlsClient;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
 use super::packet::{Reader, ServerError, broken, unexpected};
 use super::rsa;
-use super::tls::Encryption;
 
 const NATIVE: &[u8] = b"mysql_native_password";
 const CACHING_SHA2: &[u8] = b"caching_sha2_password";
@@ -20,21 +19,15 @@ const CACHING_SHA2: &[u8] = b"caching_sha2_password";
 /// Bytes of the random text that a server sends to be answered.
 const NONCE_BYTES: usize = 20;
 
-/// A password, which shows itself to nobody but the server.
-#[derive(Clone)]
-pub struct Password(String);
-
-impl Password {
-    /// Wraps a password.
-    pub fn new(password: impl Into<String>) -> Self {
-        Self(password.into())
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(a password)")
-    }
+/// How a session encrypts what it says, where the server can.
+#[derive(Debug, Clone)]
+pub struct Encryption {
+    /// What is checked and shown.
+    pub client: TlsClient,
+    /// The name that the server's certificate is to be for.
+    pub host: String,
+    /// Without it there is no session. Otherwise a server that has none is talked to in clear.
+    pub required: bool,
 }
 
 /// As whom a session logs in, and to what.
@@ -60,7 +53,7 @@ pub struct Login {
 
 impl Login {
     fn password(&self) -> &[u8] {
-        self.password.as_ref().map_or(&[], |password| password.0.as_bytes())
+        self.password.as_ref().map_or(&[], |password| password.text().as_bytes())
     }
 }
 

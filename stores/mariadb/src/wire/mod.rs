@@ -7,7 +7,6 @@
 //! | `opening` | the greeting, the login and what follows it up to the first operation |
 //! | `auth` | [`Login`], [`Password`]: authentication |
 //! | `rsa` | a password for a server of MySQL's without TLS |
-//! | `tls` | TLS, or its absence |
 //! | `statement` | prepared statements as bytes to be copied |
 //! | `value` | values in binary and text format |
 //! | `packet` | packets, and what they say at an answer's end |
@@ -18,11 +17,10 @@ mod packet;
 mod rsa;
 mod session;
 mod statement;
-mod tls;
 mod value;
 
-pub use auth::{Login, Password};
+pub use auth::{Encryption, Login};
 pub(crate) use opening::{greeting_version, kind_of_number};
 pub(crate) use packet::{GREETING_BYTES_MAX, HEADER_BYTES, header};
+pub use plimsoll_endpoint::Password;
 pub use session::MySession;
-pub use tls::Encryption;

@@ -14,9 +14,9 @@ use super::packet::{
     PACKET_BYTES_MAX, Reader, ServerError, broken, unexpected,
 };
 use super::statement::Prepared;
-use super::tls::Tls;
 use super::value::{Code, decode_row, decode_text_row, digits};
 use crate::sql::{self, Shape};
+use plimsoll_endpoint::tls::Tls;
 
 /// Most bytes of rows that are kept of one answer.
 const ANSWER_BYTES_MAX: usize = 1 << 30;
@@ -148,7 +148,7 @@ impl MySession {
     }
 
     /// True while an operation is in flight.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn is_in_flight(&self) -> bool {
         self.in_flight.is_some()
     }
 
@@ -220,7 +220,7 @@ impl MySession {
 
     /// Ends the connection for good: what is in flight is unknown.
     #[cold]
-    pub(crate) fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
+    pub(crate) fn end(&mut self, error: StoreError, done: &mut dyn Done) {
         self.phase = Phase::Closed;
         if let Some(in_flight) = self.in_flight.take() {
             if self.answer.code.is_empty() && self.answer.message.is_empty() {
@@ -599,7 +599,7 @@ impl WireSession for MySession {
         match taken {
             Ok(taken) => taken,
             Err(error) => {
-                self.fail(error, done);
+                self.end(error, done);
                 bytes.len()
             }
         }

@@ -1,18 +1,14 @@
 //! A server for one test, and connections to it.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use plimsoll_core::{
-    Address, Answer, Call, Collection, Done, Field, Index, IndexMode, Layout, Op, OpKind, Outcome, RecordsCall,
-    StoreError, Ticket, Value, ValueBuf, ValueType, WireClient, WireState,
-};
+use plimsoll_core::{Address, Answer, Layout, Op, OpKind, Outcome, StoreError, Value};
 use plimsoll_store_mariadb::wire::{Login, Password};
 use plimsoll_store_mariadb::{Connection, PrivateMariadb};
+pub use plimsoll_testkit::wire::{Wire, kind, layout, sql, values};
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -107,113 +103,11 @@ pub fn login(user: &str, password: Option<&str>) -> Login {
     }
 }
 
-/// One collection with a field of every type, and an index on the number.
-pub fn layout(index: IndexMode) -> Layout {
-    let field = |name: &str, value_type| Field { name: name.into(), value_type };
-    Layout {
-        collections: vec![Collection {
-            name: "items".into(),
-            fields: vec![
-                field("code", ValueType::Text),
-                field("count", ValueType::Int),
-                field("ratio", ValueType::Float),
-                field("live", ValueType::Bool),
-                field("body", ValueType::Bytes),
-                field("made", ValueType::Timestamp),
-            ],
-            key: 0,
-            indexes: vec![Index { fields: vec![1] }],
-        }],
-        index,
-        ..Layout::default()
-    }
-}
-
 /// Makes the tables of [`layout`] the way the store would.
 pub fn create(connection: &mut Connection, layout: &Layout) {
     for statement in plimsoll_store_mariadb::sql::create(layout, Default::default()).expect("a layout") {
         connection.simple(&statement).expect("created");
     }
-}
-
-/// Runs operations on a session that a store gave out, one after the other.
-pub struct Wire {
-    socket: UnixStream,
-    client: WireClient,
-    out: Vec<u8>,
-    input: Vec<u8>,
-}
-
-struct Last(Option<(Outcome, Answer)>);
-
-impl Done for Last {
-    fn push(&mut self, _: Ticket, outcome: Outcome, answer: &Answer) {
-        self.0 = Some((outcome, answer.clone()));
-    }
-}
-
-impl Wire {
-    pub fn open(client: WireClient, kinds: &[OpKind]) -> Wire {
-        let Address::Unix(path) = &client.address else { panic!("tests use the socket") };
-        let socket = UnixStream::connect(path).expect("connected");
-        socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
-        let mut wire = Wire { socket, client, out: Vec::new(), input: Vec::new() };
-        wire.client.session.open(kinds, &mut wire.out);
-        while *wire.client.session.state() == WireState::Opening {
-            wire.turn(&mut Last(None));
-        }
-        assert_eq!(*wire.client.session.state(), WireState::Ready);
-        wire
-    }
-
-    fn turn(&mut self, last: &mut Last) {
-        self.socket.write_all(&self.out).expect("sent");
-        self.out.clear();
-        let mut buffer = [0; 4096];
-        let count = self.socket.read(&mut buffer).expect("an answer in time");
-        assert!(count > 0, "the server closed the connection");
-        self.input.extend_from_slice(&buffer[..count]);
-        let used = self.client.session.feed(&self.input, &mut self.out, last);
-        self.input.drain(..used);
-    }
-
-    pub fn ask(&mut self, kind: u16, params: &[Value<'_>]) -> (Outcome, Answer) {
-        let params = values(params);
-        self.client.session.start(Ticket(1), &Op::new(kind, params.values()), &mut self.out);
-        let mut last = Last(None);
-        while last.0.is_none() {
-            self.turn(&mut last);
-        }
-        last.0.expect("it is there now")
-    }
-}
-
-pub fn kind(name: &str, call: RecordsCall, params: &[ValueType]) -> OpKind {
-    OpKind {
-        name: name.into(),
-        call: Call::Records { collection: 0, call },
-        params: params.to_vec(),
-        keep_answer: true,
-        step_of: None,
-    }
-}
-
-pub fn sql(name: &str, text: &str, params: &[ValueType]) -> OpKind {
-    OpKind {
-        name: name.into(),
-        call: Call::Sql(text.into()),
-        params: params.to_vec(),
-        keep_answer: true,
-        step_of: None,
-    }
-}
-
-pub fn values(all: &[Value<'_>]) -> ValueBuf {
-    let mut buf = ValueBuf::new();
-    for value in all {
-        buf.push(*value);
-    }
-    buf
 }
 
 /// Runs one operation to its end.

@@ -1,4 +1,4 @@
-//! Service files, password files and the system's list of users.
+//! Service files and password files.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -94,14 +94,4 @@ fn password_in(line: &str, wanted: [&str; 4]) -> Option<String> {
     }
     let fits = |at: usize| (fields[at] == "*" && !escaped[at]) || fields[at] == wanted[at];
     (fields.len() == 5 && (0..4).all(fits)).then(|| fields.swap_remove(4))
-}
-
-/// The system's name for a user, from /etc/passwd.
-pub(super) fn user_name(uid: u32) -> Option<String> {
-    let text = fs::read_to_string("/etc/passwd").ok()?;
-    text.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)? == uid.to_string()).then(|| name.to_owned())
-    })
 }

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use plimsoll_core::{Address, StoreError};
+use plimsoll_endpoint::{port, shown_host, usage};
 
-use super::{Parameters, SOCKET_DIRS, usage};
+use super::{Parameters, SOCKET_DIRS};
 
 const PORT: u16 = 5432;
 
@@ -37,8 +38,7 @@ impl Place {
         match self.is_local() {
             true if *port == PORT => format!("postgres:///{database}?host={host}"),
             true => format!("postgres:///{database}?host={host}&port={port}"),
-            false if host.contains(':') => format!("postgres://[{host}]:{port}/{database}"),
-            false => format!("postgres://{host}:{port}/{database}"),
+            false => format!("postgres://{}:{port}/{database}", shown_host(host)),
         }
     }
 }
@@ -70,9 +70,7 @@ pub(super) fn of(parameters: &Parameters) -> Result<Vec<Place>, StoreError> {
         let given = |list: &[String]| list.get(position).filter(|item| !item.is_empty()).cloned();
         let port = match ports.get(position).or(ports.first()).filter(|port| !port.is_empty()) {
             None => PORT,
-            Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or_else(|| {
-                usage("the port is not a number from 1 to 65535", "Write it as in postgres://host:5432/db")
-            })?,
+            Some(text) => port(text, "Write it as in postgres://host:5432/db")?,
         };
         let address = given(&addresses);
         if let Some(address) = &address

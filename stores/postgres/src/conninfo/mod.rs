@@ -17,7 +17,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use plimsoll_core::{Address, StoreError};
+pub use plimsoll_endpoint::Environment;
+use plimsoll_endpoint::usage;
 
 use self::names::{PARAMETERS, parameter};
 pub(crate) use self::words::pairs;
@@ -79,33 +81,6 @@ impl Wanted {
         ("standby", Wanted::Standby, "a standby"),
         ("prefer-standby", Wanted::PreferStandby, "a standby"),
     ];
-}
-
-/// What is asked of the process's environment.
-pub struct Environment<'a> {
-    /// The value of an environment variable.
-    pub var: &'a dyn Fn(&str) -> Option<String>,
-    /// The operating system's name of the user, if it has one.
-    pub user: Option<String>,
-}
-
-impl Environment<'static> {
-    /// This process's.
-    pub fn of_process() -> Self {
-        let var = &|name: &str| std::env::var(name).ok();
-        Environment { var, user: files::user_name(rustix::process::geteuid().as_raw()).or_else(|| var("USER")) }
-    }
-}
-
-impl Environment<'_> {
-    /// The value of a variable that is set and not empty.
-    fn get(&self, name: &str) -> Option<String> {
-        (self.var)(name).filter(|value| !value.is_empty())
-    }
-
-    fn home(&self) -> Option<PathBuf> {
-        self.get("HOME").map(PathBuf::from)
-    }
 }
 
 /// Parameters by name, each from the first place that has it.
@@ -222,8 +197,4 @@ fn one_of<T: Copy>(parameters: &Parameters, name: &str, words: &[(&'static str, 
         let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         usage(format!("{name} is none of {}", words.join(", ")), format!("Write {name}={}", words[0]))
     })
-}
-
-fn usage(what: impl Into<String>, next: impl Into<String>) -> StoreError {
-    StoreError::new(StoreErrorKind::Usage, what).next(next)
 }

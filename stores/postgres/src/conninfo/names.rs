@@ -1,8 +1,7 @@
 //! The names of parameters: those that are heeded, and what is said to others.
 
 use plimsoll_core::StoreError;
-
-use super::usage;
+use plimsoll_endpoint::{unknown, usage};
 
 /// Parameters that are heeded, and the environment variable of each.
 pub(super) const PARAMETERS: [(&str, &str); 20] = [
@@ -51,29 +50,5 @@ pub(super) fn parameter(name: &str, place: &str) -> Result<&'static str, StoreEr
         let what = format!("{place} sets `{}`, which is not heeded here: {why}", name.escape_debug());
         return Err(usage(what, "Leave it out."));
     }
-    let mut names: Vec<&str> = PARAMETERS.iter().map(|(known, _)| *known).collect();
-    names.sort_by_key(|known| distance(known, name));
-    let next = if distance(names[0], name) <= 3 {
-        format!("Did you mean `{}`?", names[0])
-    } else {
-        names.sort_unstable();
-        format!("Known are: {}.", names.join(", "))
-    };
-    Err(usage(format!("{place} sets `{}`, which is not known", name.escape_debug()), next))
-}
-
-/// Levenshtein's distance.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (line, left) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, right) in to.iter().enumerate() {
-            let changed = diagonal + usize::from(left != *right);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
+    Err(unknown(name, place, PARAMETERS.iter().map(|(known, _)| *known)))
 }

@@ -1,29 +1,11 @@
 //! Who we are, and how we prove it: trust, cleartext, MD5, SCRAM-SHA-256 and SCRAM-SHA-256-PLUS.
 
-use std::fmt;
-
 use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_endpoint::Password;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256};
 
 use super::message::{Reader, ServerError, broken, cstr, frame, unexpected};
-
-/// A password, which shows itself to nobody but the server.
-#[derive(Clone)]
-pub struct Password(String);
-
-impl Password {
-    /// Wraps a password.
-    pub fn new(password: impl Into<String>) -> Self {
-        Self(password.into())
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(a password)")
-    }
-}
 
 /// Whether a login is bound to the TLS connection it is made through, so that nobody in between can pass it on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -197,7 +179,7 @@ fn not_bound(login: &Login, why: &str) -> StoreError {
 }
 
 fn password(login: &Login) -> Result<&str, StoreError> {
-    login.password.as_ref().map(|password| password.0.as_str()).ok_or_else(|| {
+    login.password.as_ref().map(Password::text).ok_or_else(|| {
         let error = StoreError::new(
             StoreErrorKind::Authentication,
             format!("{} asks for a password for role `{}` and none is known", login.place, login.user),

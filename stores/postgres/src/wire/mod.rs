@@ -6,7 +6,6 @@
 //! | `session` | [`PgSession`]: operations in flight and their answers |
 //! | `opening` | its way from the greeting to the first operation |
 //! | `secured` | [`Secured`]: the same on a connection that may be encrypted |
-//! | `tls` | TLS, where it is built in |
 //! | `auth` | [`Login`], [`Password`]: authentication |
 //! | `statement` | statements as bytes to be copied, rows as values |
 //! | `text` | statements with their values inside |
@@ -25,10 +24,10 @@ mod session;
 mod statement;
 mod text;
 mod text_value;
-mod tls;
 mod value;
 
-pub use auth::{Binding, Login, Password};
+pub use auth::{Binding, Login};
 pub use given_up::{BackendKey, GivenUp};
+pub use plimsoll_endpoint::Password;
 pub use secured::{Secured, Security, TlsEnd};
 pub use session::{PIPELINE_ABORTED, PgSession, Protocol, Transaction};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use plimsoll_core::{Done, Op, OpKind, StoreError, StoreErrorKind, Ticket, WireSession, WireState};
+use plimsoll_endpoint::tls::{Tls, TlsClient};
 
 use super::auth::Channel;
 use super::message::broken;
 use super::session::PgSession;
-use super::tls::{Tls, TlsClient};
 
 /// "Protocol Flow", SSL Session Encryption: length 8 and the code 80877103.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
@@ -117,7 +117,7 @@ impl Secured {
     }
 
     /// Ends the connection for good: everything in flight is unknown.
-    pub(crate) fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
+    pub(crate) fn end(&mut self, error: StoreError, done: &mut dyn Done) {
         self.inner.fail(error, done);
     }
 

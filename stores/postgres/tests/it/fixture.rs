@@ -1,21 +1,17 @@
 //! A server for one test, and connections to it.
 
 use std::fs;
-use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{
-    Address, Answer, Call, Collection, Done, Field, Index, IndexMode, Layout, Op, OpKind, Outcome, RecordsCall,
-    StoreError, Ticket, Value, ValueBuf, ValueType, WireClient, WireState,
-};
+use plimsoll_core::{Address, Answer, Layout, Op, OpKind, Outcome, StoreError, Value};
 use plimsoll_store_postgres::wire::{Login, Password};
 use plimsoll_store_postgres::{Connection, Endpoint, PrivatePostgres};
+pub use plimsoll_testkit::wire::{Wire, kind, layout, sql, values};
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -199,28 +195,6 @@ pub fn login(user: &str, password: Option<&str>) -> Login {
     }
 }
 
-/// One collection with a field of every type, and an index on the number.
-pub fn layout(index: IndexMode) -> Layout {
-    let field = |name: &str, value_type| Field { name: name.into(), value_type };
-    Layout {
-        collections: vec![Collection {
-            name: "items".into(),
-            fields: vec![
-                field("code", ValueType::Text),
-                field("count", ValueType::Int),
-                field("ratio", ValueType::Float),
-                field("live", ValueType::Bool),
-                field("body", ValueType::Bytes),
-                field("made", ValueType::Timestamp),
-            ],
-            key: 0,
-            indexes: vec![Index { fields: vec![1] }],
-        }],
-        index,
-        ..Layout::default()
-    }
-}
-
 /// Makes the tables of [`layout`] the way the store would.
 pub fn create(connection: &mut Connection, layout: &Layout) {
     for statement in plimsoll_store_postgres::sql::create(layout).expect("a layout") {
@@ -233,128 +207,6 @@ pub fn url(server: &Server, user: &str) -> String {
     let dir = server.socket.parent().expect("a socket stands in a directory").display();
     let port = server.socket.extension().expect("its name ends with the port").to_string_lossy();
     format!("postgres://{user}@/{}?host={dir}&port={port}", server.database)
-}
-
-/// Runs operations on a session that a store gave out, one after the other.
-pub struct Wire {
-    socket: UnixStream,
-    client: WireClient,
-    out: Vec<u8>,
-    input: Vec<u8>,
-}
-
-struct Last(Option<(Outcome, Answer)>);
-
-impl Done for Last {
-    fn push(&mut self, _: Ticket, outcome: Outcome, answer: &Answer) {
-        self.0 = Some((outcome, answer.clone()));
-    }
-}
-
-struct All(Vec<(u32, Outcome, Answer)>);
-
-impl Done for All {
-    fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
-        self.0.push((ticket.0, outcome, answer.clone()));
-    }
-}
-
-impl Wire {
-    pub fn open(client: WireClient, kinds: &[OpKind]) -> Wire {
-        Self::try_open(client, kinds).expect("ready")
-    }
-
-    pub fn try_open(client: WireClient, kinds: &[OpKind]) -> Result<Wire, StoreError> {
-        let Address::Unix(path) = &client.address else { panic!("tests use the socket") };
-        let socket = UnixStream::connect(path).expect("connected");
-        socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
-        let mut wire = Wire { socket, client, out: Vec::new(), input: Vec::new() };
-        wire.client.session.open(kinds, &mut wire.out);
-        while *wire.client.session.state() == WireState::Opening {
-            wire.turn(&mut Last(None));
-        }
-        match wire.client.session.state() {
-            WireState::Failed(error) => Err(error.clone()),
-            _ => Ok(wire),
-        }
-    }
-
-    fn turn(&mut self, last: &mut dyn Done) {
-        self.socket.write_all(&self.out).expect("sent");
-        self.out.clear();
-        let mut buffer = [0; 4096];
-        let count = self.socket.read(&mut buffer).expect("an answer in time");
-        assert!(count > 0, "the server closed the connection");
-        self.input.extend_from_slice(&buffer[..count]);
-        let used = self.client.session.feed(&self.input, &mut self.out, last);
-        self.input.drain(..used);
-    }
-
-    /// Sends an operation without parameters, and waits for nothing.
-    pub fn start(&mut self, kind: u16) {
-        self.client.session.start(Ticket(0), &Op::new(kind, values(&[]).values()), &mut self.out);
-        self.socket.write_all(&self.out).expect("sent");
-        self.out.clear();
-    }
-
-    /// Closes the socket and begins a new connection, which nobody makes.
-    pub fn give_up(mut self, kinds: &[OpKind]) -> WireClient {
-        drop(self.socket);
-        self.client.session.open(kinds, &mut self.out);
-        self.client
-    }
-
-    /// Starts all of these at once, each with or without more to follow; what each came to, in the order of answers.
-    pub fn pipeline(&mut self, ops: &[(u16, &[Value<'_>], bool)]) -> Vec<(u32, Outcome, Answer)> {
-        for ((kind, params, more), ticket) in ops.iter().zip(0..) {
-            let params = values(params);
-            let op = Op { more: *more, ..Op::new(*kind, params.values()) };
-            self.client.session.start(Ticket(ticket), &op, &mut self.out);
-        }
-        let mut all = All(Vec::new());
-        while all.0.len() < ops.len() {
-            self.turn(&mut all);
-        }
-        all.0
-    }
-
-    pub fn ask(&mut self, kind: u16, params: &[Value<'_>]) -> (Outcome, Answer) {
-        let params = values(params);
-        self.client.session.start(Ticket(1), &Op::new(kind, params.values()), &mut self.out);
-        let mut last = Last(None);
-        while last.0.is_none() {
-            self.turn(&mut last);
-        }
-        last.0.expect("it is there now")
-    }
-}
-
-pub fn kind(name: &str, call: RecordsCall, params: &[ValueType]) -> OpKind {
-    OpKind {
-        name: name.into(),
-        call: Call::Records { collection: 0, call },
-        params: params.to_vec(),
-        keep_answer: true,
-        step_of: None,
-    }
-}
-
-pub fn sql(name: &str, text: &str, params: &[ValueType]) -> OpKind {
-    OpKind {
-        name: name.into(),
-        call: Call::Sql(text.into()),
-        params: params.to_vec(),
-        keep_answer: true,
-        step_of: None,
-    }
-}
-
-pub fn values(all: &[Value<'_>]) -> ValueBuf {
-    let mut buf = ValueBuf::new();
-    for value in all {
-        buf.push(*value);
-    }
-    buf
 }
 
 /// Runs one operation to its end.

@@ -1,0 +1,45 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Where things are
+//!
+//! | module | what |
+//! |---|---|
+//! | `url` | [`Url`]: a URL's parts, hosts and ports |
+//! | `name` | what is said to a parameter that nobody knows |
+//! | `environment` | [`Environment`]: variables, and who we are to the operating system |
+//! | `password` | [`Password`] |
+//! | `tls` | TLS, or its absence; the files that a URL names for it |
+//! | `channel` | [`Channel`]: bytes to and from a server, with a bound on its silence |
+//! | `connection` | [`Connection`]: a wire session over a channel, call by call |
+
+mod channel;
+mod connection;
+mod environment;
+mod name;
+mod password;
+pub mod tls;
+mod url;
+
+pub use channel::{Channel, connect};
+pub use connection::{Connection, TextSession};
+pub use environment::Environment;
+pub use name::unknown;
+pub use password::Password;
+#[cfg(feature = "tls")]
+pub use tls::{Endpoint, TlsFiles};
+pub use url::{Url, decode, host_and_port, one_host, port, shown_host};
+
+use plimsoll_core::{Address, StoreError, StoreErrorKind};
+
+/// A mistake of whoever wrote the URL, and what to write instead.
+pub fn usage(what: impl Into<String>, next: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::Usage, what).next(next)
+}
+
+/// The host that a server's certificate has to be for.
+pub fn certified_host(address: &Address) -> &str {
+    match address {
+        Address::Tcp(host, _) => host,
+        Address::Unix(_) => "localhost",
+    }
+}

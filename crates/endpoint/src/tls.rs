@@ -1,0 +1,166 @@
+//! TLS as sessions and channels use it, what stands in its place in a build without, and the files that a URL names.
+
+#[cfg(feature = "tls")]
+pub use plimsoll_tls::{Tls, TlsClient};
+
+#[cfg(not(feature = "tls"))]
+pub use left_out::{Tls, TlsClient};
+
+#[cfg(feature = "tls")]
+pub use files::{Endpoint, TlsFiles};
+
+#[cfg(feature = "tls")]
+mod files {
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use plimsoll_core::{Address, StoreError};
+    use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
+
+    use crate::{Channel, certified_host, usage};
+
+    /// A server, and how to log in, for protocols that are encrypted from the first byte on or never.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Endpoint<L> {
+        /// Where it listens.
+        pub address: Address,
+        /// How it is spoken to through TLS, where it is.
+        pub tls: Option<TlsOptions>,
+        /// As whom, and what else the protocol says first.
+        pub login: L,
+    }
+
+    impl<L> Endpoint<L> {
+        /// Our side of TLS, where TLS is spoken.
+        ///
+        /// # Errors
+        /// `Usage` or `Missing` when certificates cannot be read.
+        pub fn tls_client(&self) -> Result<Option<TlsClient>, StoreError> {
+            self.tls.as_ref().map(TlsClient::new).transpose()
+        }
+
+        /// The host that a certificate has to be for.
+        pub fn host(&self) -> &str {
+            certified_host(&self.address)
+        }
+
+        /// Connects, encrypted where it is to be. `place` names the server in messages.
+        ///
+        /// # Errors
+        /// As [`Endpoint::tls_client`] and [`Channel::connect`].
+        pub fn connect(&self, place: &str, timeout: Duration) -> Result<Channel, StoreError> {
+            let tls = self.tls_client()?.map(|client| client.connect(self.host(), place)).transpose()?;
+            let mut channel = Channel::connect(&self.address, place, timeout)?;
+            if let Some(tls) = tls {
+                channel.encrypt(tls);
+            }
+            Ok(channel)
+        }
+    }
+
+    /// What a URL says of TLS: `cacert=FILE` whom to trust instead of this machine's roots, `cert=FILE&key=FILE` who we
+    /// are, `insecure=yes` that nothing is checked. The names are those of `redis-cli` and `curl`.
+    #[derive(Debug, Default)]
+    pub struct TlsFiles {
+        cacert: Option<PathBuf>,
+        cert: Option<PathBuf>,
+        key: Option<PathBuf>,
+        insecure: bool,
+    }
+
+    impl TlsFiles {
+        /// Takes a parameter; false when it is none of these.
+        pub fn take(&mut self, name: &str, value: &str) -> bool {
+            match name {
+                "cacert" => self.cacert = Some(PathBuf::from(value)),
+                "cert" => self.cert = Some(PathBuf::from(value)),
+                "key" => self.key = Some(PathBuf::from(value)),
+                "insecure" if matches!(value, "yes" | "no") => self.insecure = value == "yes",
+                _ => return false,
+            }
+            true
+        }
+
+        /// What they come to.
+        ///
+        /// # Errors
+        /// `Usage`, when a certificate has no key, or a key no certificate.
+        pub fn options(self) -> Result<TlsOptions, StoreError> {
+            let certificate = match (self.cert, self.key) {
+                (Some(certificate), Some(key)) => Some(ClientCertificate { certificate, key }),
+                (None, None) => None,
+                _ => return Err(usage("the URL has only one of cert and key", "Give both, or neither.")),
+            };
+            Ok(TlsOptions {
+                verify: if self.insecure { Verify::None } else { Verify::Full },
+                roots: self.cacert.map_or(Roots::System, Roots::File),
+                certificate,
+                ..TlsOptions::default()
+            })
+        }
+    }
+}
+
+/// Nobody can make one of these, so nobody can call them.
+#[cfg(not(feature = "tls"))]
+mod left_out {
+    use plimsoll_core::StoreError;
+
+    /// See the crate `plimsoll-tls`.
+    #[derive(Debug, Clone)]
+    pub enum TlsClient {}
+
+    impl TlsClient {
+        /// Does not happen.
+        ///
+        /// # Errors
+        /// None.
+        pub fn connect(&self, _host: &str, _place: &str) -> Result<Tls, StoreError> {
+            match *self {}
+        }
+    }
+
+    /// See the crate `plimsoll-tls`.
+    #[derive(Debug)]
+    pub enum Tls {}
+
+    impl Tls {
+        /// Does not happen.
+        pub fn begin(&mut self, _out: &mut Vec<u8>) {
+            match *self {}
+        }
+
+        /// Does not happen.
+        ///
+        /// # Errors
+        /// None.
+        pub fn feed(&mut self, _: &[u8], _: &mut Vec<u8>, _: &mut Vec<u8>) -> Result<(), StoreError> {
+            match *self {}
+        }
+
+        /// Does not happen.
+        pub fn send(&mut self, _plain: &[u8], _out: &mut Vec<u8>) {
+            match *self {}
+        }
+
+        /// Does not happen.
+        pub fn close(&mut self, _out: &mut Vec<u8>) {
+            match *self {}
+        }
+
+        /// Does not happen.
+        pub fn is_handshaking(&self) -> bool {
+            match *self {}
+        }
+
+        /// Does not happen.
+        pub fn agreed(&self) -> Option<String> {
+            match *self {}
+        }
+
+        /// Does not happen.
+        pub fn server_end_point(&self) -> Option<Vec<u8>> {
+            match *self {}
+        }
+    }
+}
