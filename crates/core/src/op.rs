@@ -149,8 +149,10 @@ pub struct Op<'a> {
     pub kind: KindId,
     /// Its parameters.
     pub params: Values<'a>,
-    /// Another operation of the same client follows at once, whatever this one comes to: a session may leave out
-    /// what asks the server to answer now (PostgreSQL's Sync).
+    /// Another operation follows at once on the session, whatever this one comes to, or
+    /// [`crate::WireSession::flush`]: a session may leave out what asks the server to answer now (PostgreSQL's Sync).
+    /// Steps follow on each other within one operation of a client; other operations are of clients that know nothing
+    /// of each other, and what becomes of one must not depend on its neighbours.
     pub more: bool,
 }
 

@@ -55,6 +55,10 @@ pub trait WireSession: Send {
     /// Appends the bytes that start an operation.
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>);
 
+    /// Nothing follows at once any more after an operation that was started with [`Op::more`]: appends what asks the
+    /// server for its answer. Called before what was started is sent.
+    fn flush(&mut self, _out: &mut Vec<u8>) {}
+
     /// Takes what arrived, reports what it completed, and may append more to send (authentication,
     /// transactions of several round trips). Returns the number of bytes it used; the executor keeps the
     /// rest and offers it again with what comes after.

@@ -60,6 +60,8 @@ pub enum Step {
         /// Whether the next step follows before the answer.
         more: bool,
     },
+    /// The server is to answer what was sent so far, and the pipeline goes on without waiting for that.
+    Sync,
     /// Wait for all answers of a pipeline that are still to come; nothing is sent.
     Gather,
     /// Wait this many nanoseconds, whatever is still to be answered. It is part of the operation's time.

@@ -20,6 +20,7 @@ pub struct Wire {
     client: WireClient,
     out: Vec<u8>,
     input: Vec<u8>,
+    sent: Vec<u8>,
 }
 
 /// Keeps every answer, by its ticket.
@@ -48,7 +49,7 @@ impl Wire {
         let Address::Unix(path) = &client.address else { panic!("this goes over a Unix socket") };
         let socket = UnixStream::connect(path).expect("somebody listens");
         socket.set_read_timeout(Some(TIMEOUT)).expect("a socket has a timeout");
-        let mut wire = Wire { socket, client, out: Vec::new(), input: Vec::new() };
+        let mut wire = Wire { socket, client, out: Vec::new(), input: Vec::new(), sent: Vec::new() };
         wire.client.session.open(kinds, &mut wire.out);
         while *wire.client.session.state() == WireState::Opening {
             wire.turn(&mut All(Vec::new()));
@@ -61,7 +62,7 @@ impl Wire {
 
     fn turn(&mut self, all: &mut All) {
         self.socket.write_all(&self.out).expect("the server takes it");
-        self.out.clear();
+        self.sent.append(&mut self.out);
         let mut buffer = [0; 4096];
         let count = self.socket.read(&mut buffer).expect("an answer in time");
         assert!(count > 0, "the server closed the connection");
@@ -78,16 +79,23 @@ impl Wire {
 
     /// Starts all of these at once, each with or without more to follow; what each came to, in the order of answers.
     pub fn pipeline(&mut self, ops: &[(u16, &[Value<'_>], bool)]) -> Vec<(u32, Outcome, Answer)> {
+        self.sent.clear();
         for ((kind, params, more), ticket) in ops.iter().zip(0..) {
             let params = values(params);
             let op = Op { more: *more, ..Op::new(*kind, params.values()) };
             self.client.session.start(Ticket(ticket), &op, &mut self.out);
         }
+        self.client.session.flush(&mut self.out);
         let mut all = All(Vec::new());
         while all.0.len() < ops.len() {
             self.turn(&mut all);
         }
         all.0
+    }
+
+    /// What was sent for the last operation or pipeline, from its start to its end.
+    pub fn sent(&self) -> &[u8] {
+        &self.sent
     }
 
     /// Sends an operation without parameters, and waits for nothing.

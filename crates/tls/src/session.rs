@@ -83,6 +83,15 @@ impl<S: WireSession> WireSession for TlsSession<S> {
     #[inline]
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>) {
         self.inner.start(ticket, op, &mut self.written);
+        // What follows at once goes into one record with it.
+        if !op.more {
+            self.encrypt(out);
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        self.inner.flush(&mut self.written);
         self.encrypt(out);
     }
 

@@ -12,6 +12,7 @@
 //! | [`Connection`] | the same, blocking, over a socket of its own |
 //! | [`Endpoint`] | one server, encrypted or not; which of several hosts it is |
 //! | [`sql`] | the `records` interface in SQL |
+//! | `reads` | which operations only read |
 //! | `kv` | a table of bytes under bytes, for `keyindex` |
 //! | [`conninfo`] | where a URL, the environment, service and password files lead |
 //! | [`server`] | a private server |
@@ -24,6 +25,7 @@ mod control;
 mod counters;
 mod kv;
 mod reach;
+mod reads;
 pub mod server;
 mod spec;
 pub mod sql;

@@ -101,7 +101,8 @@ pub static ROWS: &[Row] = &[
         goal: Goal::Ratio(0.70),
         peer_command: |servers| {
             let script = servers.pipeline_script()?;
-            pgbench(servers, false, 8, &["-f", &script])
+            // pgbench looks the scale up for its own scripts only.
+            pgbench(servers, false, 8, &["-s", &super::servers::SCALE.to_string(), "-f", &script])
         },
         peer_ops: pgbench_ops,
         ops_per_peer_unit: 16.0,

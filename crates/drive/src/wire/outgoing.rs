@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use plimsoll_core::Ticket;
+use plimsoll_core::{Op, Ticket};
 
 use super::WireWorker;
 use crate::reactor::Reactor;
@@ -111,7 +111,8 @@ impl<R: Reactor> WireWorker<R> {
                 Next::Send { slot: lane, kind, .. } => {
                     let slot = self.lanes.slot(lane);
                     let link = &mut self.links[slot];
-                    link.session.start(Ticket(lane as u32), &self.core.op(kind), &mut link.out);
+                    let op = Op { more: true, ..self.core.op(kind) };
+                    link.session.start(Ticket(lane as u32), &op, &mut link.out);
                     if self.lanes.unsent.last() != Some(&(slot as u32)) {
                         self.lanes.unsent.push(slot as u32);
                     }
@@ -134,7 +135,9 @@ impl<R: Reactor> WireWorker<R> {
         for index in 0..self.lanes.unsent.len() {
             // A session stands there more than once when others were given operations in between.
             let slot = self.lanes.unsent[index] as usize;
-            if !self.links[slot].out.is_empty() {
+            let link = &mut self.links[slot];
+            link.session.flush(&mut link.out);
+            if !link.out.is_empty() {
                 self.send(slot, now_ns);
             }
         }

@@ -120,6 +120,8 @@ impl Tracks {
         match track.steps.next(&mut self.params_behind) {
             Step::Send { kind, more } => return Some((kind, more)),
             Step::Gather => track.gathers = true,
+            // That nothing follows at once is what makes the session ask for answers.
+            Step::Sync => {}
             Step::Sleep(0) => {}
             Step::Sleep(length_ns) => {
                 track.sleeps_until_ns = now_ns.saturating_add(length_ns);

@@ -31,6 +31,8 @@ pub struct ToySession {
     /// What has no answer yet, oldest first: ticket, number and sum.
     unanswered: VecDeque<(Ticket, i64, u64)>,
     depth: usize,
+    /// Where the length of the last request stands in what is to be sent, if its answer may wait.
+    may_wait: Option<usize>,
     /// Bytes that each request carries beside its number.
     ballast: usize,
     answer: Answer,
@@ -40,6 +42,7 @@ impl WireSession for ToySession {
     fn open(&mut self, _: &[OpKind], out: &mut Vec<u8>) {
         self.state = WireState::Opening;
         self.unanswered.clear();
+        self.may_wait = None;
         out.extend_from_slice(b"HELLO");
     }
 
@@ -56,10 +59,18 @@ impl WireSession for ToySession {
         let Value::Int(number) = op.params.get(0) else { panic!("an operation without its number") };
         let begin = out.len() + 4;
         let more = if op.more { MORE } else { 0 };
+        self.may_wait = op.more.then_some(out.len());
         out.extend_from_slice(&((8 + self.ballast as u32) | more).to_le_bytes());
         out.extend_from_slice(&number.to_le_bytes());
         out.extend((0..self.ballast).map(|i| (i as i64 + number) as u8));
         self.unanswered.push_back((ticket, number, sum(&out[begin..])));
+    }
+
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        if let Some(at) = self.may_wait.take() {
+            let length = u32::from_le_bytes(out[at..at + 4].try_into().unwrap());
+            out[at..at + 4].copy_from_slice(&(length & !MORE).to_le_bytes());
+        }
     }
 
     fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, done: &mut dyn Done) -> usize {
@@ -309,6 +320,7 @@ pub fn client_of_depth(address: Address, ballast: usize, depth: usize) -> WireCl
         state: WireState::Opening,
         unanswered: VecDeque::with_capacity(depth),
         depth,
+        may_wait: None,
         ballast,
         answer: Answer::default(),
     };

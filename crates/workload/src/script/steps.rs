@@ -35,6 +35,7 @@ impl ScriptSteps {
             pipeline: false,
             held: None,
             release: false,
+            sync: false,
             held_params: ValueBuf::new(),
             new_params: ValueBuf::new(),
             text: String::new(),
@@ -61,6 +62,8 @@ struct Run {
     held: Option<usize>,
     /// No statement follows the held one before its answer.
     release: bool,
+    /// The pipeline goes on without the answers to what is sent now.
+    sync: bool,
     held_params: ValueBuf,
     new_params: ValueBuf,
     text: String,
@@ -122,6 +125,7 @@ impl Run {
         self.pipeline = false;
         self.held = None;
         self.release = false;
+        self.sync = false;
         self.failed = None;
         self.fault = None;
     }
@@ -133,7 +137,10 @@ impl Run {
                 self.release = false;
                 self.held = None;
                 params.extend(self.held_params.values());
-                return self.send(held, &program.statements[held], false);
+                return self.send(held, &program.statements[held], self.sync);
+            }
+            if std::mem::take(&mut self.sync) {
+                return Step::Sync;
             }
             if let Some(failed) = self.failed {
                 match self.after_failure(scripts, failed) {
@@ -188,8 +195,12 @@ impl Run {
             Command::SyncPipeline | Command::EndPipeline if !self.pipeline => {
                 return Err(Fault::Pipeline("not in pipeline mode"));
             }
-            Command::SyncPipeline | Command::EndPipeline => {
-                self.pipeline = *command == Command::SyncPipeline;
+            Command::SyncPipeline => {
+                self.sync = true;
+                self.release = self.held.is_some();
+            }
+            Command::EndPipeline => {
+                self.pipeline = false;
                 self.release = self.held.is_some();
             }
             Command::Sql(_) => {}

@@ -11,11 +11,13 @@
 //! | `text` | statements with their values inside |
 //! | `value` | values in binary format |
 //! | `text_value` | values as text |
+//! | `joined` | reads of several clients under one Sync |
 //! | `message` | frames, and the fields of an error |
 //! | `given_up` | [`GivenUp`]: what may still be at work on the server |
 
 mod auth;
 mod given_up;
+mod joined;
 mod message;
 mod opening;
 #[cfg_attr(not(feature = "tls"), allow(unreachable_code, reason = "without it there is no far end of TLS"))]

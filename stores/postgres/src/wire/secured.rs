@@ -110,6 +110,9 @@ impl Secured {
             Layer::Asked => write(&mut self.inner, &mut self.written),
             Layer::Tls(tls) => {
                 write(&mut self.inner, &mut self.written);
+                if self.written.is_empty() {
+                    return;
+                }
                 tls.send(&self.written, out);
                 self.written.clear();
             }
@@ -231,7 +234,16 @@ impl WireSession for Secured {
 
     #[inline]
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>) {
+        if op.more && matches!(self.layer, Layer::Tls(_)) {
+            // It goes into one record with what follows at once.
+            return self.inner.start(ticket, op, &mut self.written);
+        }
         self.write(out, |inner, out| inner.start(ticket, op, out));
+    }
+
+    #[inline]
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        self.write(out, |inner, out| inner.flush(out));
     }
 
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize {

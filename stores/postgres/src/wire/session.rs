@@ -9,6 +9,7 @@ use plimsoll_core::{
 
 use super::auth::{Auth, Channel, Login};
 use super::given_up::{BackendKey, GivenUp};
+use super::joined::{Joined, Joint};
 use super::message::{
     self, GREETING_BYTES_MAX, MESSAGE_BYTES_MAX, SYNC, ServerError, TERMINATE, broken, cstr, frame, unexpected,
 };
@@ -49,6 +50,17 @@ pub enum Transaction {
     Failed,
 }
 
+impl Transaction {
+    /// What ReadyForQuery says.
+    pub(super) fn of(body: &[u8]) -> Transaction {
+        match body {
+            b"I" => Transaction::None,
+            b"T" => Transaction::Open,
+            _ => Transaction::Failed,
+        }
+    }
+}
+
 /// What the session waits for.
 pub(super) enum Phase {
     /// [`WireSession::open`].
@@ -68,17 +80,19 @@ pub(super) enum Phase {
 
 /// An operation in flight.
 #[derive(Debug, Clone, Copy)]
-struct InFlight {
-    ticket: Ticket,
-    what: What,
+pub(super) struct InFlight {
+    pub(super) ticket: Ticket,
+    pub(super) what: What,
     /// Statements that must report completion.
-    commands: u32,
-    /// It ends with a Sync, and so with ReadyForQuery. Otherwise it ends with its last statement.
-    synced: bool,
+    pub(super) commands: u32,
+    /// A Sync follows it. An operation ends with it, and so with ReadyForQuery; without, with its last statement.
+    pub(super) synced: bool,
+    /// It shares its Sync with others that it has nothing to do with.
+    pub(super) joined: Option<Joined>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum What {
+pub(super) enum What {
     /// A kind, by position.
     Kind(u16),
     /// Statements as plain text, which may leave a transaction open.
@@ -91,6 +105,8 @@ enum What {
 /// implicit transaction is committed in between. One that was started with [`Op::more`] has no Sync of its own. It is
 /// done when its command completes, and holds only if those that follow up to the Sync do: an error rolls
 /// back all of them, and the server skips what comes after it ([`PIPELINE_ABORTED`]).
+///
+/// Reads of clients that know nothing of each other may share a Sync too: see [`Joint`].
 ///
 /// Errors that leave a commit open are [`Outcome::Unknown`]. When the connection fails, everything in flight is pushed
 /// as unknown.
@@ -109,17 +125,19 @@ pub struct PgSession {
     /// What cancels an operation on this connection.
     pub(super) key: Option<BackendKey>,
     given_up: Option<Arc<GivenUp>>,
-    queue: VecDeque<InFlight>,
-    transaction: Transaction,
+    pub(super) queue: VecDeque<InFlight>,
+    /// Operations that share a Sync.
+    pub(super) joint: Joint,
+    pub(super) transaction: Transaction,
     /// An operation of this pipeline has failed; the server skips the others up to the Sync.
-    skipping: bool,
+    pub(super) skipping: bool,
     /// Bytes of a row nobody wants that have not arrived yet.
     skip_bytes: usize,
     /// Of the operation that is being answered: its rows and errors, outcome and completed statements.
-    answer: Answer,
+    pub(super) answer: Answer,
     answer_bytes: usize,
-    outcome: Outcome,
-    completed: u32,
+    pub(super) outcome: Outcome,
+    pub(super) completed: u32,
     /// Column types of an answer in plain text.
     text_columns: Vec<Code>,
 }
@@ -141,6 +159,7 @@ impl PgSession {
             key: None,
             given_up: None,
             queue: VecDeque::with_capacity(DEPTH_MAX as usize),
+            joint: Joint::default(),
             transaction: Transaction::None,
             skipping: false,
             skip_bytes: 0,
@@ -180,7 +199,7 @@ impl PgSession {
     /// answer.
     pub(crate) fn start_simple(&mut self, ticket: Ticket, text: &str, out: &mut Vec<u8>) {
         frame(out, b'Q', |out| cstr(out, text));
-        self.queue.push_back(InFlight { ticket, what: What::Text, commands: 0, synced: true });
+        self.queue.push_back(InFlight { ticket, what: What::Text, commands: 0, synced: true, joined: None });
     }
 
     /// Appends operations of several kinds as one: all in one transaction, their rows in one answer. Kinds
@@ -194,7 +213,7 @@ impl PgSession {
             commands += self.kinds[usize::from(kind)].execute(op.params, out);
         }
         out.extend_from_slice(&SYNC);
-        self.queue.push_back(InFlight { ticket, what: What::Kind(kind), commands, synced: true });
+        self.queue.push_back(InFlight { ticket, what: What::Kind(kind), commands, synced: true, joined: None });
     }
 
     /// True while an operation is in flight.
@@ -221,18 +240,18 @@ impl PgSession {
     #[inline]
     fn take(&mut self, tag: u8, body: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> Result<(), StoreError> {
         match self.phase {
-            Phase::Ready => self.take_answer(tag, body, done),
+            Phase::Ready => self.take_answer(tag, body, out, done),
             _ => self.take_opening(tag, body, out),
         }
     }
 
     #[inline]
-    fn take_answer(&mut self, tag: u8, body: &[u8], done: &mut dyn Done) -> Result<(), StoreError> {
+    fn take_answer(&mut self, tag: u8, body: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> Result<(), StoreError> {
         // Notices, settings that changed and notifications may come at any time.
         if matches!(tag, b'N' | b'S' | b'A') {
             return Ok(());
         }
-        let Some(&current) = self.queue.front() else {
+        let Some(&current) = self.queue.get(self.joint.position()) else {
             return Err(match tag {
                 b'E' => self.ended(body),
                 _ => unexpected(tag, "while nothing was asked"),
@@ -250,7 +269,9 @@ impl PgSession {
                 }
                 self.take_completion(current, done)
             }
+            b'Z' if current.joined.is_some() => self.take_ready_of_joined(body, out, done),
             b'Z' => self.take_ready(current, body, done),
+            b'E' if current.joined.is_some() => self.take_error_of_joined(current, body),
             b'E' => self.take_error(current, body, done),
             b'I' => self.take_completion(current, done),
             b'T' => self.take_columns(current, body),
@@ -318,19 +339,20 @@ impl PgSession {
     #[inline]
     fn take_completion(&mut self, current: InFlight, done: &mut dyn Done) -> Result<(), StoreError> {
         self.completed += 1;
-        if !current.synced && self.completed == current.commands {
-            self.finish(current, done);
+        if self.completed == current.commands {
+            if current.joined.is_some() {
+                return self.hold(current);
+            }
+            if !current.synced {
+                self.finish(current, done);
+            }
         }
         Ok(())
     }
 
     #[inline]
     fn take_ready(&mut self, current: InFlight, body: &[u8], done: &mut dyn Done) -> Result<(), StoreError> {
-        self.transaction = match body {
-            b"I" => Transaction::None,
-            b"T" => Transaction::Open,
-            _ => Transaction::Failed,
-        };
+        self.transaction = Transaction::of(body);
         let mut current = current;
         if self.skipping {
             self.finish_skipped(done);
@@ -384,7 +406,7 @@ impl PgSession {
     }
 
     #[inline]
-    fn reset_answer(&mut self) {
+    pub(super) fn reset_answer(&mut self) {
         self.answer.clear();
         self.answer_bytes = 0;
         self.outcome = Outcome::Ok;
@@ -393,6 +415,17 @@ impl PgSession {
 
     #[cold]
     fn take_error(&mut self, current: InFlight, body: &[u8], done: &mut dyn Done) -> Result<(), StoreError> {
+        self.note_error(body)?;
+        self.skipping = true;
+        if !current.synced {
+            self.finish(current, done);
+        }
+        Ok(())
+    }
+
+    /// What an error makes of the operation that is being answered.
+    #[cold]
+    pub(super) fn note_error(&mut self, body: &[u8]) -> Result<(), StoreError> {
         let error = ServerError::parse(body).ok_or_else(|| unexpected(b'E', "in an answer"))?;
         let outcome = if error.leaves_open() { Outcome::Unknown } else { Outcome::Rejected };
         self.answer.values.clear();
@@ -402,10 +435,6 @@ impl PgSession {
         self.outcome = self.answer.fail(outcome, &code, &String::from_utf8_lossy(error.message));
         if error.ends_connection() {
             return Err(self.ended(body));
-        }
-        self.skipping = true;
-        if !current.synced {
-            self.finish(current, done);
         }
         Ok(())
     }
@@ -421,7 +450,7 @@ impl PgSession {
         }
     }
 
-    fn describe(&self, current: InFlight) -> String {
+    pub(super) fn describe(&self, current: InFlight) -> String {
         match current.what {
             What::Kind(kind) => format!("operation `{}`", self.kinds[usize::from(kind)].name),
             What::Text => "a plain statement".to_owned(),
@@ -437,7 +466,7 @@ impl PgSession {
 
     /// True when the operation being answered keeps no rows: they need not be buffered whole.
     fn discards_rows(&self) -> bool {
-        match (&self.phase, self.queue.front()) {
+        match (&self.phase, self.queue.get(self.joint.position())) {
             (Phase::Ready, Some(InFlight { what: What::Kind(kind), .. })) => {
                 !self.kinds[usize::from(*kind)].keep_answer
             }
@@ -452,6 +481,7 @@ impl PgSession {
         }
         self.key = None;
         self.queue.clear();
+        self.joint.clear();
         self.transaction = Transaction::None;
         self.skipping = false;
         self.skip_bytes = 0;
@@ -498,16 +528,31 @@ impl WireSession for PgSession {
     #[inline]
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>) {
         let kind = &self.kinds[usize::from(op.kind)];
+        if kind.joins && (op.more || self.joint.is_open()) {
+            return self.start_joined(ticket, op, out);
+        }
+        if self.joint.is_open() {
+            self.end_joint(out);
+        }
+        let kind = &self.kinds[usize::from(op.kind)];
         let commands = kind.execute(op.params, out);
         // Text is answered at once whatever follows, and what sends no statement has nothing else to be answered.
         let mut synced = true;
         if self.protocol != Protocol::Simple {
-            synced = !op.more || commands == 0;
+            // Only the steps of one operation may stand or fall together.
+            synced = !(op.more && kind.is_step) || commands == 0;
             if synced {
                 out.extend_from_slice(&SYNC);
             }
         }
-        self.queue.push_back(InFlight { ticket, what: What::Kind(op.kind), commands, synced });
+        self.queue.push_back(InFlight { ticket, what: What::Kind(op.kind), commands, synced, joined: None });
+    }
+
+    #[inline]
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        if self.joint.is_open() {
+            self.end_joint(out);
+        }
     }
 
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize {

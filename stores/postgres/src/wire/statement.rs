@@ -7,6 +7,7 @@ use super::session::Protocol;
 use super::text::{Text, plain};
 use super::text_value;
 use super::value::{Code, Format, decode, encode};
+use crate::reads;
 use crate::sql::{Compiled, Shape};
 
 /// Asks for the columns of the unnamed portal.
@@ -188,6 +189,8 @@ pub(crate) struct Prepared {
     pub(crate) empty_is_not_found: bool,
     /// See [`OpKind::keep_answer`].
     pub(crate) keep_answer: bool,
+    /// It may share a Sync with operations of other clients.
+    pub(crate) joins: bool,
     /// It is a step of another, and may leave a transaction open for the next one.
     pub(crate) is_step: bool,
     /// How many statements it has is known. A user's text that is sent as it is may hold any number.
@@ -222,6 +225,7 @@ impl Prepared {
             shape: compiled.shape,
             empty_is_not_found: compiled.empty_is_not_found,
             keep_answer: kind.keep_answer,
+            joins: protocol != Protocol::Simple && compiled.shape == Shape::One && reads::may_share_a_sync(kind),
             is_step: kind.step_of.is_some(),
             counts_commands: protocol != Protocol::Simple || !matches!(kind.call, Call::Sql(_) | Call::SqlText),
             format: match (protocol, compiled.shape) {

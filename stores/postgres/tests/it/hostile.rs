@@ -219,3 +219,65 @@ fn a_row_nobody_wants_is_not_held_until_it_is_complete() {
     session.feed(b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I", &mut Vec::new(), &mut seen);
     assert!(seen.0[&0].starts_with("Ok 1 "), "{}", seen.0[&0]);
 }
+
+const FOUND_NOTHING: &[u8] = b"2\0\0\0\x04C\0\0\0\x0dSELECT 0\0";
+const READY: &[u8] = b"Z\0\0\0\x05I";
+
+/// A session with two reads that share a Sync, and their bytes.
+fn two_joined(layout: &Layout, opening: &[u8]) -> (PgSession, Vec<u8>) {
+    let mut session = session(layout, "any");
+    session.open(&kinds(), &mut Vec::new());
+    session.feed(opening, &mut Vec::new(), &mut Seen::default());
+    let mut out = Vec::new();
+    let key = values(&[Value::Text("nobody")]);
+    for ticket in 0..2 {
+        session.start(Ticket(ticket), &Op { more: true, ..Op::new(1, key.values()) }, &mut out);
+    }
+    session.flush(&mut out);
+    (session, out)
+}
+
+#[test]
+fn reads_that_share_a_sync_have_no_outcome_before_its_answer() {
+    let server = Server::start();
+    let layout = layout(IndexMode::Own);
+    create(&mut server.control(), &layout);
+    let (_, opening, _) = converse(&server, &layout, 1 << 16);
+    let both = [FOUND_NOTHING, FOUND_NOTHING].concat();
+    let found_nothing = |ticket: u32| (ticket, "NotFound 0   []".to_owned());
+    let error = |severity: &str, code: &str| {
+        let body = format!("S{severity}\0V{severity}\0C{code}\0Mwords\0\0");
+        [b"E", &(body.len() as u32 + 4).to_be_bytes()[..], body.as_bytes()].concat()
+    };
+
+    let (mut session, _) = two_joined(&layout, &opening);
+    let (mut seen, mut out) = (Seen::default(), Vec::new());
+    session.feed(&both, &mut out, &mut seen);
+    assert_eq!(seen, Seen::default());
+    session.feed(READY, &mut out, &mut seen);
+    assert_eq!(seen.0, BTreeMap::from([found_nothing(0), found_nothing(1)]));
+    assert!(out.is_empty());
+
+    // Their transaction fails at its very end: nobody's fault, so both are asked again, each by itself.
+    let (mut session, sent) = two_joined(&layout, &opening);
+    let (mut seen, mut out) = (Seen::default(), Vec::new());
+    session.feed(&[&both, &error("ERROR", "40001"), READY].concat(), &mut out, &mut seen);
+    assert_eq!(seen, Seen::default());
+    let (message, sync) = sent[..sent.len() - 5].split_at((sent.len() - 5) / 2);
+    assert_eq!(out, [message, &sent[sent.len() - 5..], sync, &sent[sent.len() - 5..]].concat());
+    session.feed(&[FOUND_NOTHING, READY, FOUND_NOTHING, READY].concat(), &mut out, &mut seen);
+    assert_eq!(seen.0, BTreeMap::from([found_nothing(0), found_nothing(1)]));
+
+    // The server goes away in between: what it said before is no outcome.
+    let (mut session, _) = two_joined(&layout, &opening);
+    let mut seen = Seen::default();
+    session.feed(&[&both, &error("FATAL", "57P01")[..]].concat(), &mut Vec::new(), &mut seen);
+    assert!(seen.0.len() == 2 && seen.0.values().all(|seen| seen.starts_with("Unknown 0 57P01")), "{seen:?}");
+
+    // More answers than were asked for.
+    let (mut session, _) = two_joined(&layout, &opening);
+    let mut seen = Seen::default();
+    session.feed(&[&both, FOUND_NOTHING].concat(), &mut Vec::new(), &mut seen);
+    assert!(matches!(session.state(), WireState::Failed(_)));
+    assert!(seen.0.len() == 2 && seen.0.values().all(|seen| seen.starts_with("Unknown")), "{seen:?}");
+}

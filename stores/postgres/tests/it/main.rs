@@ -5,6 +5,7 @@ mod conformance;
 mod conninfo;
 mod fixture;
 mod hostile;
+mod joined;
 mod private;
 mod protocols;
 mod records;

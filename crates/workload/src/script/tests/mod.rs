@@ -99,6 +99,7 @@ impl<'a> Client<'a> {
                         }
                     }
                 }
+                Step::Sync => self.log.push("sync".to_owned()),
                 Step::Gather => panic!("every pipeline ends with a statement after which the answers are awaited"),
                 Step::Sleep(ns) => self.log.push(format!("sleep {ns}")),
                 Step::End { kind, outcome } => {

@@ -68,7 +68,7 @@ fn variables_last_from_one_operation_to_the_next() {
 fn a_pipeline_waits_only_for_its_last_statement() {
     let text = "\\startpipeline\nSELECT 1;\n\\set x 2\nSELECT :x;\n\\syncpipeline\nSELECT 3;\n\\if false\nSELECT 4;\n\
                 \\endif\n\\endpipeline\nSELECT 5;";
-    assert_eq!(sent(&Setting::default(), text), ["SELECT 1 …", "SELECT $1 <- 2", "SELECT 3", "SELECT 5"]);
+    assert_eq!(sent(&Setting::default(), text), ["SELECT 1 …", "SELECT $1 <- 2 …", "sync", "SELECT 3", "SELECT 5"]);
     assert_eq!(
         sent(&Setting::default(), "SELECT 1\\; SELECT 2\\; SELECT 3; SELECT 4"),
         ["SELECT 1 …", "SELECT 2 …", "SELECT 3", "SELECT 4"]
