@@ -16,12 +16,14 @@
 //! | `reactor` | the sockets of one worker: what arrived, what is to be sent; one file per way to ask the kernel |
 //! | `board`, `histogram`, `errors` | what a worker counts, in memory taken beforehand |
 //! | [`Pace`], [`Shape`], [`Wake`] (`pace`) | when operations are started |
+//! | `alarm` | when a worker is woken up for them |
 //! | `schedule`, `poisson` | arrival times, as pure functions of the arrival's number |
 //! | `void` | when a phase's figures are the generator's and not the store's |
 //! | `collect`, `grid` | slices, and their bounds as pure functions |
 //!
 //! On a worker's thread nothing is allocated, locked or logged per operation; the tests count.
 
+mod alarm;
 mod blocking;
 mod board;
 mod clock;

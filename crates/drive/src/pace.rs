@@ -79,7 +79,8 @@ pub enum Arrivals {
 /// How exactly a worker wakes up for an operation that is due. Open loop only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wake {
-    /// By the kernel's timer with a slack of a nanosecond: some microseconds late.
+    /// By the kernel's timers, set earlier by what they are usually late on this machine, and the few microseconds that
+    /// are left by looking at the clock and at the sockets. Wire sessions; blocking ones wait for the timer alone.
     #[default]
     Precise,
     /// The kernel's timer this much early (at most 1 ms), and the rest by looking at the clock: less than a microsecond

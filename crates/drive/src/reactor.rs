@@ -21,6 +21,8 @@ pub(crate) use uring::Uring;
 
 /// Most bytes that arrive at once.
 const READ_BYTES: usize = 64 * 1024;
+/// Alarms that can be set at a time.
+pub(crate) const ALARMS: usize = 4;
 
 /// What came of waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,12 +41,18 @@ pub(crate) enum Event {
     Unsent { slot: usize, errno: Errno },
     /// The clock ticked.
     Tick,
+    /// An alarm went off.
+    Alarm { alarm: usize },
 }
 
 /// The sockets of one worker. Made on the worker's own thread.
 pub(crate) trait Reactor {
     /// The clock ticks every `interval_ns`, the first time at `first` on CLOCK_MONOTONIC.
     fn tick(&mut self, first: Timespec, interval_ns: u64);
+
+    /// From `at` on CLOCK_MONOTONIC on a wait ends, with [`Event::Alarm`]. An alarm goes off once, and is set anew from
+    /// its last setting on; setting it costs least where an earlier one stands. `alarm` is below [`ALARMS`].
+    fn set_alarm(&mut self, alarm: usize, at: Timespec);
 
     /// Takes a socket whose connection was begun. [`Event::Connected`] follows; then bytes are received.
     fn connect(&mut self, slot: usize, socket: OwnedFd) -> Result<(), Errno>;
@@ -71,6 +79,10 @@ pub(crate) trait Reactor {
 
     /// Sends `bytes` and closes the connection, if nothing else is still to be sent. Waits for nothing.
     fn say_goodbye(&mut self, slot: usize, bytes: &[u8]);
+}
+
+fn alarms() -> std::io::Result<[OwnedFd; ALARMS]> {
+    Ok([timer()?, timer()?, timer()?, timer()?])
 }
 
 /// A timer that ticks from its first setting on.

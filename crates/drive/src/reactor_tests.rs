@@ -28,6 +28,7 @@ over_both! {
     nothing_of_a_closed_connection_is_told_of_its_successor,
     what_the_peer_said_before_it_was_hung_up_on_is_heard,
     a_wait_ends_in_time_and_the_clock_ticks,
+    each_alarm_goes_off_once_for_its_last_setting,
     leaving_in_the_midst_of_it_takes_no_time,
 }
 
@@ -187,4 +188,26 @@ fn leaving_in_the_midst_of_it_takes_no_time(mut reactor: impl Reactor) {
     // A connection that was being read from when it was closed may be reset instead of ended.
     peers[3].set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     assert_eq!(peers[3].read(&mut [0]).unwrap(), 0, "all connections are closed");
+}
+
+fn each_alarm_goes_off_once_for_its_last_setting(mut reactor: impl Reactor) {
+    const MS_NS: u64 = 1_000_000;
+    let clock = crate::clock::Clock::start();
+    for round in 0..3 {
+        let begin_ns = clock.now_ns();
+        // The last of them is put forward from a time that does not come, and the second is never set.
+        reactor.set_alarm(3, clock.timespec(begin_ns + 3_600_000 * MS_NS));
+        let mut expected = [(0, 20), (2, 10), (3, 30)].map(|(alarm, after_ms)| {
+            reactor.set_alarm(alarm, clock.timespec(begin_ns + after_ms * MS_NS));
+            Some((alarm, begin_ns + after_ms * MS_NS))
+        });
+        for _ in 0..3 {
+            let Event::Alarm { alarm: which } = next(&mut reactor) else { panic!("nothing else was asked for") };
+            let found = expected.iter_mut().find(|one| one.is_some_and(|(alarm, _)| alarm == which));
+            let (_, at_ns) = found.and_then(Option::take).unwrap_or_else(|| panic!("round {round}: {which} again"));
+            assert!(clock.now_ns() >= at_ns, "round {round}: {which} goes off in time");
+        }
+        reactor.wait(Some(5 * MS_NS)).unwrap();
+        assert_eq!(reactor.next(), None, "none goes off twice");
+    }
 }

@@ -93,6 +93,11 @@ impl Cursor {
         Self { schedule, block }
     }
 
+    /// Another one of the same schedule.
+    pub fn again(&self) -> Self {
+        Self::new(self.schedule.clone())
+    }
+
     /// As [`Schedule::at`].
     #[inline]
     pub fn at(&mut self, index: u64) -> u64 {

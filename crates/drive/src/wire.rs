@@ -14,9 +14,11 @@ use std::sync::mpsc::{Receiver, Sender};
 use plimsoll_core::{Answer, Done, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, WireState};
 use rustix::io::Errno;
 
+use crate::alarm::Alarms;
 use crate::clock::Ticker;
 use crate::control::{Message, WorkerReport};
 use crate::link::{HungUp, Link, Stage};
+use crate::pace::Wake;
 use crate::reactor::{Epoll, Event, Reactor, Uring};
 use crate::spec::{Io, IoUsed, StopReason};
 use crate::worker::{Busy, CHECK_NS, Start, WorkerCore};
@@ -53,6 +55,13 @@ pub(crate) struct WireWorker<R> {
     down_ns: u64,
     slice: u32,
     ticks_from_ns: u64,
+    alarms: Alarms,
+    /// When the clock ticks next, and the tick that the reactor is set to: in an open loop it is set to one at a time,
+    /// and not to those that an arrival comes before.
+    next_tick_ns: u64,
+    set_tick_ns: u64,
+    /// From when to when it waited last.
+    waited_ns: (u64, u64),
 }
 
 /// Why a connection is given up.
@@ -150,6 +159,14 @@ impl Wire {
         let Wire { core, links, kinds, ticker, .. } = self;
         WireWorker {
             lanes: Lanes::new(links.len(), core.slot_count()),
+            alarms: Alarms::new(match core.wake() {
+                Wake::Precise => None,
+                Wake::Spin(spin) => Some(spin.as_nanos() as u64),
+                Wake::Coarse => Some(0),
+            }),
+            next_tick_ns: u64::MAX,
+            set_tick_ns: 0,
+            waited_ns: (0, 0),
             core,
             ticker,
             kinds,
@@ -246,12 +263,27 @@ impl<R: Reactor> WireWorker<R> {
         }
         let before_ns = self.ticker.now_ns();
         let left_ns = wake_at_ns.map(|at_ns| at_ns.saturating_sub(before_ns));
-        if left_ns.is_some_and(|left_ns| left_ns > 0 && left_ns <= self.core.spin_ns()) {
-            self.core.caught_up(before_ns);
-            return self.reactor.wait(Some(0));
+        let wait_ns = match (wake_at_ns, left_ns) {
+            (_, Some(0)) => Some(0),
+            (_, Some(left_ns)) if left_ns <= self.alarms.lead_ns() => {
+                self.core.caught_up(before_ns);
+                self.waited_ns = (before_ns, before_ns);
+                return self.reactor.wait(Some(0));
+            }
+            (Some(at_ns), Some(left_ns)) => {
+                let clock = self.ticker.clock();
+                let is_set = self.alarms.set(before_ns, at_ns, &mut self.core, clock, &mut self.reactor);
+                (!is_set).then(|| left_ns.saturating_sub(self.alarms.lead_ns()))
+            }
+            _ => None,
+        };
+        if wake_at_ns.is_none_or(|at_ns| at_ns > self.next_tick_ns) && self.set_tick_ns != self.next_tick_ns {
+            self.set_tick_ns = self.next_tick_ns;
+            self.reactor.tick(self.ticker.clock().timespec(self.next_tick_ns), 0);
         }
-        self.reactor.wait(left_ns.map(|left_ns| left_ns.saturating_sub(self.core.spin_ns())))?;
+        self.reactor.wait(wait_ns)?;
         let after_ns = self.ticker.now_ns();
+        self.waited_ns = (before_ns, after_ns);
         if after_ns.saturating_sub(before_ns) > SLEPT_NS {
             // Had it been running, it would have been awake by then.
             let ticks = before_ns.saturating_sub(self.ticks_from_ns) / CHECK_NS + 1;
@@ -269,12 +301,19 @@ impl<R: Reactor> WireWorker<R> {
             let error = StoreError::io("waiting for sockets (epoll_pwait2 or io_uring_enter)", &errno.into());
             self.first_error.get_or_insert(error.next("use Linux 5.11 or later, where nothing forbids this call"));
         }
+        if self.waited_ns.1 >= self.next_tick_ns {
+            let now_ns = self.waited_ns.1;
+            self.next_tick_ns += (now_ns - self.next_tick_ns) / CHECK_NS * CHECK_NS + CHECK_NS;
+            self.keep_time(now_ns);
+        }
         while let Some(event) = self.reactor.next() {
             let now_ns = self.ticker.now_ns();
             match event {
                 Event::Arrived { slot } => self.receive(slot, now_ns),
                 Event::Room { slot } => self.send(slot, now_ns),
+                Event::Tick if self.core.is_open() && !self.starting => {}
                 Event::Tick => self.keep_time(now_ns),
+                Event::Alarm { alarm } => self.alarms.went_off(alarm, self.waited_ns),
                 Event::Connected { slot, result: Ok(()) } => {
                     self.links[slot].connected(now_ns, &self.kinds);
                     self.send(slot, now_ns);
@@ -489,8 +528,10 @@ impl<R: Reactor> WireWorker<R> {
 
     /// Ticks every 10 ms from `start_ns` on, so that a tick falls on every slice's end.
     fn tick_from(&mut self, start_ns: u64) {
+        let (first_ns, one_by_one) = (start_ns + CHECK_NS, !self.starting && self.core.is_open());
         self.ticks_from_ns = start_ns;
-        self.reactor.tick(self.ticker.clock().timespec(start_ns + CHECK_NS), CHECK_NS);
+        (self.next_tick_ns, self.set_tick_ns) = if one_by_one { (first_ns, first_ns) } else { (u64::MAX, 0) };
+        self.reactor.tick(self.ticker.clock().timespec(first_ns), if one_by_one { 0 } else { CHECK_NS });
     }
 }
 

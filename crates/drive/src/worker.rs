@@ -205,6 +205,16 @@ pub(crate) struct WorkerCore {
     caught_up_ns: u64,
     /// Times are kept against a schedule.
     is_open: bool,
+    /// Reads the schedule ahead of what is due.
+    ahead: Option<Ahead>,
+}
+
+/// A look ahead in the schedule, which goes on where it ended.
+struct Ahead {
+    arrivals: Cursor,
+    next: u64,
+    /// The time of arrival `next`.
+    due_ns: u64,
 }
 
 /// What a core leaves behind.
@@ -256,6 +266,7 @@ impl WorkerCore {
             switches_at_start: (0, 0),
             caught_up_ns: 0,
             is_open: false,
+            ahead: None,
         }
     }
 
@@ -267,6 +278,10 @@ impl WorkerCore {
         self.check_at_ns = start.grid.start_ns;
         self.caught_up_ns = start.grid.start_ns;
         self.is_open = !matches!(self.turns, Turns::Closed);
+        if let Turns::Own { arrivals, next, .. } = &self.turns {
+            let mut arrivals = arrivals.again();
+            self.ahead = Some(Ahead { due_ns: arrivals.at(*next), arrivals, next: *next });
+        }
         self.cpu_at_start_ns = (self.cpu_ns)();
         self.switches_at_start = thread_switches();
         self.grid.start_ns
@@ -468,18 +483,41 @@ impl WorkerCore {
         self.end(now_ns, reason);
     }
 
+    /// When the worker is to be awake next for an arrival after `after_ns`, which is not before what it was asked with
+    /// last.
+    pub fn awake_after(&mut self, after_ns: u64) -> Option<u64> {
+        let (Some(ahead), Turns::Own { next, stride, .. }) = (&mut self.ahead, &self.turns) else { return None };
+        // What has been taken from the schedule is behind.
+        let first = *next - if self.held_ns.is_some() { *stride } else { 0 };
+        if ahead.next < first {
+            (ahead.next, ahead.due_ns) = (first, ahead.arrivals.at(first));
+        }
+        while ahead.due_ns <= after_ns {
+            ahead.next += *stride;
+            ahead.due_ns = ahead.arrivals.at(ahead.next);
+        }
+        let due_ns = ahead.due_ns;
+        let wake_ns = if self.wake == Wake::Coarse { self.coarse(due_ns) } else { due_ns };
+        self.grid.end_ns.is_none_or(|end_ns| wake_ns < end_ns).then_some(wake_ns).filter(|at_ns| *at_ns != NEVER_NS)
+    }
+
     /// The first coarse wake-up not before `at_ns`.
     fn coarse(&self, at_ns: u64) -> u64 {
         let after_ns = at_ns.saturating_sub(self.grid.start_ns).div_ceil(COARSE_NS).saturating_mul(COARSE_NS);
         self.grid.start_ns.saturating_add(after_ns)
     }
 
-    /// How long before a due operation the executor looks at the clock instead of sleeping.
+    /// How long before a due operation a blocking executor looks at the clock instead of sleeping.
     pub fn spin_ns(&self) -> u64 {
         match self.wake {
             Wake::Spin(spin) => spin.as_nanos() as u64,
             Wake::Precise | Wake::Coarse => 0,
         }
+    }
+
+    /// How workers wake up.
+    pub fn wake(&self) -> Wake {
+        self.wake
     }
 
     /// The scheduled time of the next operation; `None` in a closed loop.

@@ -8,16 +8,20 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 use rustix::time::Timespec;
 
-use super::{Event, READ_BYTES, Reactor, send_last, set_timer, take_tick, timer, timespec};
+use super::{ALARMS, Event, READ_BYTES, Reactor, alarms, send_last, set_timer, take_tick, timer, timespec};
 
 const EVENTS: usize = 64;
 /// Stands for the timer among the sessions' numbers.
 const TIMER: u64 = u64::MAX;
+/// The first alarm stands for itself so, and the others below it.
+const ALARM: u64 = u64::MAX - 1;
+const LAST_ALARM: u64 = ALARM + 1 - ALARMS as u64;
 
 /// See the module.
 pub(crate) struct Epoll {
     epoll: OwnedFd,
     timer: OwnedFd,
+    alarms: [OwnedFd; ALARMS],
     connections: Vec<Connection>,
     events: Vec<epoll::Event>,
     /// The event that is looked at next.
@@ -46,9 +50,16 @@ impl Epoll {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let timer = timer()?;
         epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN)?;
+        let alarms = alarms()?;
+        for (which, alarm) in (0..).zip(&alarms) {
+            // Told of once each time it goes off: it is never read, and setting it again is what silences it.
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+            epoll::add(&epoll, alarm, epoll::EventData::new_u64(ALARM - which), flags)?;
+        }
         Ok(Self {
             epoll,
             timer,
+            alarms,
             connections: (0..slots).map(|_| Connection::default()).collect(),
             events: Vec::with_capacity(EVENTS),
             position: 0,
@@ -103,6 +114,11 @@ impl Reactor for Epoll {
         set_timer(&self.timer, first, interval_ns);
     }
 
+    #[inline]
+    fn set_alarm(&mut self, alarm: usize, at: Timespec) {
+        set_timer(&self.alarms[alarm], at, 0);
+    }
+
     fn connect(&mut self, slot: usize, socket: OwnedFd) -> Result<(), Errno> {
         let connection = &mut self.connections[slot];
         let generation = connection.generation.wrapping_add(1);
@@ -146,6 +162,10 @@ impl Reactor for Epoll {
                 self.position += 1;
                 take_tick(&self.timer);
                 return Some(Event::Tick);
+            }
+            if which >= LAST_ALARM {
+                self.position += 1;
+                return Some(Event::Alarm { alarm: (ALARM - which) as usize });
             }
             let slot = which as u32 as usize;
             let connection = &self.connections[slot];

@@ -25,7 +25,7 @@ use rustix::net::{SendFlags, Shutdown, shutdown, sockopt};
 use rustix::time::Timespec;
 
 use super::pool::{GROUP, Pool};
-use super::{Event, Reactor, send_last, set_timer, take_tick, timer};
+use super::{ALARMS, Event, Reactor, alarms, send_last, set_timer, take_tick, timer};
 
 /// Requests that can stand in the queue before they have to be submitted.
 const QUEUE: u32 = 256;
@@ -42,6 +42,7 @@ pub(crate) struct Uring {
     ring: IoUring,
     pool: ManuallyDrop<Pool>,
     timer: OwnedFd,
+    alarms: [OwnedFd; ALARMS],
     connections: Vec<Connection>,
     /// Connections that can be used again.
     free: Vec<u32>,
@@ -94,12 +95,14 @@ enum Ask {
     Room,
     Cancel,
     Tick,
+    Alarm,
     /// Nothing was asked: the sad end of a send, which is seen in turn.
     Unsent,
 }
 
 impl Ask {
-    const ALL: [Ask; 7] = [Ask::Connect, Ask::Receive, Ask::Send, Ask::Room, Ask::Cancel, Ask::Tick, Ask::Unsent];
+    const ALL: [Ask; 8] =
+        [Ask::Connect, Ask::Receive, Ask::Send, Ask::Room, Ask::Cancel, Ask::Tick, Ask::Alarm, Ask::Unsent];
 
     fn data(self, connection: u32) -> u64 {
         (u64::from(connection) << 8) | self as u64
@@ -159,6 +162,7 @@ impl Uring {
             ring,
             pool,
             timer: timer()?,
+            alarms: alarms()?,
             connections: Vec::with_capacity(2 * slots),
             free: Vec::with_capacity(2 * slots),
             slots: vec![NONE; slots],
@@ -169,6 +173,9 @@ impl Uring {
             enter_flags,
         };
         uring.ask_tick()?;
+        for alarm in 0..ALARMS {
+            uring.ask_alarm(alarm)?;
+        }
         // What a kernel, a sandbox or a container forbids, it forbids here at the latest.
         uring.enter(0, None)?;
         Ok(uring)
@@ -273,6 +280,16 @@ impl Uring {
         Ok(())
     }
 
+    fn ask_alarm(&mut self, alarm: usize) -> Result<(), Errno> {
+        // Without LEVEL it is told of once each time it goes off, and need not be read.
+        let fd = Fd(self.alarms[alarm].as_raw_fd());
+        let poll = opcode::PollAdd::new(fd, u32::from(PollFlags::IN.bits())).multi(true);
+        // SAFETY: it points to nothing.
+        unsafe { self.push(&poll.build().user_data(Ask::Alarm.data(alarm as u32)))? };
+        self.asked += 1;
+        Ok(())
+    }
+
     /// Asks to receive, until further notice.
     fn ask_receive(&mut self, connection: u32) -> Result<(), Errno> {
         let Some(socket) = &self.connections[connection as usize].socket else { return Ok(()) };
@@ -328,6 +345,13 @@ impl Uring {
             }
             return Some(Event::Tick);
         }
+        if ask == Ask::Alarm {
+            let alarm = connection as usize;
+            if ended {
+                let _ = self.ask_alarm(alarm);
+            }
+            return Some(Event::Alarm { alarm });
+        }
         let this = &mut self.connections[connection as usize];
         this.asked -= u32::from(ended);
         let (slot, stage) = (this.slot, this.stage);
@@ -370,7 +394,7 @@ impl Uring {
                 })
             }
             Ask::Unsent => Some(Event::Unsent { slot, errno: completion.errno() }),
-            Ask::Send | Ask::Cancel | Ask::Tick => None,
+            Ask::Send | Ask::Cancel | Ask::Tick | Ask::Alarm => None,
         }
     }
 
@@ -399,6 +423,11 @@ impl Uring {
 impl Reactor for Uring {
     fn tick(&mut self, first: Timespec, interval_ns: u64) {
         set_timer(&self.timer, first, interval_ns);
+    }
+
+    #[inline]
+    fn set_alarm(&mut self, alarm: usize, at: Timespec) {
+        set_timer(&self.alarms[alarm], at, 0);
     }
 
     fn connect(&mut self, slot: usize, socket: OwnedFd) -> Result<(), Errno> {
@@ -446,7 +475,11 @@ impl Reactor for Uring {
     }
 
     fn wait(&mut self, wait_ns: Option<u64>) -> Result<(), Errno> {
-        self.enter(u32::from(self.came.is_empty()), wait_ns)
+        match wait_ns {
+            // To wait for nothing by the clock would set a timer all the same.
+            Some(0) => self.enter(0, None),
+            _ => self.enter(u32::from(self.came.is_empty()), wait_ns),
+        }
     }
 
     #[inline]
