@@ -7,7 +7,8 @@ use crate::value::ValueType;
 
 /// What a workload wants to exist, empty, in a store.
 ///
-/// With neither collections nor statements a store that speaks `kv` has one empty key space.
+/// With neither collections nor statements a store that speaks `kv` has one empty key space, and
+/// one that speaks `ldap` a base with nothing below it but an empty `ou=People`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Layout {
     /// For the `records` interface.

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`value`] | [`Value`], and [`ValueBuf`], the buffer they are built in without allocating |
 //! | [`op`] | [`OpKind`], [`Op`], [`Outcome`], [`Answer`]: one unit of work and what it came to |
+//! | [`ldap`] | [`LdapCall`]: operations on a directory |
 //! | [`layout`] | [`Layout`], [`Collection`]: what has to exist in a store before a trial |
 //! | [`store`] | [`StoreKind`], [`Store`]: a store under test, its client side and its server side |
 //! | [`session`] | [`BlockingSession`], [`WireSession`]: one connection, in the shapes `drive` can run |
@@ -23,6 +24,7 @@ pub mod error;
 pub mod formula;
 pub mod kv;
 pub mod layout;
+pub mod ldap;
 pub mod observer;
 pub mod op;
 pub mod sampler;
@@ -39,6 +41,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use formula::{Formula, FormulaError, Term};
 pub use kv::{Kv, KvCapabilities, KvError, WriteBatch};
 pub use layout::{Collection, Field, Index, IndexMode, Layout, Statement};
+pub use ldap::{LdapCall, LdapChange, LdapHow, LdapScope};
 pub use observer::Observer;
 pub use op::{Access, Answer, Call, HttpCall, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
 pub use sampler::{Reading, Sampler, SeriesSpec, Unavailable};

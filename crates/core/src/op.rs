@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ldap::LdapCall;
 use crate::store::Interface;
 use crate::value::{ValueBuf, ValueType, Values};
 
@@ -49,6 +50,8 @@ pub enum Call {
     Kv(KvCall),
     /// The `http` interface: one request.
     Http(HttpCall),
+    /// The `ldap` interface: one operation on a directory.
+    Ldap(LdapCall),
     /// Several steps, each of a kind of its own, on one session: see [`crate::Steps`]. Never sent itself.
     Steps,
 }
@@ -125,6 +128,7 @@ impl OpKind {
             Call::Kv(KvCall::Scan) => Some(Interface::KvScan),
             Call::Kv(_) => Some(Interface::Kv),
             Call::Http(_) => Some(Interface::Http),
+            Call::Ldap(_) => Some(Interface::Ldap),
         }
     }
 
@@ -134,6 +138,7 @@ impl OpKind {
             Call::Nothing => false,
             Call::Sql(_) | Call::SqlText | Call::Steps => true,
             Call::Kv(call) => matches!(call, KvCall::Put | KvCall::Delete),
+            Call::Ldap(call) => call.writes(),
             Call::Http(call) => !matches!(call.method.as_str(), "GET" | "HEAD" | "OPTIONS"),
             Call::Records { call, .. } => {
                 matches!(call, RecordsCall::Insert | RecordsCall::Update { .. } | RecordsCall::Delete)

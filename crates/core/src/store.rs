@@ -25,6 +25,8 @@ pub enum Interface {
     KvScan,
     /// Requests.
     Http,
+    /// Operations on a directory.
+    Ldap,
 }
 
 impl Interface {
@@ -36,6 +38,7 @@ impl Interface {
             Interface::Sql => "sql",
             Interface::KvScan => "kv-scan",
             Interface::Http => "http",
+            Interface::Ldap => "ldap",
         }
     }
 }

@@ -8,7 +8,9 @@ use std::ops::Range;
 pub fn split_password(url: &str) -> (String, Option<String>) {
     let mut kept = url.to_owned();
     let mut password = None;
-    if let Some(words) = url.split_once("://").and_then(|(scheme, rest)| words(rest).map(|end| scheme.len() + 3..end)) {
+    if let Some(words) =
+        url.split_once("://").and_then(|(scheme, rest)| words(scheme, rest).map(|end| scheme.len() + 3..end))
+    {
         let start = words.start;
         for range in word_passwords(url.get(start..).unwrap_or_default()).into_iter().rev() {
             let range = start + range.start..start + range.end;
@@ -37,8 +39,8 @@ pub(crate) fn scheme(text: &str) -> Option<&str> {
 
 /// Host and, if given, port of a URL. Empty where it has none.
 pub(crate) fn host_and_port(url: &str) -> (&str, &str) {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    if words(rest).is_some() {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    if words(scheme, rest).is_some() {
         return ("", "");
     }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -71,7 +73,7 @@ pub fn password_ranges(text: &str) -> Vec<Range<usize>> {
             continue;
         }
         let rest = text.get(start..).unwrap_or_default();
-        if let Some(end) = words(rest) {
+        if let Some(end) = words(text.get(..at).unwrap_or_default(), rest) {
             let found = word_passwords(rest.get(..end).unwrap_or_default());
             ranges.extend(found.into_iter().map(|range| start + range.start..start + range.end));
             continue;
@@ -98,8 +100,11 @@ pub fn password_ranges(text: &str) -> Vec<Range<usize>> {
 }
 
 /// Where the key=value string ends that follows `://`: at a plan's closing quote or the end of the line. `None` when it
-/// is none.
-fn words(rest: &str) -> Option<usize> {
+/// is none. `before` ends with the scheme: a directory's users are DNs, so `ldap://cn=admin,dc=example@host` is a URL.
+fn words(before: &str, rest: &str) -> Option<usize> {
+    if ["ldap", "ldaps", "ldapi"].iter().any(|scheme| before.ends_with(scheme)) {
+        return None;
+    }
     let key_end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '_'))?;
     let is_words = key_end > 0 && rest.get(key_end..)?.trim_start().starts_with('=');
     is_words.then(|| rest.find(['"', '\n']).unwrap_or(rest.len()))
@@ -197,6 +202,7 @@ mod tests {
             ("postgres://u:secret@h:5432/db", "postgres://u@h:5432/db", Some("secret")),
             ("postgres://u:p%40ss%zz@h", "postgres://u@h", Some("p@ss%zz")),
             ("postgres://u:a/b@c@h/db", "postgres://u@h/db", Some("a/b@c")),
+            ("ldap://cn=J S,dc=x:pa=ss@h/dc=x", "ldap://cn=J S,dc=x@h/dc=x", Some("pa=ss")),
             ("postgres://h:5432/db?password=x&a=b", "postgres://h:5432/db?password=&a=b", Some("x")),
             ("postgres://u@h:5432/a@b", "postgres://u@h:5432/a@b", None),
             ("http://h:80/a@b", "http://h:80/a@b", None),

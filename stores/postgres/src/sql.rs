@@ -139,7 +139,7 @@ pub fn compile(kind: &OpKind, layout: &Layout) -> Result<Compiled, StoreError> {
             let (text, empty_is_not_found) = kv::statement(*call);
             return Ok(one(text.to_owned(), empty_is_not_found));
         }
-        Call::Http(_) => {
+        Call::Http(_) | Call::Ldap(_) => {
             let what = format!("operation `{}` asks for an interface that PostgreSQL does not speak", kind.name);
             return Err(StoreError::new(StoreErrorKind::Usage, what));
         }

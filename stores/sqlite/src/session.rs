@@ -200,7 +200,7 @@ fn prepared(layout: &Layout, kind: &OpKind) -> Result<Prepared, StoreError> {
         Call::Sql(sql) => return Ok(Prepared::Sql { sql: statements::numbered(sql), keep: kind.keep_answer }),
         Call::SqlText => return Ok(Prepared::SqlText { keep: kind.keep_answer }),
         Call::Kv(call) => return Ok(prepared_pairs(*call, kind.keep_answer)),
-        Call::Http(_) => return Err(bad("SQLite does not speak its interface".into())),
+        Call::Http(_) | Call::Ldap(_) => return Err(bad("SQLite does not speak its interface".into())),
         Call::Records { collection, call } => (usize::from(*collection), call),
     };
     let collection =

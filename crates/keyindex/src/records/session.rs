@@ -106,7 +106,7 @@ impl<K: Kv> RecordsSession<K> {
             Call::Nothing | Call::Steps => return Ok(Prepared::Nothing),
             Call::Sql(_) | Call::SqlText => return bad("this store speaks no SQL".into()),
             Call::Kv(call) => return Ok(Prepared::Pairs { call: *call, keep: kind.keep_answer }),
-            Call::Http(_) => return bad("it is no operation on records".into()),
+            Call::Http(_) | Call::Ldap(_) => return bad("it is no operation on records".into()),
             Call::Records { collection, call } => (usize::from(*collection), call),
         };
         let Some(kept) = self.records.collections.get(collection) else {
