@@ -11,6 +11,7 @@
 //! | [`kv`] | YCSB's core workloads: values under keys, some more popular than others |
 //! | [`select`] | `pgbench -S`: one row by its primary key, in SQL |
 //! | [`http`] | requests: paths of an HTTP server, in shares |
+//! | [`ldap`] | a directory's people: searched, compared, changed, added and deleted |
 //! | [`nothing`] | operations that do nothing: what the generator itself costs |
 //! | [`tpcb`] | pgbench's built-in scripts on its tables |
 //! | [`oltp`] | sysbench's OLTP operations on its tables |
@@ -22,6 +23,7 @@
 pub mod coupons;
 pub mod http;
 pub mod kv;
+pub mod ldap;
 pub mod nothing;
 mod numbers;
 pub mod oltp;
@@ -43,6 +45,7 @@ pub fn all() -> Vec<WorkloadSpec> {
         oltp::spec(),
         script::spec(),
         http::spec(),
+        ldap::spec(),
         nothing::spec(),
     ]
 }

@@ -13,10 +13,12 @@
 //! | `records` | single operations on records, against the model |
 //! | `kv` | keys and values |
 //! | `http` | requests |
+//! | `ldap` | operations on a directory |
 //! | `life` | what a store does as a whole: durability, restarts, sizes, concurrency, going away |
 
 mod http;
 mod kv;
+mod ldap;
 mod life;
 mod records;
 mod things;
@@ -150,6 +152,14 @@ fn check(kind: &dyn StoreKind, target: Target) -> Report {
     match spec.interfaces.contains(&Interface::Http) {
         true => report.add("requests are answered on a connection that stays", http::requests(&mut subject)),
         false => report.skip("requests are answered on a connection that stays", "it does not speak http"),
+    }
+    match spec.interfaces.contains(&Interface::Ldap) {
+        true => {
+            report.add("entries are added, found, compared, changed and deleted", ldap::operations(&mut subject));
+            report.add("entries are gone when the directory is made again", ldap::made_again_is_empty(&mut subject));
+            report.add("entries outlive sync, settling, cold and restart", ldap::data_outlives(&mut subject));
+        }
+        false => report.skip("operations on a directory", "it does not speak ldap"),
     }
     if !spec.keeps_data || !spec.interfaces.contains(&Interface::Sql) {
         report.skip("pgbench's tables and select", "it does not speak sql, or keeps no data");

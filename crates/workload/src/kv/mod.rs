@@ -16,7 +16,7 @@ mod choose;
 mod content;
 mod steps;
 mod stream;
-mod turns;
+pub(crate) mod turns;
 
 use plimsoll_core::{
     Call, Interface, KindId, KvCall, Layout, OpKind, ParamSpec, ParamType, Params, Stream, StreamSpec, Truth,

@@ -13,7 +13,7 @@ const STEPS_MAX: usize = 64;
 
 /// The kinds of a mix and their turns.
 #[derive(Debug, Clone)]
-pub(super) struct Turns {
+pub(crate) struct Turns {
     seed: u64,
     /// Upper ends of the kinds' places in a round.
     ends: Vec<(u64, KindId)>,
@@ -24,7 +24,7 @@ pub(super) struct Turns {
 
 /// One operation's kind and its place among those of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(crate) struct Turn {
     /// The kind.
     pub kind: KindId,
     /// How many operations of this kind the rounds before had, and those before it in this one.
@@ -74,10 +74,16 @@ impl Turns {
     /// How many operations of `kind` a client has certainly begun before operation `cycle`: those of whole rounds.
     #[inline]
     pub fn before(&self, kind: KindId, cycle: u64) -> u64 {
+        cycle / self.round * self.of_round(kind)
+    }
+
+    /// How many operations of `kind` a round has.
+    #[inline]
+    pub fn of_round(&self, kind: KindId) -> u64 {
         let mut start = 0;
         for (end, one) in &self.ends {
             if *one == kind {
-                return cycle / self.round * (end - start);
+                return end - start;
             }
             start = *end;
         }

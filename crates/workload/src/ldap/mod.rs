@@ -1,0 +1,350 @@
+//! A directory's people: entries searched, compared, changed, added and deleted.
+//!
+//! What is loaded is as in the examples of the directories' own load generators: `uid=user.0,ou=People` and so on, each
+//! an `inetOrgPerson`. Searches are base searches of one entry by default, as `searchrate` is mostly used.
+//!
+//! | kind | what |
+//! |---|---|
+//! | `search` | the search that the parameters say, for one entry by its number |
+//! | `compare` | whether the entry's `employeeNumber` is its number |
+//! | `modify` | puts another `description` in the place of the entry's |
+//! | `add` | an entry that was not there |
+//! | `delete` | with `add` in the mix: the oldest that its client has added and not deleted; alone: a loaded one |
+//!
+//! | file | what |
+//! |---|---|
+//! | `person` | what an entry holds |
+//! | `stream` | which operation each client does next |
+
+mod person;
+mod stream;
+
+use plimsoll_core::{
+    Call, Interface, KindId, Layout, LdapCall, LdapChange, LdapHow, LdapScope, OpKind, ParamSpec, ParamType, Params,
+    Stream, StreamSpec, Truth, ValueType, Workload, WorkloadError, WorkloadSpec,
+};
+
+use crate::kv::Chooser;
+use person::Person;
+
+const SEARCH: KindId = 0;
+const COMPARE: KindId = 1;
+const MODIFY: KindId = 2;
+const ADD: KindId = 3;
+const DELETE: KindId = 4;
+const KINDS: [&str; 5] = ["search", "compare", "modify", "add", "delete"];
+/// What `base` means the entry itself.
+const ENTRY: &str = "entry";
+
+const fn text(name: &'static str, default: &'static str, summary: &'static str) -> ParamSpec {
+    ParamSpec { name, param_type: ParamType::Text, default, summary }
+}
+
+const PARAMS: &[ParamSpec] = &[
+    ParamSpec {
+        name: "entries",
+        param_type: ParamType::Int { min: 1, max: 1_000_000_000 },
+        default: "10000",
+        summary: "entries to load, and asked for: their numbers begin with 0",
+    },
+    ParamSpec {
+        name: "description_bytes",
+        param_type: ParamType::Int { min: 32, max: 1 << 20 },
+        default: "100",
+        summary: "bytes of an entry's description, which `modify` writes anew",
+    },
+    ParamSpec {
+        name: "distribution",
+        param_type: ParamType::OneOf(&["uniform", "zipfian", "scrambled", "hotspot"]),
+        default: "uniform",
+        summary: "how popular which entries are",
+    },
+    ParamSpec {
+        name: "hot_entries",
+        param_type: ParamType::Int { min: 0, max: 100 },
+        default: "20",
+        summary: "percent of the entries that are hot, with `hotspot`",
+    },
+    ParamSpec {
+        name: "hot_operations",
+        param_type: ParamType::Int { min: 0, max: 100 },
+        default: "80",
+        summary: "percent of the operations that go to them",
+    },
+    text("dn", "uid=user.{},ou=People", "an entry's DN below the directory's base, with {} for its number"),
+    text("base", ENTRY, "where searches begin: a DN below the directory's base, or `entry` for the entry itself"),
+    ParamSpec {
+        name: "scope",
+        param_type: ParamType::OneOf(&["base", "one", "sub"]),
+        default: "base",
+        summary: "how far searches go",
+    },
+    text("filter", "(objectClass=*)", "which entries searches want, with {} for the entry's number"),
+    text("attributes", "all", "what searches want of them: names parted by commas, `all`, or `none`"),
+];
+
+/// The workload's name, interfaces, kinds and parameters.
+pub fn spec() -> WorkloadSpec {
+    WorkloadSpec {
+        name: "ldap",
+        summary: "a directory's people: entries searched, compared, changed, added and deleted",
+        interfaces: &[Interface::Ldap],
+        dialects: &[],
+        takes_scripts: false,
+        kinds: &KINDS,
+        params: PARAMS,
+        make: |seed, params, _| Ok(Box::new(People::new(seed, params)?)),
+    }
+}
+
+struct People {
+    seed: u64,
+    entries: u64,
+    /// How often an entry's number stands in the parameters of each kind.
+    numbers: [usize; 5],
+    person: Person,
+    chooser: Chooser,
+    layout: Layout,
+    kinds: Vec<OpKind>,
+}
+
+impl People {
+    fn new(seed: u64, params: &Params) -> Result<Self, WorkloadError> {
+        let wrong = |what: String, help: &str| WorkloadError { what, place: None, help: Some(help.to_owned()) };
+        let int = |name: &str| params.int(name).unsigned_abs();
+        let dn = params.text("dn");
+        let Some((name, value)) = dn.split(',').next().and_then(|first| first.split_once('=')) else {
+            return Err(wrong(format!("`{dn}` is no DN"), "write it as uid=user.{},ou=People"));
+        };
+        if !value.contains("{}") || dn.matches("{}").count() > 1 {
+            let what = format!("`{dn}` does not have {{}} for an entry's number, once, in its first part");
+            return Err(wrong(what, "write it as uid=user.{},ou=People"));
+        }
+        let distribution = params.text("distribution");
+        let chooser = Chooser::new(distribution, int("entries"), int("hot_entries"), int("hot_operations"));
+        let chooser = chooser.filter(|_| distribution != "latest").ok_or_else(|| {
+            wrong(format!("there is no distribution `{distribution}`"), "see `plimsoll list workloads`")
+        })?;
+        let person = Person::new(seed, int("description_bytes") as usize);
+        let search = search(params, dn);
+        let LdapCall::Search { base, filter, .. } = &search else { unreachable!("it is a search") };
+        let searched = base.matches("{}").count() + filter.matches("{}").count();
+        let (add, parts) = person::add(dn, name, value);
+        let calls = [
+            (search, vec![ValueType::Int; searched]),
+            (
+                LdapCall::Compare { dn: dn.into(), attribute: "employeeNumber".into(), value: "{}".into() },
+                vec![ValueType::Int; 2],
+            ),
+            (
+                LdapCall::Modify {
+                    dn: dn.into(),
+                    changes: vec![LdapChange {
+                        how: LdapHow::Replace,
+                        attribute: "description".into(),
+                        value: Some("{}".into()),
+                    }],
+                },
+                vec![ValueType::Int, ValueType::Text],
+            ),
+            (add, parts),
+            (LdapCall::Delete { dn: dn.into() }, vec![ValueType::Int]),
+        ];
+        let kinds: Vec<OpKind> = KINDS
+            .iter()
+            .zip(calls)
+            .map(|(name, (call, params))| OpKind {
+                name: (*name).to_owned(),
+                call: Call::Ldap(call),
+                params,
+                keep_answer: false,
+                step_of: None,
+            })
+            .collect();
+        let mut numbers = [0; 5];
+        for (count, kind) in numbers.iter_mut().zip(&kinds) {
+            *count = kind.params.iter().filter(|value_type| **value_type == ValueType::Int).count();
+        }
+        Ok(Self { seed, entries: int("entries"), numbers, person, chooser, layout: Layout::default(), kinds })
+    }
+}
+
+fn search(params: &Params, dn: &str) -> LdapCall {
+    let attributes = match params.text("attributes") {
+        "all" => Vec::new(),
+        "none" => vec!["1.1".to_owned()],
+        names => names.split([',', ' ']).filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+    };
+    let base = match params.text("base") {
+        ENTRY => dn,
+        base => base,
+    };
+    let scope = match params.text("scope") {
+        "one" => LdapScope::One,
+        "sub" => LdapScope::Sub,
+        _ => LdapScope::Base,
+    };
+    LdapCall::Search { base: base.to_owned(), scope, filter: params.text("filter").to_owned(), attributes }
+}
+
+impl Workload for People {
+    fn interfaces(&self) -> &[Interface] {
+        &[Interface::Ldap]
+    }
+
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn kinds(&self) -> &[OpKind] {
+        &self.kinds
+    }
+
+    fn stream(&self, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
+        stream::stream(self, spec)
+    }
+
+    fn truth(&self) -> Option<&dyn Truth> {
+        None
+    }
+
+    fn record_count(&self) -> u64 {
+        self.entries
+    }
+
+    fn record_bytes(&self) -> u64 {
+        self.person.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use plimsoll_core::{ParamValue, Value, ValueBuf};
+
+    use super::*;
+
+    fn people(set: &[(&str, &str)]) -> Result<People, WorkloadError> {
+        let mut params = crate::tests::defaults(PARAMS);
+        for (name, value) in set {
+            let value = value.parse().map_or_else(|_| ParamValue::Text((*value).into()), ParamValue::Int);
+            params.0.insert((*name).into(), value);
+        }
+        People::new(3, &params)
+    }
+
+    fn mix(people: &People, shares: &[(&str, u32)]) -> Box<dyn Stream> {
+        let mix = shares.iter().map(|(kind, share)| ((*kind).to_owned(), *share)).collect();
+        people.stream(&StreamSpec::Mix { mix, clients: 4 }).unwrap()
+    }
+
+    fn number(params: &ValueBuf) -> i64 {
+        match params.values().get(0) {
+            Value::Int(number) => number,
+            other => panic!("{other:?} is no number"),
+        }
+    }
+
+    #[test]
+    fn every_kind_has_its_parameters() {
+        let people = people(&[("entries", "100"), ("filter", "(|(uid=user.{})(employeeNumber={}))")]).unwrap();
+        let stream = mix(&people, &[("search", 3), ("compare", 1), ("modify", 2), ("add", 1), ("delete", 1)]);
+        let mut params = ValueBuf::new();
+        for client in 0..4 {
+            for cycle in 0..2_000 {
+                params.clear();
+                let kind = stream.op(client, cycle, &mut params).unwrap();
+                let types: Vec<_> = params.values().iter().map(|value| value.value_type().unwrap()).collect();
+                assert_eq!(types, people.kinds[usize::from(kind)].params, "{}", KINDS[usize::from(kind)]);
+                if kind <= MODIFY {
+                    assert!((0..100).contains(&number(&params)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_load_adds_every_entry_once_and_adds_are_new() {
+        let people = people(&[("entries", "1000")]).unwrap();
+        let (mut there, mut params) = (BTreeSet::new(), ValueBuf::new());
+        let load = people.stream(&StreamSpec::Load { batch: 10, clients: 3 }).unwrap();
+        for client in 0..3 {
+            for cycle in 0.. {
+                params.clear();
+                let Some(kind) = load.op(client, cycle, &mut params) else { break };
+                assert_eq!(kind, ADD);
+                assert!(there.insert(number(&params)));
+            }
+        }
+        assert!(there.iter().copied().eq(0..1_000));
+        let stream = mix(&people, &[("add", 1)]);
+        for client in 0..4 {
+            for cycle in 0..50 {
+                params.clear();
+                assert_eq!(stream.op(client, cycle, &mut params), Some(ADD));
+                assert!(there.insert(number(&params)), "{} is there already", number(&params));
+            }
+        }
+        assert_eq!(there.len(), 1_200);
+    }
+
+    #[test]
+    fn what_was_added_is_deleted_again() {
+        let people = people(&[("entries", "1000")]).unwrap();
+        let stream = mix(&people, &[("search", 5), ("add", 2), ("delete", 2)]);
+        let (mut there, mut params, mut not_there) = (BTreeSet::new(), ValueBuf::new(), 0);
+        for cycle in 0..9_000 {
+            params.clear();
+            match stream.op(2, cycle, &mut params).unwrap() {
+                ADD => assert!(there.insert(number(&params))),
+                DELETE => not_there += u32::from(!there.remove(&number(&params))),
+                _ => {}
+            }
+        }
+        assert_eq!(not_there, 2, "only the first round deletes what is not there");
+        assert_eq!(there.len(), 2);
+    }
+
+    #[test]
+    fn deletes_alone_delete_what_was_loaded_until_there_is_none() {
+        let people = people(&[("entries", "10")]).unwrap();
+        let stream = people.stream(&StreamSpec::One { kind: "delete".into(), clients: 4 }).unwrap();
+        let (mut gone, mut params) = (BTreeSet::new(), ValueBuf::new());
+        for client in 0..4 {
+            for cycle in 0.. {
+                params.clear();
+                let Some(kind) = stream.op(client, cycle, &mut params) else { break };
+                assert_eq!(kind, DELETE);
+                assert!(gone.insert(number(&params)));
+            }
+        }
+        assert!(gone.into_iter().eq(0..10));
+    }
+
+    #[test]
+    fn a_search_is_what_the_parameters_say() {
+        let people =
+            people(&[("base", "ou=People"), ("scope", "sub"), ("filter", "(uid=user.{})"), ("attributes", "cn,sn")]);
+        let expected = LdapCall::Search {
+            base: "ou=People".into(),
+            scope: LdapScope::Sub,
+            filter: "(uid=user.{})".into(),
+            attributes: vec!["cn".into(), "sn".into()],
+        };
+        assert_eq!(people.unwrap().kinds[0].call, Call::Ldap(expected));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_a_reason() {
+        for (name, value) in
+            [("dn", "people"), ("dn", "uid=user,ou=People"), ("dn", "uid={}{}"), ("distribution", "latest")]
+        {
+            let error = people(&[(name, value)]).err().unwrap_or_else(|| panic!("{value} was taken"));
+            assert!(error.help.is_some(), "{value}");
+        }
+        let people = people(&[]).unwrap();
+        let refused = people.stream(&StreamSpec::One { kind: "read".into(), clients: 1 }).err().unwrap();
+        assert!(refused.contains("search"));
+    }
+}
