@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything tests need, then all tests. Nothing is skipped: what cannot be installed stops it.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -14,7 +15,7 @@ struct Need {
     why: &'static str,
 }
 
-const NEEDS: [Need; 5] = [
+const NEEDS: [Need; 6] = [
     Need {
         any_of: &["/usr/lib/postgresql/*/bin/postgres", "/usr/pgsql-*/bin/postgres", "/usr/local/pgsql/bin/postgres"],
         package: "postgresql",
@@ -36,11 +37,20 @@ const NEEDS: [Need; 5] = [
         why: "the HTTP store runs against private servers",
     },
     Need {
+        any_of: &["/usr/sbin/slapd", "/usr/libexec/slapd", "/usr/local/libexec/slapd", "/usr/lib/openldap/slapd"],
+        package: "slapd",
+        why: "the LDAP store runs against private servers",
+    },
+    Need {
         any_of: &["/usr/bin/chromium", "/usr/bin/chromium-browser"],
         package: "chromium",
         why: "the report's page is looked at in a real browser",
     },
 ];
+
+/// What packages ask and are answered before they are installed. Without a directory of its own the system's slapd has
+/// nothing to start with.
+const ANSWERS: [(&str, &str); 1] = [("slapd", "slapd slapd/no_configuration boolean true\n")];
 
 /// Other clients that ours is compared with. Each peer of a row that stands in no Debian package is used where it is.
 #[cfg(not(feature = "bench"))]
@@ -117,12 +127,33 @@ fn install(missing: &[&Need]) -> Result {
         command.args(words).args(["-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::http::Timeout=60"]);
         run(command.args(arguments).stdin(Stdio::null()))
     };
-    let installed = apt(&["update"]).and_then(|()| {
+    let installed = answer(&packages, prefix).and_then(|()| apt(&["update"])).and_then(|()| {
         let mut arguments = vec!["install", "-y", "--no-install-recommends"];
         arguments.extend(&packages);
         apt(&arguments)
     });
     installed.map_err(|what| format!("{what}\ninstall by hand, {by_hand}"))
+}
+
+/// Answers what `packages` ask.
+fn answer(packages: &[&str], prefix: &[&str]) -> Result {
+    let answers: String =
+        ANSWERS.iter().filter(|(package, _)| packages.contains(package)).map(|(_, answer)| *answer).collect();
+    if answers.is_empty() || !exists(Path::new("/usr/bin/debconf-set-selections")) {
+        return Ok(());
+    }
+    let failed = |error: std::io::Error| format!("debconf-set-selections: {error}");
+    let words = prefix.iter().chain(&["env", "debconf-set-selections"]);
+    let mut words = words.copied();
+    let mut command = Command::new(words.next().unwrap_or("env"));
+    let mut child = command.args(words).stdin(Stdio::piped()).spawn().map_err(failed)?;
+    if let Some(mut input) = child.stdin.take() {
+        input.write_all(answers.as_bytes()).map_err(failed)?;
+    }
+    match child.wait().map_err(failed)?.success() {
+        true => Ok(()),
+        false => Err("debconf-set-selections did not take what packages are to be answered".to_owned()),
+    }
 }
 
 /// What to put in front of a command to run it as root; `None` when that is not allowed.

@@ -17,6 +17,8 @@ pub fn kinds() -> Vec<Box<dyn StoreKind>> {
         plimsoll_store_redis::kind(),
         #[cfg(feature = "http")]
         plimsoll_store_http::kind(),
+        #[cfg(feature = "ldap")]
+        plimsoll_store_ldap::kind(),
         #[cfg(feature = "null")]
         plimsoll_store_null::kind(),
     ]

@@ -137,6 +137,7 @@ fn question(catalogue: &Catalogue, kind: &dyn StoreKind) -> Result<(Box<dyn Work
         Some(_) => ("select", "select"),
         None if speaks(Interface::Kv) => ("kv", "read"),
         None if speaks(Interface::Http) => ("http", "get"),
+        None if speaks(Interface::Ldap) => ("ldap", "search"),
         None => ("coupons", "read"),
     };
     let missing = || CliError::new(exit::USAGE, format!("there is no plain question for {}", spec.name));

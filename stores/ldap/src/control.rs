@@ -1,0 +1,200 @@
+//! One connection that waits for its answers: for the control plane, where nothing is measured.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_core::{
+    Answer, Call, Done, LdapCall, LdapScope, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, ValueBuf,
+    WireSession, WireState,
+};
+use plimsoll_endpoint::Channel;
+
+use crate::endpoint::{Encryption, Endpoint};
+use crate::request;
+use crate::start_tls;
+use crate::wire::LdapSession;
+
+/// Operations asked at a time.
+const BATCH: usize = 100;
+
+/// A connection whose calls return when they are done. After an error of the connection itself it is of no more use.
+/// DNs are whole ones here.
+pub struct Control {
+    channel: Channel,
+    session: LdapSession,
+    place: String,
+}
+
+/// What operations came to, by ticket.
+struct Kept(Vec<(Outcome, Answer)>);
+
+impl Done for Kept {
+    fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
+        if let Some(place) = self.0.get_mut(ticket.0 as usize) {
+            *place = (outcome, answer.clone());
+        }
+    }
+}
+
+impl Control {
+    /// Connects and binds. `timeout` is how long the server may be silent.
+    ///
+    /// # Errors
+    /// `Unreachable`, `Authentication`, `Usage`, or as the server says.
+    pub fn open(endpoint: &Endpoint, timeout: Duration) -> Result<Self, StoreError> {
+        let place = endpoint.login.place.clone();
+        let tls = endpoint.tls_client()?.map(|client| client.connect(endpoint.host(), &place)).transpose()?;
+        let mut channel = Channel::connect(&endpoint.address, &place, timeout)?;
+        if matches!(endpoint.encryption, Encryption::Start(_)) {
+            ask_for_tls(&mut channel, &place)?;
+        }
+        if let Some(tls) = tls {
+            channel.encrypt(tls);
+        }
+        let session = LdapSession::new(Arc::new(endpoint.login.clone()), "", true);
+        let mut control = Control { channel, session, place };
+        control.channel.write(|out| control.session.open(&[], out));
+        control.turn_until(&mut Kept(Vec::new()), |session| *session.state() != WireState::Opening)?;
+        Ok(control)
+    }
+
+    /// True when the server has not ended the connection since it was last used.
+    pub fn is_alive(&mut self) -> bool {
+        self.ask(&request::nothing()).is_ok()
+    }
+
+    /// Asks one operation: what it came to, a search's entries with their values.
+    ///
+    /// # Errors
+    /// Of the connection; what the server says no to is an outcome.
+    pub fn ask(&mut self, call: &LdapCall) -> Result<(Outcome, Answer), StoreError> {
+        let mut all = self.ask_all(std::slice::from_ref(call))?;
+        Ok(all.pop().unwrap_or((Outcome::Unknown, Answer::default())))
+    }
+
+    /// Asks operations, many at a time, in any order.
+    ///
+    /// # Errors
+    /// As [`Control::ask`].
+    pub fn ask_all(&mut self, calls: &[LdapCall]) -> Result<Vec<(Outcome, Answer)>, StoreError> {
+        let mut all = Vec::with_capacity(calls.len());
+        let nothing = ValueBuf::new();
+        for calls in calls.chunks(BATCH) {
+            let kind = |call: &LdapCall| OpKind {
+                name: "control".to_owned(),
+                call: Call::Ldap(call.clone()),
+                params: Vec::new(),
+                keep_answer: true,
+                step_of: None,
+            };
+            self.session.prepare(&calls.iter().map(kind).collect::<Vec<_>>())?;
+            let mut kept = Kept(vec![(Outcome::Unknown, Answer::default()); calls.len()]);
+            let session = &mut self.session;
+            self.channel.write(|out| {
+                for (at, _) in (0..).zip(calls) {
+                    session.start(Ticket(at), &Op::new(at as u16, nothing.values()), out);
+                }
+            });
+            self.turn_until(&mut kept, LdapSession::is_idle)?;
+            all.append(&mut kept.0);
+        }
+        Ok(all)
+    }
+
+    /// The first values of `attributes` of the entry `dn`; `None` when there is no such entry, or it is not for us.
+    ///
+    /// # Errors
+    /// Of the connection.
+    pub fn entry(&mut self, dn: &str, attributes: &[&str]) -> Result<Option<Vec<String>>, StoreError> {
+        let found = self.entries(dn, LdapScope::Base, "(objectClass=*)", attributes)?;
+        Ok(found.into_iter().next().map(|(_, values)| values))
+    }
+
+    /// DNs and first values of `attributes` of all entries that a search finds; empty texts where there is no value.
+    ///
+    /// # Errors
+    /// Of the connection. That the search is refused finds nothing.
+    pub fn entries(
+        &mut self,
+        base: &str,
+        scope: LdapScope,
+        filter: &str,
+        attributes: &[&str],
+    ) -> Result<Vec<(String, Vec<String>)>, StoreError> {
+        let (_, answer) = self.ask(&LdapCall::Search {
+            base: base.to_owned(),
+            scope,
+            filter: filter.to_owned(),
+            attributes: attributes.iter().map(|one| (*one).to_owned()).collect(),
+        })?;
+        let text = |value: Value<'_>| match value {
+            Value::Text(text) => text.to_owned(),
+            Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            _ => String::new(),
+        };
+        let row = |row: plimsoll_core::Values<'_>| {
+            let mut values: Vec<String> = row.iter().map(text).collect();
+            (values.remove(0), values)
+        };
+        Ok(answer.row_iter().map(row).collect())
+    }
+
+    /// Asks an operation that has to succeed.
+    ///
+    /// # Errors
+    /// What the server says no to, with `what` was wanted.
+    pub fn must(&mut self, call: &LdapCall, what: &str) -> Result<(), StoreError> {
+        let (outcome, answer) = self.ask(call)?;
+        match outcome {
+            Outcome::Ok => Ok(()),
+            _ => Err(refused(&self.place, what, outcome, &answer)),
+        }
+    }
+
+    fn turn_until(&mut self, kept: &mut Kept, is_over: impl Fn(&LdapSession) -> bool) -> Result<(), StoreError> {
+        loop {
+            if let WireState::Failed(error) = self.session.state() {
+                return Err(error.clone());
+            }
+            if is_over(&self.session) {
+                return Ok(());
+            }
+            let session = &mut self.session;
+            self.channel.turn(&mut |bytes, out| session.feed(bytes, out, kept))?;
+        }
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.channel.write(|out| self.session.close(out));
+        self.channel.send_what_can_be();
+    }
+}
+
+/// What the server said no to.
+pub(crate) fn refused(place: &str, what: &str, outcome: Outcome, answer: &Answer) -> StoreError {
+    let kind = match answer.code.as_str() {
+        "insufficientAccessRights" | "unwillingToPerform" | "operationsError" => StoreErrorKind::Permission,
+        _ => StoreErrorKind::Store,
+    };
+    let error = StoreError::new(kind, format!("{place} did not let us {what}"));
+    let error = match (outcome, answer.code.as_str()) {
+        (Outcome::NotFound, _) => error.detail("noSuchObject"),
+        (_, code) if answer.message.is_empty() => error.detail(code),
+        (_, code) => error.detail(format!("{code}: {}", answer.message)),
+    };
+    error.next("Bind as somebody who may, and check the base in the URL.")
+}
+
+fn ask_for_tls(channel: &mut Channel, place: &str) -> Result<(), StoreError> {
+    channel.write(|out| out.extend_from_slice(&request::start_tls(start_tls::ID)));
+    let mut agreed = Ok(0);
+    while matches!(agreed, Ok(0)) {
+        channel.turn(&mut |bytes, _| {
+            agreed = start_tls::agreed(bytes, place);
+            if matches!(agreed, Ok(0)) { 0 } else { bytes.len() }
+        })?;
+    }
+    agreed.map(|_| ())
+}

@@ -1,0 +1,110 @@
+//! The store as `stores/all` lists it.
+
+use plimsoll_core::{
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Params, Store, StoreError, StoreKind,
+    StoreSpec, Target,
+};
+
+use crate::endpoint;
+use crate::server::{Settings, find_slapd};
+use crate::store::{LdapStore, unit_of};
+
+const PARAMS: &[ParamSpec] = &[
+    ParamSpec {
+        name: "threads",
+        param_type: ParamType::Int { min: 2, max: 1024 },
+        default: "16",
+        summary: "threads of a private server that work on operations",
+    },
+    ParamSpec {
+        name: "maxsize",
+        param_type: ParamType::Bytes,
+        default: "16GiB",
+        summary: "most bytes of a private server's database; adds beyond it are refused",
+    },
+    ParamSpec {
+        name: "index",
+        param_type: ParamType::Text,
+        default: "objectClass,uid eq",
+        summary: "indexes of a private server as slapd.conf has them, parted by semicolons",
+    },
+    ParamSpec {
+        name: "syncs",
+        param_type: ParamType::OneOf(&["ask", "yes", "no"]),
+        default: "ask",
+        summary: "whether an attached server syncs a write before it answers: asked of OpenLDAP's cn=config, or said here",
+    },
+];
+
+static SPEC: StoreSpec = StoreSpec {
+    name: "ldap",
+    summary: "any LDAP directory server, or a private OpenLDAP",
+    schemes: &["ldap", "ldaps", "ldapi"],
+    private: true,
+    interfaces: &[Interface::Ldap],
+    durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
+    dialect: None,
+    index_modes: &[IndexMode::None],
+    concurrent: true,
+    keeps_data: true,
+    params: PARAMS,
+    packages: &["slapd"],
+};
+
+/// LDAP directory servers.
+pub fn kind() -> Box<dyn StoreKind> {
+    Box::new(Ldap)
+}
+
+struct Ldap;
+
+impl StoreKind for Ldap {
+    fn spec(&self) -> &StoreSpec {
+        &SPEC
+    }
+
+    fn installed(&self) -> Result<String, StoreError> {
+        find_slapd().map(|program| program.display().to_string())
+    }
+
+    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        let Target::Attach { url, password } = &options.target else {
+            return Ok(vec!["starts a private slapd, and removes it with its data afterwards".to_owned()]);
+        };
+        let endpoint = endpoint::resolve(url, password.as_deref())?;
+        endpoint.tls_client()?;
+        Ok(vec![
+            format!("attaches to {}", endpoint.login.place),
+            format!(
+                "adds entries below {} under its base there, and deletes them afterwards; without a load it adds none",
+                unit_of(&options.run_id)
+            ),
+            "writes to nothing else but what the workload is told to, and changes no setting".to_owned(),
+        ])
+    }
+
+    fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        let store = match &options.target {
+            Target::Attach { url, password } => {
+                let syncs = match options.params.text("syncs") {
+                    "yes" => Some(true),
+                    "no" => Some(false),
+                    _ => None,
+                };
+                LdapStore::attach(endpoint::resolve(url, password.as_deref())?, &options.run_id, syncs, progress)?
+            }
+            Target::Private { data_dir, log_dir } => {
+                LdapStore::start(data_dir, log_dir, settings(&options.params), progress)?
+            }
+        };
+        Ok(Box::new(store))
+    }
+}
+
+fn settings(params: &Params) -> Settings {
+    Settings {
+        threads: u32::try_from(params.int("threads")).unwrap_or(16),
+        maxsize_bytes: params.int("maxsize").unsigned_abs().max(1 << 20),
+        index: params.text("index").to_owned(),
+    }
+}

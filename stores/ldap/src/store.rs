@@ -1,0 +1,451 @@
+//! The store: attached or private, what it makes, and what it can be asked.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_core::{
+    Cold, Counter, CounterSort, Durability, Footprint, Layout, LdapCall, LdapChange, LdapHow, LdapScope, OpKind,
+    Outcome, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Value, Values, WireClient,
+    WireSession,
+};
+use plimsoll_lab::page_cache;
+use plimsoll_tls::TlsSession;
+
+use crate::control::{Control, refused};
+use crate::dn;
+use crate::endpoint::{Encryption, Endpoint, Login};
+use crate::server::{BASE, PrivateSlapd, Settings};
+use crate::start_tls::StartTlsSession;
+use crate::wire::LdapSession;
+
+/// How long a server may be silent over one operation of the control plane.
+const OP_TIMEOUT: Duration = Duration::from_secs(120);
+/// The private server's database in its own configuration.
+const OWN_DATABASE: &str = "olcDatabase={1}mdb,cn=config";
+const OWN_MONITOR: &str = "cn=Database 1,cn=Databases,cn=Monitor";
+/// Bytes of a page of LMDB: the machine's.
+const PAGE_BYTES: u64 = 4096;
+/// Where the workload's entries are.
+const PEOPLE: &str = "ou=People";
+/// Finds what earlier runs left.
+const UNITS: &str = "(&(objectClass=organizationalUnit)(ou=plimsoll-*))";
+
+/// The entry below the base under which a run's entries are in an attached server.
+pub(crate) fn unit_of(run_id: &str) -> String {
+    let plain: String = run_id.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    format!("ou=plimsoll-{plain}")
+}
+
+pub(crate) struct LdapStore {
+    /// The private server; `None` when attached.
+    server: Option<PrivateSlapd>,
+    settings: Option<Settings>,
+    endpoint: Endpoint,
+    login: Arc<Login>,
+    /// The control plane's connection, made when it is needed.
+    control: Option<Control>,
+    /// The directory's base.
+    base: String,
+    /// Relative to it, what is made in an attached server.
+    unit: String,
+    /// That has been made.
+    is_made: bool,
+    /// Whether an attached server syncs writes, where the caller knows.
+    syncs: Option<bool>,
+}
+
+impl LdapStore {
+    pub fn start(
+        data_dir: &Path,
+        log_dir: &Path,
+        settings: Settings,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Self, StoreError> {
+        let bases = [data_dir.to_owned(), PathBuf::from("/var/tmp"), PathBuf::from("/tmp")];
+        let server = PrivateSlapd::start(&bases, log_dir, &settings, progress)?;
+        let endpoint = server.endpoint();
+        Ok(Self::new(Some(server), Some(settings), endpoint, String::new()))
+    }
+
+    pub fn attach(
+        endpoint: Endpoint,
+        run_id: &str,
+        syncs: Option<bool>,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Self, StoreError> {
+        let mut store = Self::new(None, None, endpoint, unit_of(run_id));
+        store.syncs = syncs;
+        let place = store.login.place.clone();
+        store.control()?;
+        if store.base.is_empty() {
+            let root = store.control()?.entry("", &["namingContexts"])?;
+            let base = root.and_then(|values| values.into_iter().next()).filter(|base| !base.is_empty());
+            store.base = base.ok_or_else(|| {
+                let what = format!("{place} does not say which base it has");
+                StoreError::new(StoreErrorKind::Usage, what)
+                    .next("Write it into the URL: ldap://host/dc=example,dc=com")
+            })?;
+            progress(&format!("{place} has the base {}", store.base));
+        }
+        let base = store.base.clone();
+        for (dn, _) in store.control()?.entries(&base, LdapScope::One, UNITS, &["ou"])? {
+            progress(&format!(
+                "{dn} of another run is still there; if it has ended, `ldapdelete -r {}` removes it",
+                quoted(&dn)
+            ));
+        }
+        Ok(store)
+    }
+
+    fn new(server: Option<PrivateSlapd>, settings: Option<Settings>, endpoint: Endpoint, unit: String) -> Self {
+        let login = Arc::new(endpoint.login.clone());
+        let base = login.base.clone();
+        Self { server, settings, endpoint, login, control: None, base, unit, is_made: false, syncs: None }
+    }
+
+    fn control(&mut self) -> Result<&mut Control, StoreError> {
+        // Between two uses the server may have been restarted, or have ended a connection that was idle.
+        if !self.control.as_mut().is_some_and(Control::is_alive) {
+            // How one of our own ended says more than that nobody listens any more.
+            if let Some(server) = &mut self.server {
+                server.check()?;
+            }
+            self.control = Some(Control::open(&self.endpoint, OP_TIMEOUT)?);
+        }
+        Ok(self.control.as_mut().expect("it was made just now"))
+    }
+
+    fn server_or(&mut self, what: &str) -> Result<&mut PrivateSlapd, StoreError> {
+        let place = &self.login.place;
+        let error = StoreError::new(StoreErrorKind::Usage, format!("{place} is attached and is not ours to {what}"))
+            .next("Use a private server: --on ldap");
+        self.control = None;
+        self.server.as_mut().ok_or(error)
+    }
+
+    /// What stands behind the DNs of operations.
+    fn operations_base(&self) -> String {
+        match self.server.is_none() && self.is_made {
+            true => dn::below(&self.unit, &self.base),
+            false => self.base.clone(),
+        }
+    }
+
+    /// Deletes our entry in an attached server with everything below it, the lowest first.
+    fn clear(&mut self) -> Result<(), StoreError> {
+        let (unit, place) = (dn::below(&self.unit, &self.base), self.login.place.clone());
+        let control = self.control()?;
+        loop {
+            let all = LdapCall::Search {
+                base: unit.clone(),
+                scope: LdapScope::Sub,
+                filter: "(objectClass=*)".to_owned(),
+                attributes: vec!["1.1".to_owned()],
+            };
+            let (outcome, answer) = control.ask(&all)?;
+            match outcome {
+                Outcome::NotFound => return Ok(()),
+                Outcome::Ok if answer.rows == 0 => return Ok(()),
+                Outcome::Ok => {}
+                // Servers that limit how many entries a search finds are asked again.
+                _ if answer.rows > 0 => {}
+                _ => return Err(refused(&place, &format!("search what is below {unit}"), outcome, &answer)),
+            }
+            let text = |value: Value<'_>| if let Value::Text(dn) = value { dn.to_owned() } else { String::new() };
+            let mut dns: Vec<String> = answer.row_iter().map(|row| text(row.get(0))).collect();
+            dns.sort_by_key(|dn| std::cmp::Reverse(dn.matches(',').count()));
+            let mut progressed = false;
+            for level in dns.chunk_by(|a, b| a.matches(',').count() == b.matches(',').count()) {
+                let calls: Vec<LdapCall> = level.iter().map(|dn| LdapCall::Delete { dn: dn.clone() }).collect();
+                for (outcome, answer) in control.ask_all(&calls)? {
+                    match (outcome, answer.code.as_str()) {
+                        (Outcome::Ok | Outcome::NotFound, _) => progressed = true,
+                        // Some of what is below it was not found yet.
+                        (_, "notAllowedOnNonLeaf") => {}
+                        _ => return Err(refused(&place, &format!("delete what is below {unit}"), outcome, &answer)),
+                    }
+                }
+            }
+            if !progressed {
+                let what = format!("{place} neither deletes nor refuses to delete what is below {unit}");
+                return Err(StoreError::new(StoreErrorKind::Broken, what));
+            }
+        }
+    }
+
+    /// Whether what an attached server acknowledges is as durable as asked for; `None` where nobody says.
+    fn is_durable_there(&mut self, durability: Durability) -> Result<Option<bool>, StoreError> {
+        if durability == Durability::AtEnd {
+            return Ok(Some(true));
+        }
+        let syncs = match self.syncs {
+            Some(syncs) => Some(syncs),
+            None => {
+                let filter = format!("(&(objectClass=olcMdbConfig)(olcSuffix={}))", filter_value(&self.base));
+                let found = self.control()?.entries("cn=config", LdapScope::One, &filter, &["olcDbNoSync"])?;
+                found.first().map(|(_, values)| values.first().is_none_or(|value| value != "TRUE"))
+            }
+        };
+        // What survives power loss survives the process.
+        Ok(syncs.map(|syncs| syncs || durability == Durability::Buffered))
+    }
+
+    fn not_durable(&self, durability: Durability) -> StoreError {
+        let what =
+            format!("{} does not sync writes before it answers: it is not {}", self.login.place, durability.name());
+        StoreError::new(StoreErrorKind::Usage, what)
+            .detail("olcDbNoSync is TRUE there, or ldap.syncs is no")
+            .next("Ask for durability buffered, or set olcDbNoSync to FALSE.")
+    }
+
+    /// Switches the private server's syncs.
+    fn set_sync(&mut self, durability: Durability) -> Result<(), StoreError> {
+        let value = if durability == Durability::Durable { "FALSE" } else { "TRUE" };
+        let change =
+            LdapChange { how: LdapHow::Replace, attribute: "olcDbNoSync".to_owned(), value: Some(value.to_owned()) };
+        let call = LdapCall::Modify { dn: OWN_DATABASE.to_owned(), changes: vec![change] };
+        self.control()?.must(&call, "set olcDbNoSync")
+    }
+}
+
+/// A value as a filter has it.
+fn filter_value(value: &str) -> String {
+    let escape = |c: char| match c {
+        '*' | '(' | ')' | '\\' | '{' => format!("\\{:02x}", c as u32),
+        c => c.to_string(),
+    };
+    value.chars().map(escape).collect()
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+fn add(dn: String, attributes: &[(&str, &str)]) -> LdapCall {
+    let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    LdapCall::Add { dn, attributes }
+}
+
+/// An entry that holds others.
+fn unit(dn: String, name: &str) -> LdapCall {
+    add(dn, &[("objectClass", "organizationalUnit"), ("ou", name)])
+}
+
+impl Store for LdapStore {
+    fn describe(&mut self) -> Result<StoreDescription, StoreError> {
+        let is_private = self.server.is_some();
+        let place = if is_private { "private server".to_owned() } else { self.login.place.clone() };
+        let control = self.control()?;
+        let root = control.entry("", &["vendorName", "vendorVersion", "monitorContext"])?.unwrap_or_default();
+        let of = |at: usize| root.get(at).cloned().unwrap_or_default();
+        let mut version = format!("{} {}", of(0), of(1)).trim().to_owned();
+        if version.is_empty() && !of(2).is_empty() {
+            // OpenLDAP: `OpenLDAP: slapd 2.5.13+dfsg-5 (Feb  8 2023 01:56:12)`.
+            let monitor = control.entry(&of(2), &["monitoredInfo"])?.unwrap_or_default();
+            version = monitor.into_iter().next().unwrap_or_default().replacen("OpenLDAP: slapd", "OpenLDAP", 1);
+        }
+        if version.is_empty() {
+            version = "a server that does not say which".to_owned();
+        }
+        let set = |name: &str, value: String, default: &str| Setting {
+            name: name.to_owned(),
+            value,
+            default: Some(default.to_owned()),
+            source: "plimsoll".to_owned(),
+        };
+        let mut settings = Vec::new();
+        if let Some(own) = &self.settings {
+            settings.push(set("dbnosync", "FALSE for durable, TRUE for buffered and at-end".to_owned(), "FALSE"));
+            settings.push(set("index", own.index.clone(), "none"));
+            settings.push(set("maxsize", own.maxsize_bytes.to_string(), "10485760"));
+            if own.threads != 16 {
+                settings.push(set("threads", own.threads.to_string(), "16"));
+            }
+        }
+        Ok(StoreDescription { version: version.trim().to_owned(), place, settings })
+    }
+
+    fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
+        if !layout.collections.is_empty() || !layout.statements.is_empty() {
+            let what = "a directory keeps neither records nor tables, and the layout has some";
+            return Err(StoreError::new(StoreErrorKind::Usage, what));
+        }
+        let base = self.base.clone();
+        if self.server.is_some() {
+            if self.is_made {
+                self.server_or("empty")?.start_empty()?;
+            }
+            self.set_sync(Durability::AtEnd)?;
+            let root = add(
+                BASE.to_owned(),
+                &[("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "Example")],
+            );
+            self.control()?.must(&root, "add the base")?;
+            self.control()?.must(&unit(dn::below(PEOPLE, &base), "People"), "add ou=People")?;
+        } else {
+            self.is_made = true;
+            self.clear()?;
+            let own = dn::below(&self.unit, &base);
+            let name = self.unit.trim_start_matches("ou=").to_owned();
+            let control = self.control()?;
+            control.must(&unit(own.clone(), &name), &format!("add {own}"))?;
+            control.must(&unit(dn::below(PEOPLE, &own), "People"), &format!("add {PEOPLE},{own}"))?;
+        }
+        self.is_made = true;
+        Ok(())
+    }
+
+    fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
+        let may_write = if self.server.is_some() {
+            self.set_sync(durability)?;
+            true
+        } else {
+            match self.is_durable_there(durability)? {
+                Some(false) => return Err(self.not_durable(durability)),
+                known => known.is_some(),
+            }
+        };
+        let tls = self.endpoint.tls_client()?;
+        let base = self.operations_base();
+        let (host, place) = (self.endpoint.host(), &self.login.place);
+        let client = |_| {
+            let plain = LdapSession::new(Arc::clone(&self.login), base.as_str(), may_write);
+            let session: Box<dyn WireSession> = match &tls {
+                None => Box::new(plain),
+                Some(tls) => {
+                    let session = TlsSession::new(plain, tls.clone(), host, place)?;
+                    match self.endpoint.encryption {
+                        Encryption::Start(_) => Box::new(StartTlsSession::new(session, place)),
+                        _ => Box::new(session),
+                    }
+                }
+            };
+            Ok(WireClient { address: self.endpoint.address.clone(), session })
+        };
+        Ok(Sessions::Wire((0..count).map(client).collect::<Result<_, StoreError>>()?))
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        // The server writes what it acknowledges; the kernel needs to be told to keep it.
+        let Some(server) = &self.server else { return Ok(()) };
+        let file = server.data_file();
+        File::open(&file).and_then(|open| open.sync_all()).map_err(|error| StoreError::io(file.display(), &error))
+    }
+
+    fn settle(&mut self) -> Result<(), StoreError> {
+        // LMDB puts nothing off.
+        Ok(())
+    }
+
+    fn cold(&mut self) -> Result<Cold, StoreError> {
+        if self.server.is_none() {
+            return Ok(Cold::NotPossible("an attached server is not ours to stop".to_owned()));
+        }
+        let server = self.server_or("stop")?;
+        server.stop()?;
+        let data = server.data_dir();
+        let dropped = page_cache::drop_files(data).map_err(|error| StoreError::io(data.display(), &error));
+        server.start_again()?;
+        let dropped = dropped?;
+        Ok(Cold::Done { file_bytes: dropped.file_bytes, resident_bytes: dropped.resident_bytes })
+    }
+
+    fn restart(&mut self) -> Result<(), StoreError> {
+        let server = self.server_or("restart")?;
+        server.stop()?;
+        server.start_again()
+    }
+
+    fn footprint(&mut self) -> Result<Footprint, StoreError> {
+        let Some(server) = &self.server else { return Ok(Footprint::default()) };
+        let file = server.data_file();
+        let file_bytes = file.metadata().map_err(|error| StoreError::io(file.display(), &error))?.len();
+        let pages = self.control()?.entry(OWN_MONITOR, &["olmMDBPagesUsed", "olmMDBPagesFree"])?.unwrap_or_default();
+        let number = |at: usize| pages.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        let data_bytes = number(0).saturating_sub(number(1)) * PAGE_BYTES;
+        Ok(Footprint { data_bytes, index_bytes: None, total_bytes: Some(file_bytes) })
+    }
+
+    fn explain(&mut self, _: &OpKind, _: Values<'_>) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+
+    fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        self.server.as_ref().and_then(PrivateSlapd::pid).into_iter().collect()
+    }
+
+    fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
+        if self.server.is_none() {
+            return Ok(Vec::new());
+        }
+        // No look whether the connection lives: this is asked beside a load.
+        if self.control.is_none() {
+            self.control()?;
+        }
+        let Some(control) = &mut self.control else { return Ok(Vec::new()) };
+        match read_counters(control) {
+            Ok(counters) => Ok(counters),
+            Err(error) => {
+                self.control = None;
+                Err(error)
+            }
+        }
+    }
+
+    fn close(mut self: Box<Self>) -> Result<(), StoreError> {
+        if let Some(server) = self.server.take() {
+            self.control = None;
+            return server.close();
+        }
+        if self.is_made {
+            self.clear()?;
+            self.is_made = false;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for LdapStore {
+    fn drop(&mut self) {
+        // Not closed: something failed before. What an attached server holds of ours still goes.
+        if self.server.is_none() && self.is_made {
+            let _ = self.clear();
+        }
+    }
+}
+
+/// What slapd counts of its own work.
+fn read_counters(control: &mut Control) -> Result<Vec<Counter>, StoreError> {
+    use CounterSort::{Level, Total};
+    let number = |values: Option<Vec<String>>| {
+        values.and_then(|values| values.first().and_then(|text| text.parse::<f64>().ok())).unwrap_or(0.0)
+    };
+    let counter = |name, unit, sort, value| Counter { name, unit, value, sort };
+    let pages = number(control.entry(OWN_MONITOR, &["olmMDBPagesUsed"])?);
+    let pending = number(control.entry("cn=Pending,cn=Threads,cn=Monitor", &["monitoredInfo"])?);
+    let done = number(control.entry("cn=Operations,cn=Monitor", &["monitorOpCompleted"])?);
+    Ok(vec![
+        counter("database_used", "B", Level, pages * PAGE_BYTES as f64),
+        counter("operations_pending", "", Level, pending),
+        counter("operations_completed", "", Total, done),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_has_an_entry_of_its_own() {
+        assert_eq!(unit_of("2026-11-22 a,b=c"), "ou=plimsoll-2026-11-22-a-b-c");
+        assert_eq!(filter_value("o=a*(b)\\{}"), "o=a\\2a\\28b\\29\\5c\\7b}");
+        assert_eq!(quoted("o=a'b"), "'o=a'\\''b'");
+    }
+}

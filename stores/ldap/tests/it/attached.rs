@@ -1,0 +1,161 @@
+//! Servers that are somebody's.
+
+use std::net::TcpListener;
+
+use plimsoll_core::{
+    Call, Cold, Durability, Layout, LdapCall, LdapScope, OpKind, Outcome, StoreErrorKind, Value, ValueType,
+};
+use plimsoll_testkit::ask::{Script, ask};
+
+use crate::fixture::{ADD, ADMIN, BASE, DELETE, LOOK, PASSWORD, Server, kinds, open};
+
+#[test]
+fn nothing_is_added_without_a_load_and_everything_goes_with_the_store() {
+    let server = Server::start("");
+    let mut store = open(&server.url(), Some(PASSWORD), "ask").unwrap();
+    let description = store.describe().unwrap();
+    assert!(
+        !format!("{description:?}").contains(PASSWORD) && description.version.contains("OpenLDAP 2."),
+        "{description:?}"
+    );
+    let mut script = Script::new();
+    script.op(LOOK, [Value::Int(1)]).op(ADD, [Value::Int(1), Value::Int(1)]).op(LOOK, [Value::Int(1)]);
+    let replies = ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();
+    let outcomes: Vec<_> = replies.iter().map(|reply| reply.outcome).collect();
+    assert_eq!(outcomes, [Outcome::NotFound, Outcome::Ok, Outcome::Ok]);
+    assert_eq!(server.entries(), [BASE.to_owned(), format!("uid=1,{BASE}")]);
+    store.create(&Layout::default()).unwrap();
+    let replies = ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();
+    assert_eq!(replies[1].outcome, Outcome::Ok);
+    let ours = server.entries();
+    assert!(ours.contains(&format!("ou=People,ou=plimsoll-test-1,{BASE}")), "{ours:?}");
+    assert!(ours.contains(&format!("uid=1,ou=plimsoll-test-1,{BASE}")), "{ours:?}");
+    store.close().unwrap();
+    assert_eq!(server.entries(), [BASE.to_owned(), format!("uid=1,{BASE}")]);
+}
+
+#[test]
+fn what_another_run_left_is_named() {
+    let server = Server::start("");
+    let mut store = open(&server.url(), Some(PASSWORD), "ask").unwrap();
+    store.create(&Layout::default()).unwrap();
+    // As a run that was killed leaves it.
+    std::mem::forget(store);
+    let target = plimsoll_core::Target::Attach { url: server.url(), password: Some(PASSWORD.to_owned()) };
+    let options =
+        plimsoll_core::OpenOptions { target, params: crate::fixture::params("ask"), run_id: "next".to_owned() };
+    let mut said = Vec::new();
+    let store = plimsoll_store_ldap::kind().open(options, &mut |words| said.push(words.to_owned())).unwrap();
+    let words = format!("ldapdelete -r 'ou=plimsoll-test-1,{BASE}'");
+    assert!(said.iter().any(|line| line.contains(&words)), "{said:?}");
+    store.close().unwrap();
+}
+
+#[test]
+fn a_server_of_many_entries_that_shows_few_at_a_time_is_cleared() {
+    let server = Server::prepared(|_| "allow update_anon\nsizelimit 7".to_owned(), "access to * by * write");
+    let mut store = open(&server.anonymous(), None, "yes").unwrap();
+    store.create(&Layout::default()).unwrap();
+    let mut script = Script::new();
+    for number in 0..40 {
+        script.op(ADD, [Value::Int(number), Value::Int(number)]);
+    }
+    ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();
+    store.close().unwrap();
+    assert_eq!(server.entries(), [BASE]);
+}
+
+#[test]
+fn whoever_may_not_in_is_told_why() {
+    let server = Server::start("");
+    let url = |user: &str| format!("ldap://{user}127.0.0.1:{}/{BASE}", server.port);
+    for (user, password) in [(format!("{ADMIN}@"), "wrong"), ("cn=nobody,dc=example,dc=com@".to_owned(), "wrong")] {
+        let error = open(&url(&user), Some(password), "ask").err().unwrap();
+        assert_eq!(error.kind, StoreErrorKind::Authentication, "{error:?}");
+        assert!(error.detail.as_deref().unwrap().contains("invalidCredentials (49)"), "{error:?}");
+        assert!(!format!("{error:?}").contains("wrong") && error.next.is_some());
+    }
+    let strict = Server::prepared(|_| "disallow bind_anon".to_owned(), "");
+    let error = open(&strict.anonymous(), None, "ask").err().unwrap();
+    assert_eq!(error.kind, StoreErrorKind::Authentication, "{error:?}");
+    let error = open(&format!("{}?auth=external", strict.anonymous()), None, "ask").err().unwrap();
+    assert_eq!(error.kind, StoreErrorKind::Authentication, "{error:?}");
+}
+
+#[test]
+fn what_writes_is_refused_where_nobody_says_how_durable_it_is() {
+    let mut server = Server::prepared(|_| "allow update_anon".to_owned(), "access to * by * write");
+    let anonymous = |syncs: &str, kind: u16| {
+        let mut store = open(&server.anonymous(), None, syncs).unwrap();
+        let mut script = Script::new();
+        script.op(0, [Value::Int(1), Value::Int(1)]);
+        ask(&mut *store, &[kinds()[usize::from(kind)].clone()], Durability::Durable, &script)
+    };
+    assert!(anonymous("ask", DELETE).unwrap_err().contains("does not say whether it syncs"));
+    assert_eq!(anonymous("ask", LOOK).unwrap()[0].outcome, Outcome::NotFound);
+    assert_eq!(anonymous("yes", DELETE).unwrap()[0].outcome, Outcome::NotFound);
+    assert!(anonymous("no", DELETE).unwrap_err().contains("not durable"));
+    let lazy = Server::prepared(|_| String::new(), "dbnosync");
+    let mut store = open(&lazy.url(), Some(PASSWORD), "ask").unwrap();
+    assert_eq!(store.sessions(1, Durability::Durable).err().unwrap().kind, StoreErrorKind::Usage);
+    store.sessions(1, Durability::Buffered).unwrap();
+    store.close().unwrap();
+    // Nobody answers where it was.
+    server.kill();
+    let error = open(&server.anonymous(), None, "ask").err().unwrap();
+    assert_eq!(error.kind, StoreErrorKind::Unreachable);
+    assert!(error.next.is_some());
+}
+
+#[test]
+fn bad_names_and_filters_are_refused_before_anything_is_asked() {
+    let server = Server::start("");
+    let mut store = open(&server.url(), Some(PASSWORD), "ask").unwrap();
+    for (base, filter, words) in [("people", "(a=b)", "no DN"), ("ou=People", "(a=b", "no filter")] {
+        let call = LdapCall::Search {
+            base: base.into(),
+            scope: LdapScope::Sub,
+            filter: filter.into(),
+            attributes: Vec::new(),
+        };
+        let kind = OpKind {
+            name: "search".into(),
+            call: Call::Ldap(call),
+            params: Vec::<ValueType>::new(),
+            keep_answer: false,
+            step_of: None,
+        };
+        let mut script = Script::new();
+        script.op(0, []);
+        let error = ask(&mut *store, &[kind], Durability::Durable, &script).unwrap_err();
+        assert!(error.contains("operation `search`") && error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn what_is_not_ours_is_not_stopped() {
+    let server = Server::start("");
+    let mut store = open(&server.url(), Some(PASSWORD), "ask").unwrap();
+    assert!(matches!(store.cold(), Ok(Cold::NotPossible(_))));
+    assert_eq!(store.restart().unwrap_err().kind, StoreErrorKind::Usage);
+    assert!(store.processes().is_empty() && store.counters().unwrap().is_empty());
+}
+
+#[test]
+fn the_base_is_asked_for_where_the_url_has_none() {
+    let server = Server::start("");
+    let store = open(&format!("ldap://{ADMIN}@127.0.0.1:{}", server.port), Some(PASSWORD), "ask").unwrap();
+    store.close().unwrap();
+    // What speaks something else.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let speaker = std::thread::spawn(move || {
+        use std::io::Write;
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"220 mail.example ESMTP\r\n").unwrap();
+        let _ = std::io::Read::read(&mut stream, &mut [0; 64]);
+    });
+    let error = open(&format!("ldap://127.0.0.1:{port}"), None, "ask").err().unwrap();
+    assert!(error.to_string().contains("no LDAP"), "{error}");
+    speaker.join().unwrap();
+}

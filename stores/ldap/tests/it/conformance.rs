@@ -1,0 +1,17 @@
+//! What every store is held to.
+
+use plimsoll_store_ldap::kind;
+
+use crate::fixture::{PASSWORD, Server};
+
+#[test]
+fn a_private_server_conforms() {
+    plimsoll_testkit::conformance::run(&*kind());
+}
+
+#[test]
+fn an_attached_server_conforms() {
+    let server = Server::start("");
+    plimsoll_testkit::conformance::run_attached(&*kind(), &server.url(), Some(PASSWORD));
+    assert_eq!(server.entries(), ["dc=example,dc=com"]);
+}

@@ -1,0 +1,200 @@
+//! A server for one test, and sessions without a socket.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{
+    Answer, Call, Done, LdapCall, LdapScope, OpKind, OpenOptions, Outcome, ParamValue, Params, Store, StoreError,
+    Target, Ticket, Value, ValueType, WireSession, WireState,
+};
+use plimsoll_store_ldap::endpoint::resolve;
+use plimsoll_store_ldap::server::find_slapd;
+use plimsoll_store_ldap::wire::LdapSession;
+use plimsoll_store_ldap::{Control, kind};
+
+pub const TIMEOUT: Duration = Duration::from_secs(20);
+pub const BASE: &str = "dc=example,dc=com";
+pub const ADMIN: &str = "cn=admin,dc=example,dc=com";
+pub const PASSWORD: &str = "word-7";
+
+/// A slapd on a loopback port that lives as long as this value. It belongs to the test, not to Plimsoll.
+pub struct Server {
+    child: Child,
+    dir: tempfile::TempDir,
+    pub port: u16,
+    /// For TLS from the first byte on.
+    pub tls_port: u16,
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+impl Server {
+    /// One whose directory has only its base, with these lines in its slapd.conf before the databases.
+    pub fn start(lines: &str) -> Server {
+        Self::prepared(|_| lines.to_owned(), "")
+    }
+
+    /// The same with lines that `prepare` makes, which is told the server's directory, and others for the database.
+    pub fn prepared(prepare: impl FnOnce(&Path) -> String, database: &str) -> Server {
+        let program = find_slapd().expect("slapd (or run `cargo xtask test`)");
+        let dir = tempfile::Builder::new().prefix("ldap-test-").tempdir_in("/var/tmp").expect("a directory");
+        let (port, tls_port) = (free_port(), free_port());
+        let lines = prepare(dir.path());
+        let place = dir.path().display();
+        let configuration = format!(
+            "modulepath /usr/lib/ldap\nmoduleload back_mdb\ninclude /etc/ldap/schema/core.schema\n\
+             include /etc/ldap/schema/cosine.schema\ninclude /etc/ldap/schema/inetorgperson.schema\n{lines}\n\
+             database config\nrootdn {ADMIN}\ndatabase mdb\nsuffix {BASE}\nrootdn {ADMIN}\nrootpw {PASSWORD}\n\
+             directory {place}\nmaxsize 268435456\n{database}\ndatabase monitor\n"
+        );
+        std::fs::write(dir.path().join("slapd.conf"), configuration).unwrap();
+        let log = std::fs::File::create(dir.path().join("log")).unwrap();
+        let tls =
+            if lines.contains("TLSCertificateFile") { format!(" ldaps://127.0.0.1:{tls_port}") } else { String::new() };
+        let mut command = Command::new(program);
+        command.args(["-d", "32768", "-h", &format!("ldap://127.0.0.1:{port}{tls}"), "-f"]);
+        command.arg(dir.path().join("slapd.conf"));
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("slapd runs");
+        let mut server = Server { child, dir, port, tls_port };
+        let began = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let log = std::fs::read_to_string(server.dir.path().join("log")).unwrap_or_default();
+            let runs = matches!(server.child.try_wait(), Ok(None));
+            assert!(runs && began.elapsed() < TIMEOUT, "it did not start: {log}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let base = [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "x")];
+        let attributes = base.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        server.control().must(&LdapCall::Add { dn: BASE.to_owned(), attributes }, "add the base").unwrap();
+        server
+    }
+
+    /// One that writes to nobody but `lines`' taste, whose password is in no URL.
+    pub fn url(&self) -> String {
+        format!("ldap://{ADMIN}@127.0.0.1:{}/{BASE}", self.port)
+    }
+
+    /// The same without a user.
+    pub fn anonymous(&self) -> String {
+        format!("ldap://127.0.0.1:{}/{BASE}", self.port)
+    }
+
+    pub fn control(&self) -> Control {
+        // With TLS demanded the tests' own questions go through it.
+        Control::open(&resolve(&self.url(), Some(PASSWORD)).unwrap(), TIMEOUT).unwrap()
+    }
+
+    /// DNs of all entries.
+    pub fn entries(&self) -> Vec<String> {
+        let all = self.control().entries(BASE, LdapScope::Sub, "(objectClass=*)", &["1.1"]).unwrap();
+        all.into_iter().map(|(dn, _)| dn).collect()
+    }
+
+    /// Stops it as a crash would.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The store's parameters at their defaults but for `syncs`.
+pub fn params(syncs: &str) -> Params {
+    let text = |name: &str, value: &str| (name.to_owned(), ParamValue::Text(value.to_owned()));
+    let int = |name: &str, value| (name.to_owned(), ParamValue::Int(value));
+    Params(
+        [text("index", "objectClass,uid eq"), text("syncs", syncs), int("threads", 16), int("maxsize", 1 << 30)].into(),
+    )
+}
+
+/// Attaches to what listens at `url`.
+pub fn open(url: &str, password: Option<&str>, syncs: &str) -> Result<Box<dyn Store>, StoreError> {
+    let target = Target::Attach { url: url.to_owned(), password: password.map(str::to_owned) };
+    kind().open(OpenOptions { target, params: params(syncs), run_id: "test-1".to_owned() }, &mut |_| {})
+}
+
+pub const SEARCH: u16 = 0;
+pub const LOOK: u16 = 1;
+pub const COMPARE: u16 = 2;
+pub const DELETE: u16 = 3;
+pub const ADD: u16 = 4;
+
+pub fn kinds() -> Vec<OpKind> {
+    let kind = |name: &str, call, params: &[ValueType], keep_answer| OpKind {
+        name: name.into(),
+        call: Call::Ldap(call),
+        params: params.to_vec(),
+        keep_answer,
+        step_of: None,
+    };
+    let search = || LdapCall::Search {
+        base: "uid={}".into(),
+        scope: LdapScope::Base,
+        filter: "(objectClass=*)".into(),
+        attributes: vec!["cn".into()],
+    };
+    let dn = || "uid={}".to_owned();
+    let of_entry =
+        [("objectClass", "account"), ("uid", "{}")].map(|(name, value)| (name.into(), value.into())).to_vec();
+    let int = ValueType::Int;
+    vec![
+        kind("search", search(), &[int], true),
+        kind("look", search(), &[int], false),
+        kind("compare", LdapCall::Compare { dn: dn(), attribute: "cn".into(), value: "x".into() }, &[int], false),
+        kind("delete", LdapCall::Delete { dn: dn() }, &[int], false),
+        kind("add", LdapCall::Add { dn: dn(), attributes: of_entry }, &[int, int], false),
+    ]
+}
+
+/// What a session said of one operation: its outcome, rows, first row, the code and the message.
+pub type Said = (u32, Outcome, u64, Vec<String>, String, String);
+
+/// Keeps what a session says.
+#[derive(Default)]
+pub struct Kept(pub Vec<Said>);
+
+impl Done for Kept {
+    fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
+        let text = |value: Value<'_>| match value {
+            Value::Text(text) => text.to_owned(),
+            Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            other => format!("{other:?}"),
+        };
+        let row = answer.row_iter().next().map(|row| row.iter().map(text).collect()).unwrap_or_default();
+        self.0.push((ticket.0, outcome, answer.rows, row, answer.code.clone(), answer.message.clone()));
+    }
+}
+
+/// A session whose bind has been answered.
+pub fn ready() -> LdapSession {
+    let mut session = LdapSession::new(Arc::new(resolve("ldap://h", None).unwrap().login), "o=x", true);
+    let mut out = Vec::new();
+    session.open(&kinds(), &mut out);
+    assert_eq!(out, b"\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\0\x80\0");
+    let answer = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\0\x04\0\x04\0";
+    assert_eq!(session.feed(answer, &mut out, &mut Kept::default()), answer.len());
+    assert_eq!(*session.state(), WireState::Ready);
+    session
+}
+
+/// A response without words: the message's number, the operation's tag, the result code.
+pub fn result(id: u8, tag: u8, code: u8) -> Vec<u8> {
+    vec![0x30, 0x0c, 2, 1, id, tag, 7, 0x0a, 1, code, 4, 0, 4, 0]
+}
+
+/// An entry `uid=a` with `cn: abc`.
+pub fn entry(id: u8) -> Vec<u8> {
+    let mut bytes = vec![0x30, 0x1b, 2, 1, id, 0x64, 0x16, 4, 5];
+    bytes.extend_from_slice(b"uid=a\x30\x0d\x30\x0b\x04\x02cn\x31\x05\x04\x03abc");
+    bytes
+}

@@ -1,0 +1,89 @@
+//! TLS, against a server that speaks it.
+
+use std::path::Path;
+
+use plimsoll_core::{Durability, Layout, Outcome, StoreErrorKind, Value};
+use plimsoll_testkit::ask::{Script, ask};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+use crate::fixture::{ADD, ADMIN, BASE, PASSWORD, SEARCH, Server, kinds, open};
+
+/// Writes an authority, and a certificate and key that it signed for `host`, into `dir`.
+fn certificates(dir: &Path, host: &str) {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, "authority");
+    std::fs::write(dir.join("ca"), params.self_signed(&key).unwrap().pem()).unwrap();
+    let issuer = Issuer::new(params, key);
+    let key = KeyPair::generate().unwrap();
+    let signed = CertificateParams::new(vec![host.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+    std::fs::write(dir.join("cert"), signed.pem()).unwrap();
+    std::fs::write(dir.join("key"), key.serialize_pem()).unwrap();
+}
+
+fn with_tls() -> (Server, String) {
+    let mut ca = String::new();
+    let server = Server::prepared(
+        |dir| {
+            certificates(dir, "127.0.0.1");
+            let file = |name: &str| dir.join(name).display().to_string();
+            ca = file("ca");
+            format!(
+                "TLSCACertificateFile {ca}\nTLSCertificateFile {}\nTLSCertificateKeyFile {}",
+                file("cert"),
+                file("key")
+            )
+        },
+        "",
+    );
+    (server, ca)
+}
+
+#[test]
+fn sessions_and_the_control_plane_speak_through_tls() {
+    let (server, ca) = with_tls();
+    for url in [
+        format!("ldaps://{ADMIN}@127.0.0.1:{}/{BASE}?cacert={ca}", server.tls_port),
+        format!("ldaps://{ADMIN}@127.0.0.1:{}/{BASE}?insecure=yes", server.tls_port),
+        format!("{}?starttls=yes&cacert={ca}", server.url()),
+        format!("{}?starttls=yes&insecure=yes", server.url()),
+    ] {
+        let mut store = open(&url, Some(PASSWORD), "ask").unwrap_or_else(|error| panic!("{url}: {error:?}"));
+        store.create(&Layout::default()).unwrap();
+        let mut script = Script::new();
+        script.op(ADD, [Value::Int(1), Value::Int(1)]).op(SEARCH, [Value::Int(1)]).op(SEARCH, [Value::Int(2)]);
+        let replies = ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();
+        let outcomes: Vec<_> = replies.iter().map(|reply| reply.outcome).collect();
+        assert_eq!(outcomes, [Outcome::Ok, Outcome::Ok, Outcome::NotFound], "{url}");
+        store.close().unwrap();
+    }
+    for url in [format!("ldaps://127.0.0.1:{}/{BASE}", server.tls_port), format!("{}?starttls=yes", server.anonymous())]
+    {
+        let untrusted = open(&url, None, "ask").err().unwrap();
+        assert_eq!(untrusted.kind, StoreErrorKind::Authentication, "{untrusted:?}");
+    }
+}
+
+#[test]
+fn a_server_without_tls_says_so_and_one_that_wants_it_too() {
+    let server = Server::start("");
+    let error = open(&format!("{}?starttls=yes&insecure=yes", server.anonymous()), None, "ask").err().unwrap();
+    assert_eq!(error.kind, StoreErrorKind::Usage, "{error:?}");
+    assert!(error.what.contains("StartTLS") && error.detail.is_some() && error.next.unwrap().contains("ldaps://"));
+    let error = open(&format!("ldaps://127.0.0.1:{}/{BASE}", server.port), None, "ask").err().unwrap();
+    assert!(!matches!(error.kind, StoreErrorKind::Store), "{error:?}");
+    let strict = Server::start("");
+    let call = plimsoll_core::LdapCall::Modify {
+        dn: "cn=config".to_owned(),
+        changes: vec![plimsoll_core::LdapChange {
+            how: plimsoll_core::LdapHow::Replace,
+            attribute: "olcSecurity".to_owned(),
+            value: Some("simple_bind=128".to_owned()),
+        }],
+    };
+    strict.control().must(&call, "demand TLS").unwrap();
+    let error = open(&strict.url(), Some(PASSWORD), "ask").err().unwrap();
+    assert_eq!(error.kind, StoreErrorKind::Authentication, "{error:?}");
+    assert!(error.what.contains("without TLS") && !format!("{error:?}").contains(PASSWORD), "{error:?}");
+}
