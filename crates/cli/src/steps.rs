@@ -209,6 +209,7 @@ impl TrialRun<'_, '_> {
         }
         push(end, "unfinished", "", result.unfinished as f64, 1);
         push(end, "lost_connections", "", result.lost_connections as f64, 1);
+        push(end, "ended_connections", "", result.ended_connections as f64, 1);
         if result.lag.n > 0 {
             push(end, "lag_p50", "ns", result.lag.p50_ns as f64, result.lag.n);
             push(end, "lag_p99", "ns", result.lag.p99_ns as f64, result.lag.n);

@@ -28,8 +28,11 @@ pub enum Address {
 pub enum WireState {
     /// Greeting, authenticating or preparing: feed it.
     Opening,
-    /// Takes operations.
+    /// Takes operations. A protocol without a greeting may say so as soon as it is opened.
     Ready,
+    /// The server has ended the connection, as its protocol lets it at any time: nothing is wrong, and
+    /// another connection is to be opened at once. What was in flight has been reported.
+    Ended,
     /// Will not work again without [`WireSession::open`]; says why.
     Failed(StoreError),
 }

@@ -35,7 +35,8 @@ pub(crate) fn run(
     ticker.anchor_again();
     let mut executor = Executor { board: core.board.clone(), session: &mut *session, ticker };
     if executor.drive(&mut core) {
-        let report = WorkerReport { core: core.report(), io: None, lost_connections: 0, down_ns: 0 };
+        let report =
+            WorkerReport { core: core.report(), io: None, lost_connections: 0, ended_connections: 0, down_ns: 0 };
         // The session is dropped after this: what it still has to give back to the store is no part of the phase,
         // but the control thread waits for it.
         let _ = to_control.send(Message::Done { worker, report: Box::new(report) });

@@ -46,6 +46,7 @@ pub(crate) struct WorkerReport {
     pub core: CoreReport,
     pub io: Option<IoUsed>,
     pub lost_connections: u64,
+    pub ended_connections: u64,
     pub down_ns: u64,
 }
 
@@ -355,7 +356,7 @@ impl<'a> Phase<'a> {
         let mut stop = self.halted.take().map_or(StopReason::Exhausted, |(_, reason)| reason);
         let mut end_ns = self.grid.start_ns;
         let (mut each, mut each_left_out, mut errors) = (Vec::new(), 0, Vec::new());
-        let (mut lost_connections, mut down_ns, mut io) = (0, 0, None);
+        let (mut lost_connections, mut ended_connections, mut down_ns, mut io) = (0, 0, 0, None);
         for report in self.reports.iter_mut().filter_map(Option::take) {
             end_ns = end_ns.max(report.core.last_end_ns);
             if report.core.stop.rank() > stop.rank() {
@@ -365,6 +366,7 @@ impl<'a> Phase<'a> {
             each_left_out += report.core.each_left_out;
             report.core.errors.add_to(&mut errors);
             lost_connections += report.lost_connections;
+            ended_connections += report.ended_connections;
             down_ns += report.down_ns;
             // Workers of one phase differ only where the system let some of them have what it refused to others.
             io = report.io.filter(|used| io.is_none() || *used != IoUsed::Uring).or(io);
@@ -407,6 +409,7 @@ impl<'a> Phase<'a> {
             each_left_out,
             errors,
             lost_connections,
+            ended_connections,
             down_ns,
             io,
             hung: self.hung.clone(),

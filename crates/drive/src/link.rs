@@ -207,12 +207,23 @@ impl Link {
         self.tries = self.tries.saturating_sub(1);
     }
 
-    /// Forgets what was on its way and waits before the next try, longer each time.
-    pub fn drop_connection(&mut self, now_ns: u64) {
+    /// Forgets what was on its way; the next connection is begun at once.
+    pub fn ended(&mut self, now_ns: u64) {
+        self.forget();
+        self.stage = Stage::Down { retry_ns: now_ns };
+        self.since_ns = now_ns;
+    }
+
+    fn forget(&mut self) {
         self.out.clear();
         self.rest.clear();
         self.hung_up = None;
         self.queues_since_ns = None;
+    }
+
+    /// Forgets what was on its way and waits before the next try, longer each time.
+    pub fn drop_connection(&mut self, now_ns: u64) {
+        self.forget();
         self.stage = Stage::Down { retry_ns: now_ns + self.backoff_ns };
         self.backoff_ns = (self.backoff_ns * 2).min(BACKOFF_NS.end);
         self.since_ns = now_ns;

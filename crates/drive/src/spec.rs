@@ -218,6 +218,9 @@ pub struct DriveResult {
     pub errors: Vec<ErrorCount>,
     /// Connections that were lost or given up after a timeout.
     pub lost_connections: u64,
+    /// Connections that servers ended in good order (HTTP's `Connection: close`) and that were opened again at once:
+    /// no loss, and no outage. See [`plimsoll_core::WireState::Ended`].
+    pub ended_connections: u64,
     /// Time that sessions were without connection, added up over sessions.
     pub down_ns: u64,
     /// Operations in blocking sessions that did not return: their threads were left behind, and still hold

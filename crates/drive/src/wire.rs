@@ -52,6 +52,8 @@ pub(crate) struct WireWorker<R> {
     first_error: Option<StoreError>,
     lost_answer: Answer,
     lost_connections: u64,
+    /// Connections that servers ended in good order.
+    ended_connections: u64,
     down_ns: u64,
     slice: u32,
     ticks_from_ns: u64,
@@ -179,6 +181,7 @@ impl Wire {
             first_error: None,
             lost_answer: Answer::default(),
             lost_connections: 0,
+            ended_connections: 0,
             down_ns: 0,
             slice: 0,
             ticks_from_ns: 0,
@@ -219,6 +222,7 @@ impl<R: Reactor> WireWorker<R> {
             core: self.core.report(),
             io: Some(self.io),
             lost_connections: self.lost_connections,
+            ended_connections: self.ended_connections,
             down_ns: self.down_ns,
         };
         let _ = to_control.send(Message::Done { worker, report: Box::new(report) });
@@ -316,6 +320,9 @@ impl<R: Reactor> WireWorker<R> {
                 Event::Alarm { alarm } => self.alarms.went_off(alarm, self.waited_ns),
                 Event::Connected { slot, result: Ok(()) } => {
                     self.links[slot].connected(now_ns, &self.kinds);
+                    if matches!(self.links[slot].session.state(), WireState::Ready) {
+                        self.ready(slot, now_ns);
+                    }
                     self.send(slot, now_ns);
                 }
                 Event::Connected { slot, result: Err(errno) } => self.lose(slot, now_ns, Loss::System(errno)),
@@ -341,17 +348,9 @@ impl<R: Reactor> WireWorker<R> {
         let (finished, stepped) = (done.finished, done.stepped);
         match link.session.state() {
             WireState::Ready if link.stage == Stage::Ready => {}
-            WireState::Ready => {
-                link.ready(now_ns);
-                self.not_ready -= 1;
-                if let Some(lost_ns) = link.lost_ns.take() {
-                    self.down_ns += now_ns.saturating_sub(lost_ns);
-                }
-                if !self.starting {
-                    self.lanes.of(slot).for_each(|lane| self.core.release(lane, now_ns));
-                }
-            }
+            WireState::Ready => self.ready(slot, now_ns),
             WireState::Opening => {}
+            WireState::Ended => return self.open_again(slot, now_ns),
             WireState::Failed(error) => {
                 let error = error.clone();
                 return self.lose(slot, now_ns, Loss::Session(error));
@@ -367,6 +366,36 @@ impl<R: Reactor> WireWorker<R> {
         if !self.links[slot].out.is_empty() {
             self.send(slot, now_ns);
         }
+    }
+
+    /// The session takes operations, for the first time on this connection.
+    #[cold]
+    fn ready(&mut self, slot: usize, now_ns: u64) {
+        let link = &mut self.links[slot];
+        link.ready(now_ns);
+        self.not_ready -= 1;
+        if let Some(lost_ns) = link.lost_ns.take() {
+            self.down_ns += now_ns.saturating_sub(lost_ns);
+        }
+        if !self.starting {
+            self.lanes.of(slot).for_each(|lane| self.core.release(lane, now_ns));
+        }
+    }
+
+    /// The server ended the connection as it may: another one is begun without a wait, and nothing was lost.
+    #[cold]
+    fn open_again(&mut self, slot: usize, now_ns: u64) {
+        let link = &mut self.links[slot];
+        if link.stage == Stage::Ready {
+            self.not_ready += 1;
+        }
+        self.ended_connections += 1;
+        link.ended(now_ns);
+        self.reactor.close(slot);
+        if !self.starting {
+            self.core.withdraw(self.lanes.of(slot));
+        }
+        self.connect(slot, now_ns);
     }
 
     #[inline]

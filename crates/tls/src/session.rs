@@ -73,7 +73,13 @@ impl<S: WireSession> WireSession for TlsSession<S> {
     }
 
     fn state(&self) -> &WireState {
-        self.failed.as_ref().unwrap_or_else(|| self.inner.state())
+        if let Some(failed) = &self.failed {
+            return failed;
+        }
+        let state = self.inner.state();
+        // A protocol without a greeting is ready before the handshake is done, and the connection is not.
+        let is_early = matches!(state, WireState::Ready) && self.tls.as_ref().is_none_or(Tls::is_handshaking);
+        if is_early { &WireState::Opening } else { state }
     }
 
     fn depth_max(&self) -> u32 {

@@ -27,7 +27,7 @@ pub fn look(endpoint: &Endpoint, timeout: Duration) -> Result<String, StoreError
     loop {
         channel.turn(&mut |bytes, out| session.feed(bytes, out, &mut Nobody))?;
         match session.state() {
-            WireState::Ready => return Ok(session.server()),
+            WireState::Ready | WireState::Ended => return Ok(session.server()),
             WireState::Failed(error) => return Err(error.clone()),
             WireState::Opening => {}
         }

@@ -39,6 +39,8 @@ pub struct Head<'a> {
     pub framing: Framing,
     /// The server closes the connection after this answer.
     pub close: bool,
+    /// It says when to come back: the field `Retry-After`.
+    pub retry_after: bool,
     /// The field `Server`; empty when there is none.
     pub server: &'a [u8],
 }
@@ -58,7 +60,8 @@ pub fn head(bytes: &[u8]) -> Result<Option<(Head<'_>, usize)>, Malformed> {
     };
     let (minor, status, reason) = status_line(line)?;
     // HTTP/1.0 closes unless it says otherwise.
-    let mut head = Head { status, reason, framing: Framing::Unsaid, close: minor == b'0', server: b"" };
+    let mut head =
+        Head { status, reason, framing: Framing::Unsaid, close: minor == b'0', retry_after: false, server: b"" };
     loop {
         let Some((line, next)) = next_line(bytes, at) else {
             return match bytes.len() > HEAD_BYTES_MAX {
@@ -123,6 +126,7 @@ fn field<'a>(line: &'a [u8], head: &mut Head<'a>) -> Result<(), Malformed> {
                 }
             }
         }
+        11 if name.eq_ignore_ascii_case(b"retry-after") => head.retry_after = true,
         14 if name.eq_ignore_ascii_case(b"content-length") => {
             let length = number(value.trim_ascii(), 10).ok_or(Malformed("a Content-Length that is no number"))?;
             match head.framing {

@@ -3,8 +3,8 @@
 //! Requests are built from what was put together when the session was opened, and answers are read in place: nothing is
 //! allocated for an operation. Answers come in the order of the requests, so several may be in flight.
 //!
-//! HTTP greets nobody. A session asks for the head of what stands at the URL first, to find out whether the server
-//! speaks HTTP and takes us, before it takes operations.
+//! HTTP greets nobody. A session asks for the head of what stands at the URL once, to find out whether the server
+//! speaks HTTP and takes us, before it takes operations; connections that follow the first begin with operations.
 
 use std::collections::VecDeque;
 use std::io::Write as _;
@@ -47,10 +47,13 @@ pub struct HttpSession {
     requests: Vec<Request>,
     queue: VecDeque<(Ticket, u16)>,
     phase: Phase,
+    /// The server was asked who it is, and answered.
+    is_greeted: bool,
     /// Of the answer whose body is arriving.
     status: u16,
     reason: Vec<u8>,
     close: bool,
+    retry_after: bool,
     /// The body as far as it arrived, where it is kept.
     body: Vec<u8>,
     /// Bytes of the trailers so far.
@@ -71,9 +74,11 @@ impl HttpSession {
             requests: Vec::new(),
             queue: VecDeque::new(),
             phase: Phase::Head,
+            is_greeted: false,
             status: 0,
             reason: Vec::new(),
             close: false,
+            retry_after: false,
             body: Vec::new(),
             trailer_bytes: 0,
             server: Vec::new(),
@@ -89,13 +94,28 @@ impl HttpSession {
     /// Ends the connection for good: everything in flight is unknown.
     #[cold]
     fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
+        self.give_up("connection", &error.to_string(), done);
+        self.state = WireState::Failed(error);
+    }
+
+    /// The server closes the connection in good order. It does nothing that was asked behind the answer that says so
+    /// (RFC 9112, 9.6), but nobody saw that.
+    #[cold]
+    fn end(&mut self, done: &mut dyn Done) {
+        if !self.queue.is_empty() {
+            let what = format!("{} closed the connection behind the answer to an earlier request", self.login.place);
+            self.give_up("closed", &what, done);
+        }
+        self.state = WireState::Ended;
+    }
+
+    fn give_up(&mut self, code: &str, words: &str, done: &mut dyn Done) {
         while let Some((ticket, _)) = self.queue.pop_front() {
             self.answer.clear();
-            let outcome = self.answer.fail(Outcome::Unknown, "connection", &error.to_string());
+            let outcome = self.answer.fail(Outcome::Unknown, code, words);
             done.push(ticket, outcome, &self.answer);
         }
         self.answer.clear();
-        self.state = WireState::Failed(error);
     }
 
     fn broken(&self, what: &str) -> StoreError {
@@ -135,6 +155,7 @@ impl HttpSession {
         }
         self.status = head.status;
         self.close = head.close;
+        self.retry_after = head.retry_after;
         let is_head = !is_ready || self.asked().is_some_and(|request| request.is_head);
         if !is_ready {
             self.server.clear();
@@ -204,17 +225,32 @@ impl HttpSession {
                     self.answer.clear();
                 }
                 404 | 410 => done.push(ticket, Outcome::NotFound, &self.answer),
-                _ => self.reject(ticket, done),
+                _ => {
+                    let writes = self.requests[usize::from(kind)].writes;
+                    self.refuse(ticket, if writes { self.refused_write() } else { Outcome::Rejected }, done);
+                }
             }
             self.body.clear();
         }
         if self.close {
-            return Err(self.closing());
+            self.end(done);
         }
         Ok(())
     }
 
-    fn reject(&mut self, ticket: Ticket, done: &mut dyn Done) {
+    /// What becomes of a write that was answered by an error. One of the server's own, a 5xx, may have come upon it
+    /// in the middle; but a method or version it does not know it has not begun with (501, 505: RFC 9110, 15.6), nor
+    /// what it asks to be sent again later (503 with Retry-After).
+    fn refused_write(&self) -> Outcome {
+        match self.status {
+            501 | 505 => Outcome::Rejected,
+            503 if self.retry_after => Outcome::Rejected,
+            500.. => Outcome::Unknown,
+            _ => Outcome::Rejected,
+        }
+    }
+
+    fn refuse(&mut self, ticket: Ticket, outcome: Outcome, done: &mut dyn Done) {
         let mut code = [0; 5];
         let mut free = &mut code[..];
         // Five digits hold every status.
@@ -225,15 +261,8 @@ impl HttpSession {
             Ok(reason) => self.answer.message.push_str(reason),
             Err(_) => self.answer.message.push_str(&String::from_utf8_lossy(&self.reason)),
         }
-        done.push(ticket, Outcome::Rejected, &self.answer);
+        done.push(ticket, outcome, &self.answer);
         self.answer.clear();
-    }
-
-    #[cold]
-    fn closing(&self) -> StoreError {
-        let what = format!("{} closes the connection after this answer", self.login.place);
-        let error = StoreError::new(StoreErrorKind::Unreachable, what);
-        error.next("Let it keep connections alive; nginx: keepalive_timeout and keepalive_requests.")
     }
 
     /// What was asked first has been answered.
@@ -263,6 +292,7 @@ impl HttpSession {
                 "Check scheme, host and port: it may want https, or be a proxy.",
             ),
             _ => {
+                self.is_greeted = true;
                 self.state = WireState::Ready;
                 Ok(())
             }
@@ -280,6 +310,10 @@ impl HttpSession {
             self.requests.push(request);
         }
         Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.state, WireState::Failed(_) | WireState::Ended)
     }
 
     /// A piece of a body that takes more than one; says how much of it was used.
@@ -358,6 +392,11 @@ impl WireSession for HttpSession {
         self.phase = Phase::Head;
         self.requests.clear();
         self.refused = self.prepare(kinds).err();
+        if self.is_greeted {
+            // The kinds are those of the first connection, which has taken them.
+            self.state = WireState::Ready;
+            return;
+        }
         self.state = WireState::Opening;
         let nothing = plimsoll_core::ValueBuf::new();
         Request::opening(&self.login).write(nothing.values(), out);
@@ -379,17 +418,14 @@ impl WireSession for HttpSession {
 
     fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, done: &mut dyn Done) -> usize {
         let mut at = 0;
-        while at < bytes.len() && !matches!(self.state, WireState::Failed(_)) {
+        while at < bytes.len() && !self.is_over() {
             match self.step(&bytes[at..], done) {
                 Ok(0) => return at,
                 Ok(used) => at += used,
                 Err(error) => self.fail(error, done),
             }
         }
-        match self.state {
-            WireState::Failed(_) => bytes.len(),
-            _ => at,
-        }
+        if self.is_over() { bytes.len() } else { at }
     }
 
     fn close(&mut self, _: &mut Vec<u8>) {

@@ -142,7 +142,7 @@ fn said(phase: &PhaseView, result: &ResultView) -> bool {
         "seconds" => phase.kind != "load",
         "ops" => matches!(phase.kind.as_str(), "drive" | "ask"),
         "records" | "planned_seconds" | "unfinished" | "lag_p50" | "lag_p99" | "lag_max" => true,
-        "lost_connections" => result.value == 0.0,
+        "lost_connections" | "ended_connections" => result.value == 0.0,
         _ => false,
     }
 }

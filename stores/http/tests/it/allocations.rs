@@ -45,7 +45,7 @@ fn operations_in_a_pipeline_allocate_nothing() {
     let answers = b"HTTP/1.1 200 OK\r\nServer: nginx\r\nContent-Length: 3\r\n\r\nabc\
         HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n\
         HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n\
-        HTTP/1.1 507 Full\r\nContent-Length: 1\r\n\r\nx\
+        HTTP/1.1 409 Conflict\r\nContent-Length: 1\r\n\r\nx\
         HTTP/1.1 404 None\r\nContent-Length: 1\r\n\r\nx";
     let mut round = || {
         out.clear();

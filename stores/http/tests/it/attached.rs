@@ -49,19 +49,10 @@ fn connections_stay_until_the_server_closes_them_and_are_opened_again() {
             *all.entry(line.split(' ').next().unwrap().to_owned()).or_default() += 1;
             all
         });
-    // One of the four is the session's own first question.
-    assert!(
-        connections.len() == 7 && connections.values().filter(|count| **count == 3).count() == 6,
-        "{connections:?}"
-    );
-}
-
-#[test]
-fn a_server_that_never_keeps_a_connection_is_refused_in_words() {
-    let server = Server::start("keepalive_timeout 0;");
-    let error = open(&server.url(), None).err().unwrap();
-    assert!(error.what.contains("closes the connection"), "{error:?}");
-    assert!(error.next.unwrap().contains("keepalive_timeout"));
+    // The first of all is the session's own question, which connections that follow do not repeat.
+    let mut counts: Vec<usize> = connections.into_values().collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [1, 3, 4, 4, 4, 4]);
 }
 
 #[test]

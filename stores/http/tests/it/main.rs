@@ -4,6 +4,7 @@
 
 mod allocations;
 mod attached;
+mod closing;
 mod conformance;
 mod fixture;
 mod hostile;

@@ -91,18 +91,54 @@ fn a_chunked_body_that_is_kept_has_a_bound() {
 }
 
 #[test]
-fn a_connection_that_closes_is_given_up_after_its_answer() {
+fn a_connection_that_closes_ends_in_good_order() {
     let mut session = ready();
     start(&mut session, &[GET, LOOK]);
     let said = fed(&mut session, b"HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 2\r\n\r\nok", 1000);
     assert_eq!((said[0].1, said[1].1), (Outcome::Ok, Outcome::Unknown));
-    assert_eq!(said[1].3, "connection");
-    assert!(matches!(session.state(), WireState::Failed(error) if error.kind == StoreErrorKind::Unreachable));
-    // Opened again, it works as before.
+    assert_eq!(said[1].3, "closed");
+    assert_eq!(*session.state(), WireState::Ended);
+    // Opened again, it asks nobody whether this is the place.
     let mut out = Vec::new();
     session.open(&kinds(), &mut out);
-    fed(&mut session, b"HTTP/1.1 200 OK\r\n\r\n", 1000);
-    assert_eq!(*session.state(), WireState::Ready);
+    assert_eq!((session.state(), out.len()), (&WireState::Ready, 0));
+    start(&mut session, &[LOOK]);
+    assert_eq!(fed(&mut session, b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", 3)[0].1, Outcome::Ok);
+    assert_eq!(*session.state(), WireState::Ended, "HTTP/1.0 closes unless it says otherwise");
+}
+
+#[test]
+fn an_error_of_the_servers_own_leaves_a_write_open() {
+    use Outcome::{NotFound, Rejected, Unknown};
+    for (head, write) in [
+        ("400 Bad Request", Rejected),
+        ("404 Not Found", NotFound),
+        ("408 Request Timeout", Rejected),
+        ("409 Conflict", Rejected),
+        ("413 Content Too Large", Rejected),
+        ("429 Too Many Requests", Rejected),
+        ("500 Internal Server Error", Unknown),
+        ("501 Not Implemented", Rejected),
+        ("502 Bad Gateway", Unknown),
+        ("503 Service Unavailable", Unknown),
+        ("503 Service Unavailable\r\nRetry-After: 1", Rejected),
+        ("504 Gateway Timeout", Unknown),
+        ("504 Gateway Timeout\r\nRetry-After: 1", Unknown),
+        ("505 HTTP Version Not Supported", Rejected),
+        ("507 Insufficient Storage", Unknown),
+        ("520 ", Unknown),
+    ] {
+        let mut session = ready();
+        start(&mut session, &[PUT, LOOK]);
+        let answer = format!("HTTP/1.1 {head}\r\nContent-Length: 0\r\n\r\n").repeat(2);
+        let said = fed(&mut session, answer.as_bytes(), 1000);
+        let read = if write == NotFound { NotFound } else { Rejected };
+        assert_eq!((said[0].1, said[1].1), (write, read), "{head}");
+        if write != NotFound {
+            assert_eq!((&said[0].3, &said[0].4), (&said[1].3, &said[1].4), "{head}: the words are the same");
+            assert_eq!(said[0].3, head[..3]);
+        }
+    }
 }
 
 #[test]
@@ -110,7 +146,6 @@ fn the_first_answer_says_whether_this_is_the_place() {
     for (answer, kind) in [
         (&b"HTTP/1.1 401 Unauthorized\r\n\r\n"[..], StoreErrorKind::Authentication),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", StoreErrorKind::Usage),
-        (b"HTTP/1.0 200 OK\r\n\r\n", StoreErrorKind::Unreachable),
         (b"\x15\x03\x03\x00\x02\x02\x46", StoreErrorKind::Broken),
         (b"220 mail.example ESMTP\r\n", StoreErrorKind::Broken),
     ] {
@@ -136,7 +171,7 @@ fn writes_are_not_called_durable() {
                     assert!(!ready && writes && error.kind == StoreErrorKind::Usage, "{error}");
                     assert!(error.next.as_deref().unwrap().contains("at-end"));
                 }
-                WireState::Opening => panic!("it was answered"),
+                WireState::Opening | WireState::Ended => panic!("it was answered"),
             }
         }
     }
@@ -182,7 +217,7 @@ proptest! {
         }
         let said = fed(&mut session, &bytes, step);
         prop_assert!(said.iter().map(|said| said.0).eq(0..said.len() as u32));
-        if matches!(session.state(), WireState::Failed(_)) {
+        if matches!(session.state(), WireState::Failed(_) | WireState::Ended) {
             prop_assert_eq!(said.len(), if from_start { 0 } else { ASKED.len() });
         }
     }

@@ -1,0 +1,64 @@
+//! Servers that end connections in good order.
+
+use std::sync::Arc;
+
+use plimsoll_core::{Durability, Stream, Value, ValueBuf};
+use plimsoll_drive::{Arrivals, Clock, Drive, DriveResult, DriveSpec, Limit, Pace, Shape};
+
+use crate::fixture::{LOOK, Server, kinds, open};
+
+/// Drives eight clients through 1,000 requests each, over TCP to `port`; what came of it.
+fn driven(port: u16, depth: u32, pace: Pace) -> DriveResult {
+    let mut store = open(&format!("http://127.0.0.1:{port}"), None).unwrap();
+    let sessions = store.sessions(8, Durability::Durable).unwrap();
+    let ops_per_client = 1_000 / u64::from(depth);
+    let limit = Limit::Ops(ops_per_client);
+    let spec = DriveSpec { limit, depth, pace, ..DriveSpec::default() };
+    let reads: Vec<_> = kinds().into_iter().filter(|kind| !kind.writes()).collect();
+    let drive = Drive {
+        clock: &Clock::start(),
+        spec: &spec,
+        sessions,
+        kinds: &reads,
+        stream: Arc::new(Root),
+        observers: Vec::new(),
+        stop: Arc::default(),
+    };
+    drive.run(&mut |_| {}).unwrap()
+}
+
+/// Asks for the root, again and again.
+struct Root;
+
+impl Stream for Root {
+    fn op(&self, _: u32, _: u64, params: &mut ValueBuf) -> Option<u16> {
+        params.push(Value::Text("/"));
+        Some(LOOK)
+    }
+}
+
+#[test]
+fn a_server_that_ends_connections_after_100_requests_loses_none() {
+    let server = Server::start("keepalive_requests 100;");
+    let even = Pace::Open { shape: Shape::Constant { rate_per_s: 4_000.0 }, arrivals: Arrivals::Even };
+    for pace in [Pace::Closed, even] {
+        let result = driven(server.port, 1, pace);
+        assert_eq!((result.kinds[usize::from(LOOK)], result.errors.len()), ([8_000, 0, 0, 0], 0));
+        assert_eq!((result.lost_connections, result.down_ns), (0, 0));
+        // 1,001 requests a session, the first being its own, are ten full connections and one that is left.
+        assert_eq!(result.ended_connections, 80);
+    }
+    // In a pipeline, what was asked behind the last answer is not answered, and nothing else is lost.
+    let result = driven(server.port, 4, Pace::Closed);
+    assert!(result.ended_connections >= 60 && result.lost_connections == 0, "{result:?}");
+    assert!(result.errors.iter().all(|error| error.code == "closed"), "{:?}", result.errors);
+    assert!(result.kinds[usize::from(LOOK)][3] <= 3 * result.ended_connections);
+}
+
+#[test]
+fn a_server_that_never_keeps_a_connection_is_driven() {
+    let server = Server::start("keepalive_timeout 0;");
+    let result = driven(server.port, 1, Pace::Closed);
+    assert_eq!((result.kinds[usize::from(LOOK)], result.lost_connections), ([8_000, 0, 0, 0], 0));
+    assert_eq!(result.ended_connections, 8_000 + 8, "each request, and each session's first question");
+}
