@@ -45,7 +45,7 @@ pub use ldap::{LdapCall, LdapChange, LdapHow, LdapScope};
 pub use observer::Observer;
 pub use op::{Access, Answer, Call, HttpCall, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
 pub use sampler::{Reading, Sampler, SeriesSpec, Unavailable};
-pub use session::{Address, BlockingSession, Done, Sessions, WireClient, WireSession, WireState};
+pub use session::{Address, BlockingSession, Branches, Done, Sessions, WireClient, WireSession, WireState, Wish};
 pub use slice::{Measure, Slice, SliceHistogram};
 pub use store::{
     Cold, Counter, CounterSort, Dialect, Durability, Footprint, Interface, OpenOptions, Setting, Store,

@@ -69,6 +69,63 @@ pub trait WireSession: Send {
 
     /// Appends the bytes of a polite good-bye.
     fn close(&mut self, out: &mut Vec<u8>);
+
+    /// The connections of a session that speaks to several servers at a time, which has them in place of the one
+    /// that others have; `None` for those.
+    fn branches(&mut self) -> Option<&mut dyn Branches> {
+        None
+    }
+}
+
+/// What a [`WireSession`] with several connections does over each of them. Known by their numbers, from 0 on.
+///
+/// Of such a session [`WireSession::feed`] and [`WireSession::close`] are never called; [`WireSession::open`] and
+/// [`WireSession::start`] append nothing to what they are handed. After each call, to it or to them, the executor does
+/// what [`Branches::next_wish`] says, until it says nothing more.
+pub trait Branches {
+    /// Most connections that it ever has. Does not change.
+    fn count_max(&self) -> usize;
+
+    /// What the executor is to do next.
+    fn next_wish(&mut self) -> Option<Wish>;
+
+    /// The connection stands: greet.
+    fn connected(&mut self, branch: usize);
+
+    /// As [`WireSession::feed`].
+    ///
+    /// # Errors
+    /// Why this connection is of no more use. [`Branches::lost`] is called for it next.
+    fn feed(&mut self, branch: usize, bytes: &[u8], done: &mut dyn Done) -> Result<usize, StoreError>;
+
+    /// The connection is lost, or did not come about; what is in flight there is unknown. The executor tries again
+    /// after a while, unless that is not wished any more.
+    fn lost(&mut self, branch: usize, error: &StoreError, done: &mut dyn Done);
+
+    /// What is to be sent there; the executor removes what it has sent.
+    fn out(&mut self, branch: usize) -> &mut Vec<u8>;
+}
+
+/// What a session wishes for one of its [`Branches`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wish {
+    /// A connection to this server, and another one whenever that is lost.
+    Connect {
+        /// Which.
+        branch: usize,
+        /// Where its server listens.
+        address: Address,
+    },
+    /// No connection any more.
+    Close {
+        /// Which.
+        branch: usize,
+    },
+    /// That is sent what stands in [`Branches::out`].
+    Send {
+        /// Which.
+        branch: usize,
+    },
 }
 
 /// A wire session and where to connect it.

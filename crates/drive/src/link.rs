@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use crate::wire::OPEN_NS;
 
 /// First and longest wait before a lost connection is tried again.
-const BACKOFF_NS: std::ops::Range<u64> = 10_000_000..1_000_000_000;
+pub(crate) const BACKOFF_NS: std::ops::Range<u64> = 10_000_000..1_000_000_000;
 
 /// How far a connection has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +77,29 @@ impl Place {
         Place { name: "several".to_owned(), targets: addresses.iter().copied().map(PlaceTarget::Tcp).collect() }
     }
 
+    /// Begins a connection to one address after the other, as `tries` counts up. The socket does not block.
+    pub fn connect(&self, tries: usize) -> Result<OwnedFd, Errno> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (socket, connected) = match &self.targets[tries % self.targets.len()] {
+            PlaceTarget::Unix(address) => {
+                let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+                let connected = connect(&socket, address);
+                (socket, connected)
+            }
+            PlaceTarget::Tcp(address) => {
+                let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+                let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+                sockopt::set_tcp_nodelay(&socket, true)?;
+                let connected = connect(&socket, address);
+                (socket, connected)
+            }
+        };
+        match connected {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+            Err(errno) => Err(errno),
+        }
+    }
+
     /// An error of the operating system at this place.
     pub fn error(&self, errno: Errno) -> StoreError {
         let mut error = StoreError::io(&self.name, &errno.into());
@@ -107,6 +130,8 @@ impl Place {
 pub(crate) struct Link {
     pub place: Place,
     pub session: Box<dyn WireSession>,
+    /// The session has several connections of its own, and none here.
+    pub is_branched: bool,
     pub stage: Stage,
     /// When the stage began.
     pub since_ns: u64,
@@ -134,9 +159,10 @@ pub(crate) struct HungUp {
 }
 
 impl Link {
-    pub fn new(client: WireClient, place: Place) -> Self {
+    pub fn new(mut client: WireClient, place: Place) -> Self {
         Self {
             place,
+            is_branched: client.session.branches().is_some(),
             session: client.session,
             stage: Stage::Down { retry_ns: 0 },
             since_ns: 0,
@@ -150,33 +176,20 @@ impl Link {
         }
     }
 
-    /// Begins a connection. The socket does not block.
+    /// Begins a connection.
     pub fn connect(&mut self, now_ns: u64) -> Result<OwnedFd, Errno> {
-        let target = &self.place.targets[self.tries % self.place.targets.len()];
         self.tries += 1;
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let (socket, connected) = match target {
-            PlaceTarget::Unix(address) => {
-                let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-                let connected = connect(&socket, address);
-                (socket, connected)
-            }
-            PlaceTarget::Tcp(address) => {
-                let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-                let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-                sockopt::set_tcp_nodelay(&socket, true)?;
-                let connected = connect(&socket, address);
-                (socket, connected)
-            }
-        };
-        match connected {
-            Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(errno) => return Err(errno),
-        }
+        let socket = self.place.connect(self.tries - 1)?;
         self.stage = Stage::Connecting;
         self.since_ns = now_ns;
         self.queues_since_ns = None;
         Ok(socket)
+    }
+
+    /// A session over several connections begins; those are its [`crate::wire`]'s business.
+    pub fn begin(&mut self, now_ns: u64, kinds: &[OpKind]) {
+        self.connected(now_ns, kinds);
+        self.queues_since_ns = None;
     }
 
     /// Waits a little before the next try to get into the server's queue; false when that has been too long.

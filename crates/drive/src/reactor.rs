@@ -45,6 +45,22 @@ pub(crate) enum Event {
     Alarm { alarm: usize },
 }
 
+impl Event {
+    /// The session that it is about; none for the clock.
+    #[inline]
+    pub fn slot(&self) -> Option<usize> {
+        match *self {
+            Event::Connected { slot, .. }
+            | Event::Arrived { slot }
+            | Event::Closed { slot }
+            | Event::Broken { slot, .. }
+            | Event::Room { slot }
+            | Event::Unsent { slot, .. } => Some(slot),
+            Event::Tick | Event::Alarm { .. } => None,
+        }
+    }
+}
+
 /// The sockets of one worker. Made on the worker's own thread.
 pub(crate) trait Reactor {
     /// The clock ticks every `interval_ns`, the first time at `first` on CLOCK_MONOTONIC.

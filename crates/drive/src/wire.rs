@@ -4,6 +4,7 @@
 //! clock (a timer armed and cancelled with each wait would cost more than the wait). In an open loop the
 //! wait ends when the next operation is due.
 
+mod branches;
 mod outgoing;
 
 use std::num::NonZeroU64;
@@ -22,6 +23,7 @@ use crate::pace::Wake;
 use crate::reactor::{Epoll, Event, Reactor, Uring};
 use crate::spec::{Io, IoUsed, StopReason};
 use crate::worker::{Busy, CHECK_NS, Start, WorkerCore};
+use branches::Twigs;
 use outgoing::Lanes;
 
 /// A wait that takes longer has slept: without, it takes less than a microsecond.
@@ -41,6 +43,7 @@ pub(crate) struct WireWorker<R> {
     kinds: Arc<[OpKind]>,
     links: Vec<Link>,
     lanes: Lanes,
+    twigs: Twigs,
     reactor: R,
     io: IoUsed,
     /// No operation in flight is overdue before this.
@@ -95,13 +98,14 @@ impl Wire {
         }
     }
 
-    fn try_run(self, worker: usize, go: &Receiver<Start>, to_control: &Sender<Message>) -> Result<(), StoreError> {
-        let slots = self.links.len();
+    fn try_run(mut self, worker: usize, go: &Receiver<Start>, to_control: &Sender<Message>) -> Result<(), StoreError> {
+        let twigs = Twigs::of(&mut self.links);
+        let slots = self.links.len() + twigs.len();
         let why_not = match self.io {
             Io::Epoll => None,
             Io::Auto | Io::Uring => match Uring::new(slots) {
                 Ok(reactor) => {
-                    self.over(reactor, IoUsed::Uring).run(worker, go, to_control);
+                    self.over(reactor, twigs, IoUsed::Uring).run(worker, go, to_control);
                     return Ok(());
                 }
                 Err(error) if self.io == Io::Uring => {
@@ -114,7 +118,7 @@ impl Wire {
         };
         let reactor =
             Epoll::new(slots).map_err(|error| StoreError::io("making an epoll instance and a timer", &error))?;
-        self.over(reactor, IoUsed::Epoll(why_not)).run(worker, go, to_control);
+        self.over(reactor, twigs, IoUsed::Epoll(why_not)).run(worker, go, to_control);
         Ok(())
     }
 }
@@ -157,7 +161,7 @@ impl Done for Completions<'_> {
 }
 
 impl Wire {
-    fn over<R>(self, reactor: R, io: IoUsed) -> WireWorker<R> {
+    fn over<R>(self, reactor: R, twigs: Twigs, io: IoUsed) -> WireWorker<R> {
         let Wire { core, links, kinds, ticker, .. } = self;
         WireWorker {
             lanes: Lanes::new(links.len(), core.slot_count()),
@@ -174,6 +178,7 @@ impl Wire {
             kinds,
             not_ready: links.len(),
             links,
+            twigs,
             reactor,
             io,
             deadline_ns: u64::MAX,
@@ -212,12 +217,13 @@ impl<R: Reactor> WireWorker<R> {
         let end_ns = self.ticker.now_ns();
         for (slot, link) in self.links.iter_mut().enumerate() {
             self.down_ns += link.lost_ns.map_or(0, |lost_ns| end_ns.saturating_sub(lost_ns));
-            if link.stage == Stage::Ready && link.out.is_empty() && link.hung_up.is_none() {
+            if link.stage == Stage::Ready && link.out.is_empty() && link.hung_up.is_none() && !link.is_branched {
                 link.session.close(&mut link.out);
                 self.reactor.say_goodbye(slot, &link.out);
             }
             self.reactor.close(slot);
         }
+        self.leave_branches(end_ns);
         let report = WorkerReport {
             core: self.core.report(),
             io: Some(self.io),
@@ -312,6 +318,10 @@ impl<R: Reactor> WireWorker<R> {
         }
         while let Some(event) = self.reactor.next() {
             let now_ns = self.ticker.now_ns();
+            if event.slot().is_some_and(|slot| slot >= self.links.len()) {
+                self.on_branch(event, now_ns);
+                continue;
+            }
             match event {
                 Event::Arrived { slot } => self.receive(slot, now_ns),
                 Event::Room { slot } => self.send(slot, now_ns),
@@ -391,7 +401,7 @@ impl<R: Reactor> WireWorker<R> {
         }
         self.ended_connections += 1;
         link.ended(now_ns);
-        self.reactor.close(slot);
+        self.close(slot);
         if !self.starting {
             self.core.withdraw(self.lanes.of(slot));
         }
@@ -400,6 +410,9 @@ impl<R: Reactor> WireWorker<R> {
 
     #[inline]
     fn send(&mut self, slot: usize, now_ns: u64) {
+        if self.links[slot].is_branched {
+            return self.grant(slot, now_ns);
+        }
         if let Err(errno) = self.reactor.send(slot, &mut self.links[slot].out) {
             self.hang_up(slot, now_ns, errno);
         }
@@ -445,12 +458,25 @@ impl<R: Reactor> WireWorker<R> {
     }
 
     fn connect(&mut self, slot: usize, now_ns: u64) {
+        if self.links[slot].is_branched {
+            self.links[slot].begin(now_ns, &self.kinds);
+            return self.grant(slot, now_ns);
+        }
         let begun = self.links[slot].connect(now_ns).and_then(|socket| self.reactor.connect(slot, socket));
         match begun {
             Ok(()) => {}
             // The queue of a Unix socket is full: its server is there, and has not got round to us.
             Err(Errno::AGAIN) if self.links[slot].queues_again(now_ns) => {}
             Err(errno) => self.lose(slot, now_ns, Loss::System(errno)),
+        }
+    }
+
+    /// Closes a session's connection, or all it has.
+    fn close(&mut self, slot: usize) {
+        if self.links[slot].is_branched {
+            self.close_branches(slot);
+        } else {
+            self.reactor.close(slot);
         }
     }
 
@@ -475,7 +501,7 @@ impl<R: Reactor> WireWorker<R> {
             self.lost_connections += 1;
         }
         link.drop_connection(now_ns);
-        self.reactor.close(slot);
+        self.close(slot);
         if another_address {
             self.links[slot].stage = Stage::Down { retry_ns: now_ns };
             return;
@@ -519,6 +545,7 @@ impl<R: Reactor> WireWorker<R> {
                 self.give_up_overdue(now_ns);
             }
         }
+        self.tend_branches(now_ns);
         if self.not_ready == 0 {
             return;
         }

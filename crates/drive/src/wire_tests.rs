@@ -67,9 +67,10 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
     let client =
         WireClient { address: Address::Tcp("several".to_owned(), 1), session: Box::new(Eager(WireState::Opening)) };
     let link = Link::new(client, Place::of_addresses(addresses));
-    let wire =
+    let mut wire =
         Wire { core, links: vec![link], kinds: Vec::new().into(), ticker: Clock::start().ticker(), io: Io::Auto };
-    wire.over(reactor, IoUsed::Epoll(None))
+    let twigs = Twigs::of(&mut wire.links);
+    wire.over(reactor, twigs, IoUsed::Epoll(None))
 }
 
 /// An address where nobody listens.

@@ -21,13 +21,18 @@ impl Done for Nobody {
 /// # Errors
 /// `Unreachable` when nobody listens or answers; `Authentication`, `Usage` and `Broken` as a session says.
 pub fn look(endpoint: &Endpoint, timeout: Duration) -> Result<String, StoreError> {
+    greeted(endpoint, timeout).map(|session| session.server())
+}
+
+/// A session whose first question has been answered. Its connection is closed.
+pub(crate) fn greeted(endpoint: &Endpoint, timeout: Duration) -> Result<HttpSession, StoreError> {
     let mut channel = endpoint.connect(&endpoint.login.place, timeout)?;
     let mut session = HttpSession::new(Arc::new(endpoint.login.clone()), Durability::AtEnd);
     channel.write(|out| session.open(&[], out));
     loop {
         channel.turn(&mut |bytes, out| session.feed(bytes, out, &mut Nobody))?;
         match session.state() {
-            WireState::Ready | WireState::Ended => return Ok(session.server()),
+            WireState::Ready | WireState::Ended => return Ok(session),
             WireState::Failed(error) => return Err(error.clone()),
             WireState::Opening => {}
         }

@@ -60,7 +60,9 @@ impl StoreKind for Http {
 
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         let store = match &options.target {
-            Target::Attach { url, password } => HttpStore::attach(endpoint::resolve(url, password.as_deref())?)?,
+            Target::Attach { url, password } => {
+                HttpStore::attach(endpoint::resolve(url, password.as_deref())?, progress)?
+            }
             Target::Private { data_dir, log_dir } => {
                 HttpStore::start(options.params.bool("access_log"), data_dir, log_dir, progress)?
             }

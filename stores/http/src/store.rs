@@ -11,7 +11,7 @@ use plimsoll_core::{
 use plimsoll_lab::page_cache;
 use plimsoll_tls::TlsSession;
 
-use crate::control::look;
+use crate::control::{greeted, look};
 use crate::endpoint::{Endpoint, Login};
 use crate::server::{INDEX_BYTES, PrivateNginx, SIZES_BYTES};
 use crate::wire::HttpSession;
@@ -41,8 +41,11 @@ impl HttpStore {
         Ok(Self { server: Some(server), access_log, endpoint, login })
     }
 
-    pub fn attach(endpoint: Endpoint) -> Result<Self, StoreError> {
-        look(&endpoint, LOOK_TIMEOUT)?;
+    pub fn attach(endpoint: Endpoint, progress: &mut dyn FnMut(&str)) -> Result<Self, StoreError> {
+        if let Some(said) = greeted(&endpoint, LOOK_TIMEOUT)?.first_error() {
+            let place = &endpoint.login.place;
+            progress(&format!("{place} answers {said} to HEAD; what is asked goes there all the same"));
+        }
         let login = Arc::new(endpoint.login.clone());
         Ok(Self { server: None, access_log: false, endpoint, login })
     }

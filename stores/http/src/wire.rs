@@ -91,6 +91,11 @@ impl HttpSession {
         String::from_utf8_lossy(&self.server).into_owned()
     }
 
+    /// What the server answered the first question, where that was an error: `404 Not Found`.
+    pub(crate) fn first_error(&self) -> Option<String> {
+        (self.status >= 400).then(|| format!("{} {}", self.status, String::from_utf8_lossy(&self.reason)))
+    }
+
     /// Ends the connection for good: everything in flight is unknown.
     #[cold]
     fn fail(&mut self, error: StoreError, done: &mut dyn Done) {

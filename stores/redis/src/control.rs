@@ -7,6 +7,7 @@ use plimsoll_endpoint::Channel;
 
 use crate::endpoint::{Endpoint, Login};
 use crate::resp::{self, Aggregate, Reply, Token};
+use crate::slots;
 use crate::wire::{self, CLIENT_NAME};
 
 /// How long connecting may take.
@@ -95,6 +96,38 @@ impl Control {
         }
     }
 
+    /// Asks several commands at once; what each is answered, errors as [`Node::Error`].
+    ///
+    /// # Errors
+    /// `Unreachable`.
+    pub fn commands(&mut self, all: &[Vec<&[u8]>]) -> Result<Vec<Node>, StoreError> {
+        let mut out = Vec::new();
+        all.iter().for_each(|words| resp::command(&mut out, words));
+        self.send(&out);
+        all.iter().map(|_| self.reply()).collect()
+    }
+
+    /// Which node has which slots.
+    ///
+    /// # Errors
+    /// As [`Control::command`]; `Broken` when it is no answer.
+    pub(crate) fn slots(&mut self) -> Result<Vec<slots::Range>, StoreError> {
+        let mut out = Vec::new();
+        resp::command(&mut out, &[b"CLUSTER", b"SLOTS"]);
+        self.send(&out);
+        let bytes = self.raw_reply()?;
+        if let Some(ranges) = slots::parse(&bytes) {
+            return Ok(ranges);
+        }
+        match node(&bytes, &mut 0) {
+            Some(Node::Error(words)) => Err(self.refused(b"CLUSTER SLOTS", &words)),
+            _ => {
+                let what = format!("{} answered CLUSTER SLOTS with what is no answer to it", self.login.place);
+                Err(StoreError::new(StoreErrorKind::Broken, what))
+            }
+        }
+    }
+
     /// True when the server has not ended the connection since it was last used.
     pub fn is_alive(&mut self) -> bool {
         self.command(&[b"PING"]).is_ok()
@@ -124,16 +157,17 @@ impl Control {
 
     fn reply(&mut self) -> Result<Node, StoreError> {
         loop {
+            // What was said unasked is no reply.
+            if let Some(node) = node(&self.raw_reply()?, &mut 0) {
+                return Ok(node);
+            }
+        }
+    }
+
+    fn raw_reply(&mut self) -> Result<Vec<u8>, StoreError> {
+        loop {
             match resp::whole(&self.input) {
-                Ok(Some(used)) => {
-                    let node = node(&self.input, &mut 0);
-                    self.input.drain(..used);
-                    match node {
-                        // What was said unasked.
-                        None => continue,
-                        Some(node) => return Ok(node),
-                    }
-                }
+                Ok(Some(used)) => return Ok(self.input.drain(..used).collect()),
                 Ok(None) => {}
                 Err(resp::Malformed) => {
                     let begin: String = self.input.escape_ascii().take(64).map(char::from).collect();

@@ -30,6 +30,12 @@ const PARAMS: &[ParamSpec] = &[
         summary: "threads of a private server that send its answers",
     },
     ParamSpec {
+        name: "nodes",
+        param_type: ParamType::Int { min: 1, max: 32 },
+        default: "1",
+        summary: "servers of a private cluster, each with an equal part of the keys; 1 is a server alone",
+    },
+    ParamSpec {
         name: "protocol",
         param_type: ParamType::OneOf(&["2", "3"]),
         default: "2",
@@ -70,7 +76,12 @@ impl StoreKind for Redis {
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
         let Target::Attach { url, password } = &options.target else {
-            return Ok(vec!["starts a private Redis, and removes it with its data afterwards".to_owned()]);
+            return Ok(vec![match options.params.int("nodes") {
+                nodes @ 2.. => {
+                    format!("starts a private cluster of {nodes} Redis, and removes it with its data afterwards")
+                }
+                _ => "starts a private Redis, and removes it with its data afterwards".to_owned(),
+            }]);
         };
         let endpoint = endpoint::resolve(url, password.as_deref(), &environment)?;
         endpoint.tls_client()?;
@@ -97,7 +108,8 @@ impl StoreKind for Redis {
                     "valkey" => Some(Make::Valkey),
                     _ => None,
                 };
-                RedisStore::start(make, protocol, data_dir, log_dir, &settings(&options.params), progress)?
+                let nodes = u16::try_from(options.params.int("nodes")).unwrap_or(1).max(1);
+                RedisStore::start(make, nodes, protocol, data_dir, log_dir, &settings(&options.params), progress)?
             }
         };
         Ok(Box::new(store))

@@ -17,12 +17,16 @@
 //! It is no driver for applications: it knows three commands, and no cluster.
 
 mod append_only;
+mod cluster;
 mod control;
 pub mod endpoint;
 mod facts;
+mod formation;
 mod kind;
+mod member;
 pub mod resp;
 pub mod server;
+pub mod slots;
 mod store;
 pub mod wire;
 

@@ -1,10 +1,11 @@
 //! A private Redis: how it is made, started, found ready, and stopped.
 //!
 //! It listens on a Unix socket only, in a directory that only its user and root can enter; so nobody is asked for a
-//! password. It takes no snapshots: the append-only file is what keeps its data, and how that is synced is what the
+//! password. The node of a cluster listens on the loopback interface besides, and asks. It takes no snapshots: the append-only file is what keeps its data, and how that is synced is what the
 //! durabilities are. Everything else is as the server's own defaults are, but for what the caller sets.
 
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use plimsoll_core::{Address, StoreError, StoreErrorKind};
 use plimsoll_lab::{PrivateServer, Program, ServerUser, StopSignal};
 
 use crate::control::Control;
-use crate::endpoint::{Endpoint, Login};
+use crate::endpoint::{Endpoint, Login, Password};
 
 /// Whose server it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +62,18 @@ pub fn find_server(make: Option<Make>) -> Result<(Make, PathBuf), StoreError> {
     }
 }
 
+/// What makes a private server a node of a cluster. Nodes find one another over the network, so it listens on two ports
+/// of the loopback interface, and asks for a password there.
+#[derive(Debug, Clone)]
+pub struct ClusterNode {
+    /// Where clients and other nodes are told to go.
+    pub port: u16,
+    /// Where nodes speak to each other.
+    pub bus_port: u16,
+    /// What clients are asked for.
+    pub password: Password,
+}
+
 /// A running server of our own. Ends, with all its files, when it is closed, dropped (its log is kept then, for
 /// something failed), or Plimsoll dies.
 pub struct PrivateRedis {
@@ -68,6 +81,7 @@ pub struct PrivateRedis {
     make: Make,
     program: PathBuf,
     arguments: Vec<String>,
+    node: Option<ClusterNode>,
 }
 
 impl PrivateRedis {
@@ -83,6 +97,7 @@ impl PrivateRedis {
         bases: &[PathBuf],
         log_dir: &Path,
         settings: &[(String, String)],
+        node: Option<ClusterNode>,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
         let (make, program) = find_server(make)?;
@@ -90,8 +105,10 @@ impl PrivateRedis {
         let server = PrivateServer::new(make.user(), bases, user, StopSignal::Term, log_dir)?;
         let (data, sockets) = (server.data_dir().display().to_string(), server.socket_dir().join("redis.sock"));
         let sockets = sockets.display().to_string();
+        let (port, bus_port) = node.as_ref().map_or((0, 0), |node| (node.port, node.bus_port));
+        let (port, bus_port) = (port.to_string(), bus_port.to_string());
         let own = [
-            ("port", "0"),
+            ("port", port.as_str()),
             ("unixsocket", &sockets),
             ("unixsocketperm", "700"),
             ("dir", &data),
@@ -101,22 +118,35 @@ impl PrivateRedis {
             ("appendfsync", "always"),
         ];
         let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let arguments = own.iter().chain(settings).flat_map(|(name, value)| [format!("--{name}"), value.clone()]);
-        let arguments = arguments.collect();
-        let mut redis = Self { server, make, program, arguments };
+        let in_cluster = [("bind", "127.0.0.1"), ("cluster-enabled", "yes"), ("cluster-port", &bus_port)];
+        let in_cluster = in_cluster.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let in_cluster = in_cluster.iter().filter(|_| node.is_some());
+        let mut arguments = Vec::new();
+        if let Some(node) = &node {
+            arguments.push(write_password(server.data_dir(), &node.password)?);
+        }
+        let all = own.iter().chain(in_cluster).chain(settings);
+        arguments.extend(all.flat_map(|(name, value)| [format!("--{name}"), value.clone()]));
+        let mut redis = Self { server, make, program, arguments, node };
         progress(&format!("starting a private {}", make.user()));
         redis.launch()?;
         Ok(redis)
     }
 
-    /// Where it listens, and how to log in: as nobody.
+    /// Where it listens, and how to log in: as nobody, or with the password of a cluster's node.
     pub fn endpoint(&self) -> Endpoint {
         let place = format!("the private {}", self.make.user());
+        let password = self.node.as_ref().map(|node| node.password.clone());
         Endpoint {
             address: Address::Unix(self.server.socket_dir().join("redis.sock")),
             tls: None,
-            login: Login { user: None, password: None, database: 0, place },
+            login: Login { user: None, password, database: 0, place },
         }
+    }
+
+    /// What makes it a node of a cluster.
+    pub fn node(&self) -> Option<&ClusterNode> {
+        self.node.as_ref()
     }
 
     /// The id of its process; `None` while it is stopped.
@@ -202,4 +232,17 @@ impl PrivateRedis {
         let next = next.unwrap_or_else(|error| format!("its log could not be kept: {error}"));
         Err(error.detail(last_words.to_string()).next(next))
     }
+}
+
+/// Writes the password where the server reads it and nobody else: in a list of processes it would be for all to see.
+/// Returns the file's path. The directory is the server's user's alone.
+fn write_password(data: &Path, password: &Password) -> Result<String, StoreError> {
+    let path = data.join("password.conf");
+    let text = [b"requirepass ", password.text().as_bytes(), b"\n"].concat();
+    let write = || {
+        std::fs::write(&path, text)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644))
+    };
+    write().map_err(|error| StoreError::io(path.display(), &error))?;
+    Ok(path.display().to_string())
 }

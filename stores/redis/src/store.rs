@@ -1,28 +1,29 @@
 //! The store: attached or private, what it makes, and what it can be asked.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_core::{
-    Cold, Counter, Durability, Footprint, Layout, OpKind, Sessions, Store, StoreDescription, StoreError,
-    StoreErrorKind, Values, WireClient, WireSession,
+    Address, Cold, Counter, CounterSort, Durability, Footprint, Layout, OpKind, Sessions, Store, StoreDescription,
+    StoreError, StoreErrorKind, Values, WireClient, WireSession,
 };
 use plimsoll_lab::{page_cache, tree_bytes};
-use plimsoll_tls::TlsSession;
+use plimsoll_tls::{TlsClient, TlsSession};
 
-use crate::append_only;
-use crate::control::{Control, Node};
+use crate::cluster::{ClusterSession, Members, Redirections};
+use crate::control::Node;
 use crate::endpoint::{Endpoint, Login};
 use crate::facts::{self, Info};
+use crate::member::Member;
 use crate::server::{Make, PrivateRedis};
 use crate::wire::{Protocol, RedisSession};
+use crate::{append_only, formation, slots};
 
-/// How long a server may be silent over one command of the control plane.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
-/// Keys looked at by one SCAN, and removed by one UNLINK at most: each keeps the server from others for a moment only.
-const SCAN_KEYS: &[u8] = b"1000";
+/// How often keys are looked for again that have moved between nodes of a cluster while they were removed.
+const CLEAR_ROUNDS: u32 = 10;
 /// Where attached servers are told which runs have keys there.
 const RUNS_KEY: &[u8] = b"plimsoll:runs";
 
@@ -37,13 +38,13 @@ fn plain(run_id: &str) -> String {
 }
 
 pub(crate) struct RedisStore {
-    /// The private server; `None` when attached.
-    server: Option<PrivateRedis>,
-    endpoint: Endpoint,
+    /// One, or all masters of a cluster.
+    members: Vec<Member>,
+    is_private: bool,
+    /// Of a cluster: what its sessions count.
+    cluster: Option<Arc<Redirections>>,
     login: Arc<Login>,
     protocol: Protocol,
-    /// The control plane's connection, made when it is needed.
-    control: Option<Control>,
     /// Begins every key. Empty where the whole server is ours.
     prefix: String,
     run_id: String,
@@ -51,13 +52,12 @@ pub(crate) struct RedisStore {
     file_is_off: bool,
     /// The attached server knows of this run.
     is_noted: bool,
-    /// Bytes of others' data in an attached server when ours was made.
-    others_bytes: u64,
 }
 
 impl RedisStore {
     pub fn start(
         make: Option<Make>,
+        nodes: u16,
         protocol: Protocol,
         data_dir: &Path,
         log_dir: &Path,
@@ -65,9 +65,13 @@ impl RedisStore {
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
         let bases = [data_dir.to_owned(), PathBuf::from("/var/tmp"), PathBuf::from("/tmp")];
-        let server = PrivateRedis::start(make, &bases, log_dir, settings, progress)?;
-        let endpoint = server.endpoint();
-        Ok(Self::new(Some(server), endpoint, protocol, String::new(), ""))
+        let members = if nodes == 1 {
+            let server = PrivateRedis::start(make, &bases, log_dir, settings, None, progress)?;
+            vec![Member::new(server.endpoint(), Some(server))]
+        } else {
+            formation::start(nodes, make, &bases, log_dir, settings, progress)?
+        };
+        Ok(Self::new(members, protocol, String::new(), ""))
     }
 
     pub fn attach(
@@ -76,63 +80,56 @@ impl RedisStore {
         run_id: &str,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
-        let mut store = Self::new(None, endpoint, protocol, prefix_of(run_id), run_id);
-        store.refuse_what_cannot_be_driven()?;
-        for left in store.control()?.command(&[b"SMEMBERS", RUNS_KEY])?.list() {
+        let mut store = Self::new(vec![Member::new(endpoint, None)], protocol, prefix_of(run_id), run_id);
+        store.meet()?;
+        for left in store.ask_whom_it_concerns(&[b"SMEMBERS", RUNS_KEY])?.list() {
             let pattern = format!("{}*", prefix_of(&left.text()));
+            let more = if store.cluster.is_some() { ", at each node," } else { "" };
             progress(&format!(
                 "keys {pattern} of another run are still there; if it has ended, \
-                 `redis-cli --scan --pattern '{pattern}' | xargs redis-cli unlink` removes them"
+                 `redis-cli --scan --pattern '{pattern}' | xargs -n 1 redis-cli unlink`{more} removes them"
             ));
         }
         Ok(store)
     }
 
-    fn new(server: Option<PrivateRedis>, endpoint: Endpoint, protocol: Protocol, prefix: String, run_id: &str) -> Self {
-        let login = Arc::new(endpoint.login.clone());
+    fn new(members: Vec<Member>, protocol: Protocol, prefix: String, run_id: &str) -> Self {
+        let login = members.first().map(|member| member.endpoint.login.clone());
+        let login = login.unwrap_or(Login { user: None, password: None, database: 0, place: String::new() });
         Self {
-            server,
-            endpoint,
-            login,
+            is_private: members.iter().any(|member| member.own.is_some()),
+            cluster: (members.len() > 1).then(Arc::default),
+            members,
+            login: Arc::new(login),
             protocol,
-            control: None,
             prefix,
             run_id: plain(run_id),
             file_is_off: false,
             is_noted: false,
-            others_bytes: 0,
         }
     }
 
-    fn control(&mut self) -> Result<&mut Control, StoreError> {
-        // Between two uses the server may have been restarted, or have ended a connection that was idle.
-        if !self.control.as_mut().is_some_and(Control::is_alive) {
-            // How one of our own ended says more than that nobody listens any more.
-            if let Some(server) = &mut self.server {
-                server.check()?;
-            }
-            self.control = Some(Control::open(&self.endpoint, COMMAND_TIMEOUT)?);
-        }
-        Ok(self.control.as_mut().expect("it was made just now"))
+    /// The first server, which stands for all where they are alike.
+    fn first(&mut self) -> Result<&mut Member, StoreError> {
+        let none = || StoreError::new(StoreErrorKind::Broken, "the cluster has no nodes");
+        self.members.first_mut().ok_or_else(none)
     }
 
-    /// A cluster of several nodes, and a replica.
-    fn refuse_what_cannot_be_driven(&mut self) -> Result<(), StoreError> {
+    /// Finds out what stands at the URL: a server, or a cluster whose masters are the members from then on. Says no to a
+    /// replica.
+    fn meet(&mut self) -> Result<(), StoreError> {
         let place = self.login.place.clone();
-        let control = self.control()?;
+        let first = self.first()?;
+        let endpoint = first.endpoint.clone();
+        let control = first.control()?;
         let info = Info::read(control)?;
         if info.number("cluster_enabled") > 0 {
-            let cluster = Info::parse(&control.command(&[b"CLUSTER", b"INFO"])?.text());
-            if cluster.number("cluster_size") != 1 || cluster.number("cluster_slots_ok") != 16_384 {
-                let what = format!("{place} is a node of a cluster, whose keys are spread over several servers");
-                let detail = format!(
-                    "cluster_size:{} cluster_slots_ok:{}",
-                    cluster.text("cluster_size"),
-                    cluster.text("cluster_slots_ok")
-                );
-                let next = "Plimsoll drives one server at a time: attach to a server that is no node of a cluster, or to a \
-                            cluster of one node that has all 16384 slots.";
-                return Err(StoreError::new(StoreErrorKind::Usage, what).detail(detail).next(next));
+            let ranges = control.slots()?;
+            slots::demand_all(&ranges, &place)?;
+            let named: BTreeSet<(String, u16)> = ranges.into_iter().map(|range| range.master).collect();
+            if named.len() > 1 {
+                let all = named.iter().map(|node| slots::address(node, &endpoint.address));
+                return self.meet_cluster(&endpoint, all.collect());
             }
         }
         if matches!(info.text("role"), "slave" | "replica") && info.text("slave_read_only") != "0" {
@@ -143,72 +140,154 @@ impl RedisStore {
         Ok(())
     }
 
+    /// Takes the masters at `addresses` for the members, and sees that each of them lets us in.
+    fn meet_cluster(&mut self, endpoint: &Endpoint, addresses: Vec<Address>) -> Result<(), StoreError> {
+        self.cluster.get_or_insert_with(Arc::default);
+        let mut members = Vec::new();
+        for address in addresses {
+            let known = self.members.iter().position(|member| member.endpoint.address == address);
+            let mut member = match known {
+                Some(place) => self.members.swap_remove(place),
+                None => {
+                    let mut endpoint = Endpoint { address: address.clone(), ..endpoint.clone() };
+                    if let Address::Tcp(host, port) = &address {
+                        endpoint.login.place = format!("{host}:{port}, a node of the cluster of {}", self.login.place);
+                    }
+                    Member::new(endpoint, None)
+                }
+            };
+            member.control().map_err(|error| {
+                let next = error.next.clone().unwrap_or_default();
+                error.next(format!(
+                    "{next} Nodes are connected to where CLUSTER SLOTS says they are; \
+                     cluster-announce-ip and cluster-announce-hostname change that."
+                ))
+            })?;
+            members.push(member);
+        }
+        self.members = members;
+        Ok(())
+    }
+
+    /// Asks one member after the other until it is the one that has the key.
+    fn ask_whom_it_concerns(&mut self, words: &[&[u8]]) -> Result<Node, StoreError> {
+        let mut last = StoreError::new(StoreErrorKind::Broken, "the cluster has no nodes");
+        for member in &mut self.members {
+            match member.control()?.command(words) {
+                Err(error) if error.detail.as_deref().is_some_and(|words| words.starts_with("MOVED ")) => last = error,
+                other => return other,
+            }
+        }
+        Err(last)
+    }
+
     /// Removes what we made.
     fn clear(&mut self) -> Result<(), StoreError> {
-        if self.server.is_some() {
-            self.control()?.command(&[b"FLUSHALL", b"SYNC"])?;
+        if self.is_private {
+            for member in &mut self.members {
+                member.control()?.command(&[b"FLUSHALL", b"SYNC"])?;
+            }
             return Ok(());
         }
         if !self.is_noted {
             return Ok(());
         }
         let pattern = format!("{}*", self.prefix).into_bytes();
-        let control = self.control()?;
-        let mut cursor = b"0".to_vec();
-        loop {
-            let answer = control.command(&[b"SCAN", &cursor, b"MATCH", &pattern, b"COUNT", SCAN_KEYS])?;
-            let [Node::Text(next), keys] = answer.list() else {
-                return Err(StoreError::new(StoreErrorKind::Broken, "SCAN answered with what is no answer to it"));
-            };
-            let keys = keys.list().iter().filter_map(|key| match key {
-                Node::Text(key) => Some(key.as_slice()),
-                _ => None,
-            });
-            let words: Vec<&[u8]> = [&b"UNLINK"[..]].into_iter().chain(keys).collect();
-            if words.len() > 1 {
-                control.command(&words)?;
+        let in_cluster = self.cluster.is_some();
+        for _ in 0..CLEAR_ROUNDS {
+            if in_cluster {
+                self.meet()?;
             }
-            if next == b"0" {
+            let mut all = true;
+            for member in &mut self.members {
+                all &= member.unlink(&pattern, in_cluster)?;
+            }
+            if all {
                 return Ok(());
             }
-            cursor.clone_from(next);
         }
+        let what = "keys keep moving between the cluster's nodes while they are removed";
+        Err(StoreError::new(StoreErrorKind::Store, what).next("Wait until its slots stay where they are."))
     }
 
     /// Has the attached server know that this run has keys there, or no longer.
     fn note(&mut self, is_there: bool) -> Result<(), StoreError> {
-        if self.server.is_some() || self.is_noted == is_there {
+        if self.is_private || self.is_noted == is_there {
             return Ok(());
         }
         let run_id = self.run_id.clone();
         let command: &[u8] = if is_there { b"SADD" } else { b"SREM" };
-        self.control()?.command(&[command, RUNS_KEY, run_id.as_bytes()])?;
+        self.ask_whom_it_concerns(&[command, RUNS_KEY, run_id.as_bytes()])?;
         self.is_noted = is_there;
         Ok(())
     }
 
-    /// So that what the server holds is in its file when it is stopped.
+    /// So that what the servers hold is in their files when they are stopped.
     fn complete_file(&mut self) -> Result<(), StoreError> {
         if self.file_is_off {
-            append_only::switch_on(self.control()?)?;
+            for member in &mut self.members {
+                append_only::switch_on(member.control()?)?;
+            }
             self.file_is_off = false;
         }
         Ok(())
     }
 
-    fn server_or(&mut self, what: &str) -> Result<&mut PrivateRedis, StoreError> {
-        let place = &self.login.place;
-        let error = StoreError::new(StoreErrorKind::Usage, format!("{place} is attached and is not ours to {what}"))
-            .next("Use a private server: --on redis");
-        self.server.as_mut().ok_or(error)
+    /// Stops all servers of our own, does `between`, and starts them again.
+    fn stop_and_start(
+        &mut self,
+        what: &str,
+        mut between: impl FnMut(&Path) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        if !self.is_private {
+            let what = format!("{} is attached and is not ours to {what}", self.login.place);
+            return Err(StoreError::new(StoreErrorKind::Usage, what).next("Use a private server: --on redis"));
+        }
+        self.complete_file()?;
+        let mut done = Ok(());
+        for member in &mut self.members {
+            member.hang_up();
+            if let Some(own) = &mut member.own {
+                own.stop()?;
+            }
+        }
+        for member in &mut self.members {
+            if let Some(own) = &mut member.own {
+                done = done.and(between(own.data_dir()));
+                own.start_again()?;
+            }
+        }
+        if self.cluster.is_some() {
+            formation::until_whole(&mut self.members)?;
+        }
+        done
+    }
+
+    fn session(&self, members: Option<&Arc<Members>>, tls: Option<&TlsClient>) -> Result<WireClient, StoreError> {
+        let endpoint = self.members.first().map(|member| &member.endpoint);
+        let address = endpoint.map_or(Address::Unix(PathBuf::new()), |endpoint| endpoint.address.clone());
+        let plain = || RedisSession::new(Arc::clone(&self.login), self.protocol, self.prefix.as_str());
+        let session: Box<dyn WireSession> = match (members, tls, endpoint) {
+            (Some(members), ..) => Box::new(ClusterSession::new(Arc::clone(members))),
+            (None, Some(tls), Some(endpoint)) => {
+                Box::new(TlsSession::new(plain(), tls.clone(), endpoint.host(), &self.login.place)?)
+            }
+            _ => Box::new(plain()),
+        };
+        Ok(WireClient { address, session })
     }
 }
 
 impl Store for RedisStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
-        let is_private = self.server.is_some();
-        let place = if is_private { "private server".to_owned() } else { self.login.place.clone() };
-        let control = self.control()?;
+        let is_private = self.is_private;
+        let place = match (is_private, self.cluster.is_some()) {
+            (true, false) => "private server".to_owned(),
+            (true, true) => format!("private cluster of {} servers", self.members.len()),
+            (false, false) => self.login.place.clone(),
+            (false, true) => format!("cluster of {} masters at {}", self.members.len(), self.login.place),
+        };
+        let control = self.first()?.control()?;
         let version = Info::read(control)?.version();
         let settings = match facts::settings(control, is_private) {
             // Not everybody may ask for settings.
@@ -225,89 +304,93 @@ impl Store for RedisStore {
         }
         self.note(true)?;
         self.clear()?;
-        let info = Info::read(self.control()?)?;
-        self.others_bytes = if self.server.is_some() { 0 } else { info.data_bytes() };
+        for member in &mut self.members {
+            let info = Info::read(member.control()?)?;
+            member.others_bytes = if member.own.is_some() { 0 } else { info.data_bytes() };
+        }
         Ok(())
     }
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
-        if self.server.is_some() {
-            append_only::set(self.control()?, durability)?;
-            self.file_is_off = durability == Durability::AtEnd;
-        } else {
-            let place = self.login.place.clone();
-            append_only::demand(self.control()?, durability, &place)?;
+        for member in &mut self.members {
+            if member.own.is_some() {
+                append_only::set(member.control()?, durability)?;
+            } else {
+                let place = member.endpoint.login.place.clone();
+                append_only::demand(member.control()?, durability, &place)?;
+            }
         }
-        let tls = self.endpoint.tls_client()?;
-        let client = |_| {
-            let plain = RedisSession::new(Arc::clone(&self.login), self.protocol, self.prefix.as_str());
-            let session: Box<dyn WireSession> = match &tls {
-                None => Box::new(plain),
-                Some(tls) => Box::new(TlsSession::new(plain, tls.clone(), self.endpoint.host(), &self.login.place)?),
-            };
-            Ok(WireClient { address: self.endpoint.address.clone(), session })
-        };
-        Ok(Sessions::Wire((0..count).map(client).collect::<Result<_, StoreError>>()?))
+        self.file_is_off = self.is_private && durability == Durability::AtEnd;
+        let tls = self.first()?.endpoint.tls_client()?;
+        let members = self.cluster.as_ref().map(|redirections| {
+            Arc::new(Members {
+                login: Arc::clone(&self.login),
+                tls: tls.clone(),
+                protocol: self.protocol,
+                prefix: self.prefix.clone(),
+                nodes: self.members.iter().map(Member::announced).collect(),
+                redirections: Arc::clone(redirections),
+            })
+        });
+        let clients = (0..count).map(|_| self.session(members.as_ref(), tls.as_ref()));
+        Ok(Sessions::Wire(clients.collect::<Result<_, StoreError>>()?))
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
         self.complete_file()?;
-        match &self.server {
-            // The server writes what it acknowledges; the kernel needs to be told to keep it.
-            Some(server) => {
-                let data = server.data_dir();
-                append_only::sync_files(data).map_err(|error| StoreError::io(data.display(), &error))
+        for member in &mut self.members {
+            match &member.own {
+                // The server writes what it acknowledges; the kernel needs to be told to keep it.
+                Some(server) => {
+                    let data = server.data_dir();
+                    append_only::sync_files(data).map_err(|error| StoreError::io(data.display(), &error))?;
+                }
+                None => append_only::ask_to_write_all(member.control()?)?,
             }
-            None => append_only::ask_to_write_all(self.control()?),
         }
+        Ok(())
     }
 
     fn settle(&mut self) -> Result<(), StoreError> {
         self.complete_file()?;
-        let private = self.server.is_some();
-        let control = self.control()?;
-        append_only::until_quiet(control)?;
-        if private {
-            append_only::ask_to_write_all(control)?;
+        let is_private = self.is_private;
+        for member in &mut self.members {
+            let control = member.control()?;
+            append_only::until_quiet(control)?;
+            if is_private {
+                append_only::ask_to_write_all(control)?;
+            }
         }
         Ok(())
     }
 
     fn cold(&mut self) -> Result<Cold, StoreError> {
-        if self.server.is_none() {
+        if !self.is_private {
             return Ok(Cold::NotPossible("an attached server is not ours to stop".to_owned()));
         }
-        self.complete_file()?;
-        self.control = None;
-        let server = self.server_or("stop")?;
-        server.stop()?;
-        let data = server.data_dir();
-        let dropped = page_cache::drop_files(data).map_err(|error| StoreError::io(data.display(), &error));
-        server.start_again()?;
-        let dropped = dropped?;
-        Ok(Cold::Done { file_bytes: dropped.file_bytes, resident_bytes: dropped.resident_bytes })
+        let (mut file_bytes, mut resident_bytes) = (0, 0);
+        self.stop_and_start("stop", |data| {
+            let dropped = page_cache::drop_files(data).map_err(|error| StoreError::io(data.display(), &error))?;
+            file_bytes += dropped.file_bytes;
+            resident_bytes += dropped.resident_bytes;
+            Ok(())
+        })?;
+        Ok(Cold::Done { file_bytes, resident_bytes })
     }
 
     fn restart(&mut self) -> Result<(), StoreError> {
-        self.server_or("restart")?;
-        self.complete_file()?;
-        self.control = None;
-        let server = self.server_or("restart")?;
-        server.stop()?;
-        server.start_again()
+        self.stop_and_start("restart", |_| Ok(()))
     }
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
-        let info = Info::read(self.control()?)?;
-        let total_bytes = match &self.server {
-            Some(server) => tree_bytes(server.data_dir()),
-            None => None,
-        };
-        Ok(Footprint {
-            data_bytes: info.data_bytes().saturating_sub(self.others_bytes),
-            index_bytes: None,
-            total_bytes,
-        })
+        let (mut data_bytes, mut total_bytes) = (0, Some(0));
+        for member in &mut self.members {
+            let info = Info::read(member.control()?)?;
+            data_bytes += info.data_bytes().saturating_sub(member.others_bytes);
+            let tree = member.own.as_ref().and_then(|server| tree_bytes(server.data_dir()));
+            total_bytes = total_bytes.zip(tree).map(|(total, tree)| total + tree);
+        }
+        Ok(Footprint { data_bytes, index_bytes: None, total_bytes })
     }
 
     fn explain(&mut self, _: &OpKind, _: Values<'_>) -> Result<Option<String>, StoreError> {
@@ -315,48 +398,60 @@ impl Store for RedisStore {
     }
 
     fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
-        let Some(program) = self.server.as_ref().and_then(PrivateRedis::check_program) else { return Ok(None) };
         if self.file_is_off {
             return Ok(None);
         }
-        append_only::until_quiet(self.control()?)?;
-        let Some(server) = &self.server else { return Ok(None) };
-        let Some(file) = append_only_file(server.data_dir()) else { return Ok(None) };
-        let checked = Command::new(&program).arg(&file).env_clear().output();
-        let checked = checked.map_err(|error| StoreError::io(program.display(), &error))?;
-        let said = String::from_utf8_lossy(&checked.stdout);
-        let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().to_owned();
-        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if checked.status.success() {
-            return Ok(Some(format!("{name}: {last}")));
+        let mut said = Vec::new();
+        for member in &mut self.members {
+            let Some(program) = member.own.as_ref().and_then(PrivateRedis::check_program) else { return Ok(None) };
+            append_only::until_quiet(member.control()?)?;
+            let file = member.own.as_ref().and_then(|server| append_only_file(server.data_dir()));
+            let Some(file) = file else { return Ok(None) };
+            said.push(checked(&program, &file)?);
         }
-        Err(StoreError::new(StoreErrorKind::Corrupt, "the append-only file is damaged")
-            .detail(format!("{name}: {last}")))
+        said.dedup();
+        Ok(Some(said.join("; ")))
     }
 
     fn processes(&self) -> Vec<u32> {
-        self.server.as_ref().and_then(PrivateRedis::pid).into_iter().collect()
+        self.members.iter().filter_map(|member| member.own.as_ref().and_then(PrivateRedis::pid)).collect()
     }
 
     fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
-        // No look whether the connection lives: this is asked beside a load.
-        if self.control.is_none() {
-            self.control()?;
-        }
-        let Some(control) = &mut self.control else { return Ok(Vec::new()) };
-        match Info::read(control) {
-            Ok(info) => Ok(info.counters()),
-            Err(error) => {
-                self.control = None;
-                Err(error)
+        let mut all: Vec<Counter> = Vec::new();
+        for member in &mut self.members {
+            let info = match member.control_unseen().and_then(Info::read) {
+                Ok(info) => info,
+                // Of a cluster, one node may be away.
+                Err(error) => {
+                    member.hang_up();
+                    if self.cluster.is_none() { return Err(error) } else { continue }
+                }
+            };
+            for counter in info.counters() {
+                match all.iter_mut().find(|other| other.name == counter.name) {
+                    Some(sum) => sum.value += counter.value,
+                    None => all.push(counter),
+                }
             }
         }
+        if let Some(redirections) = &self.cluster {
+            let total = |name, of: &AtomicU64| Counter {
+                name,
+                unit: "",
+                value: of.load(Ordering::Relaxed) as f64,
+                sort: CounterSort::Total,
+            };
+            all.push(total("cluster_moved", &redirections.moved));
+            all.push(total("cluster_ask", &redirections.asked));
+        }
+        Ok(all)
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {
-        self.control = None;
-        if let Some(server) = self.server.take() {
-            return server.close();
+        if self.is_private {
+            let own = std::mem::take(&mut self.members).into_iter().filter_map(|member| member.own);
+            return own.map(PrivateRedis::close).fold(Ok(()), Result::and);
         }
         self.clear()?;
         self.note(false)
@@ -366,10 +461,23 @@ impl Store for RedisStore {
 impl Drop for RedisStore {
     fn drop(&mut self) {
         // Not closed: something failed before. What an attached server holds of ours still goes.
-        if self.server.is_none() && self.is_noted {
+        if !self.is_private && self.is_noted {
             let _ = self.clear().and_then(|()| self.note(false));
         }
     }
+}
+
+/// Has `program` check a file; the last line that it said.
+fn checked(program: &Path, file: &Path) -> Result<String, StoreError> {
+    let checked = Command::new(program).arg(file).env_clear().output();
+    let checked = checked.map_err(|error| StoreError::io(program.display(), &error))?;
+    let said = String::from_utf8_lossy(&checked.stdout);
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().to_owned();
+    let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if checked.status.success() {
+        return Ok(format!("{name}: {last}"));
+    }
+    Err(StoreError::new(StoreErrorKind::Corrupt, "the append-only file is damaged").detail(format!("{name}: {last}")))
 }
 
 /// What the checking program is to be given: the manifest of Redis 7's parts, or the one file of earlier versions.

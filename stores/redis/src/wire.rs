@@ -37,6 +37,10 @@ enum What {
     Get,
     Put,
     Delete,
+    /// Says before a key that its slot is being brought here: the answer counts for nothing.
+    Asking,
+    /// Which nodes have which keys: the answer is a value as it arrived.
+    Slots,
     /// What Redis does not speak. Told when it is asked, as a workload has more kinds than a plan may use.
     Refused,
 }
@@ -47,6 +51,47 @@ struct Prepared {
     keep: bool,
     /// Its request up to the length of the key.
     head: Vec<u8>,
+    /// The same up to the key, for keys of as many bytes as the first one had: mostly all.
+    usual_head: Vec<u8>,
+    /// The bytes of those keys.
+    usual_bytes: usize,
+    /// Its request begins with ASKING, which is answered too.
+    asks: bool,
+}
+
+impl Prepared {
+    fn new(what: What, keep: bool, head: Vec<u8>, asks: bool) -> Self {
+        Self { what, keep, head, usual_head: Vec::new(), usual_bytes: usize::MAX, asks }
+    }
+
+    /// Appends the request up to the end of the key.
+    #[inline]
+    fn write_key(&mut self, prefix: &[u8], key: Value<'_>, out: &mut Vec<u8>) {
+        match key {
+            Value::Bytes(key) if key.len() == self.usual_bytes => {
+                out.reserve(self.usual_head.len() + key.len() + 2);
+                out.extend_from_slice(&self.usual_head);
+                out.extend_from_slice(key);
+                out.extend_from_slice(b"\r\n");
+            }
+            key => {
+                out.extend_from_slice(&self.head);
+                string(out, prefix, key);
+                if let (Value::Bytes(key), usize::MAX) = (key, self.usual_bytes) {
+                    self.remember(prefix, key.len());
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn remember(&mut self, prefix: &[u8], key_bytes: usize) {
+        self.usual_bytes = key_bytes;
+        self.usual_head.extend_from_slice(&self.head);
+        decimal(&mut self.usual_head, (prefix.len() + key_bytes) as u64);
+        self.usual_head.extend_from_slice(b"\r\n");
+        self.usual_head.extend_from_slice(prefix);
+    }
 }
 
 /// What the server is asked before it is asked operations.
@@ -66,6 +111,8 @@ pub struct RedisSession {
     protocol: Protocol,
     /// Begins every key.
     prefix: Vec<u8>,
+    /// Kinds of a cluster's node are prepared too, see [`RedisSession::in_cluster`].
+    in_cluster: bool,
     state: WireState,
     opening: VecDeque<Opening>,
     /// Why the kinds cannot be asked; told with the first answer, before which an executor does not look.
@@ -84,6 +131,7 @@ impl RedisSession {
             login,
             protocol,
             prefix: prefix.into(),
+            in_cluster: false,
             state: WireState::Opening,
             opening: VecDeque::new(),
             refused: None,
@@ -94,14 +142,24 @@ impl RedisSession {
         }
     }
 
+    /// As the part of a session over all nodes of a cluster. Of `n` kinds, the kinds from `n` on are the same, asked as
+    /// ASK says; kind `2 n` asks for CLUSTER SLOTS, whose answer is one value, of the bytes that arrived.
+    #[must_use]
+    pub(crate) fn in_cluster(mut self) -> Self {
+        self.in_cluster = true;
+        self
+    }
+
     /// Ends the connection for good: everything in flight is unknown.
     #[cold]
     fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
-        self.answer.clear();
-        self.answer.message.push_str(&error.to_string());
-        while let Some((ticket, _)) = self.queue.pop_front() {
-            done.push(ticket, Outcome::Unknown, &self.answer);
+        self.answer.fail(Outcome::Unknown, "connection", &error.to_string());
+        while let Some((ticket, kind)) = self.queue.pop_front() {
+            if self.kinds.get(usize::from(kind)).is_none_or(|kind| kind.what != What::Asking) {
+                done.push(ticket, Outcome::Unknown, &self.answer);
+            }
         }
+        self.answer.clear();
         self.state = WireState::Failed(error);
     }
 
@@ -137,6 +195,8 @@ impl RedisSession {
                 done.push(ticket, outcome, &self.answer);
                 self.answer.clear();
             }
+            // What it says no to, it says to the key that follows too.
+            (What::Asking, Reply::Simple(_) | Reply::Error(_)) => {}
             (_, Reply::Error(words)) => self.reject(ticket, words, done),
             (_, reply) => {
                 self.queue.push_front((ticket, kind));
@@ -152,10 +212,11 @@ impl RedisSession {
         let code = words.split(|byte| *byte == b' ').next().unwrap_or_default();
         let (code, words) = (String::from_utf8_lossy(code), String::from_utf8_lossy(words));
         let outcome = self.answer.fail(Outcome::Rejected, &code, &words);
-        if let "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" | "TRYAGAIN" = &*code {
+        if !self.in_cluster
+            && let "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" | "TRYAGAIN" = &*code
+        {
             self.answer.message.push_str(
-                ": this server is a node of a cluster, and Plimsoll drives one server. Attach to a server that is \
-                 none, or to a cluster of one node.",
+                ": this server has become a node of a cluster since it was attached. Attach to it again, and all nodes are driven.",
             );
         }
         done.push(ticket, outcome, &self.answer);
@@ -308,7 +369,7 @@ fn prepared(kind: &OpKind) -> Result<Prepared, StoreError> {
     if params > 0 && (kind.params.len() != params || !kind.params.iter().all(as_bytes)) {
         return Err(bad("its parameters are not bytes, texts or integers, one for the key and one for a value"));
     }
-    Ok(Prepared { what, keep: kind.keep_answer, head: head.to_vec() })
+    Ok(Prepared::new(what, kind.keep_answer, head.to_vec(), false))
 }
 
 /// Appends `prefix` and a value's bytes as the rest of a string whose `$` is there.
@@ -354,6 +415,9 @@ impl WireSession for RedisSession {
                 Err(error) => self.refused = Some(error),
             }
         }
+        if self.in_cluster {
+            self.prepare_for_cluster();
+        }
         self.state = WireState::Opening;
         self.greet(out);
     }
@@ -368,16 +432,20 @@ impl WireSession for RedisSession {
 
     #[inline]
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>) {
-        let kind = &self.kinds[usize::from(op.kind)];
-        out.extend_from_slice(&kind.head);
+        let last = self.kinds.len() as u16 - 1;
+        let kind = &mut self.kinds[usize::from(op.kind)];
+        if kind.asks {
+            // What takes its answer is the last kind of all: see `prepare_for_cluster`.
+            self.queue.push_back((ticket, last));
+        }
         match kind.what {
-            What::Get | What::Delete => string(out, &self.prefix, op.params.get(0)),
+            What::Get | What::Delete => kind.write_key(&self.prefix, op.params.get(0), out),
             What::Put => {
-                string(out, &self.prefix, op.params.get(0));
+                kind.write_key(&self.prefix, op.params.get(0), out);
                 out.push(b'$');
                 string(out, &[], op.params.get(1));
             }
-            What::Nothing | What::Refused => {}
+            What::Nothing | What::Refused | What::Asking | What::Slots => out.extend_from_slice(&kind.head),
         }
         self.queue.push_back((ticket, op.kind));
     }
@@ -422,6 +490,11 @@ impl WireSession for RedisSession {
                         at += used;
                         self.take_opening(Reply::Null)
                     }
+                    (Aggregate::List, Ok(Some(used))) if self.asks_slots() => {
+                        at += used;
+                        self.take_slots(&rest[..used], done);
+                        Ok(())
+                    }
                     (_, Ok(Some(_))) => Err(self.broken("answered an operation with an array, which is none")),
                     (_, Ok(None)) => return at,
                     (_, Err(resp::Malformed)) => Err(self.not_redis(rest)),
@@ -454,6 +527,32 @@ impl RedisSession {
             let kind = &self.kinds[usize::from(*kind)];
             kind.what == What::Get && !kind.keep
         })
+    }
+
+    /// Appends the kinds of a cluster's node: see [`RedisSession::in_cluster`]; what answers ASKING is the last.
+    fn prepare_for_cluster(&mut self) {
+        const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
+        let own = |what, head: &[u8]| Prepared::new(what, true, head.to_vec(), false);
+        for index in 0..self.kinds.len() {
+            let Prepared { what, keep, ref head, .. } = self.kinds[index];
+            self.kinds.push(Prepared::new(what, keep, [ASKING, head].concat(), true));
+        }
+        self.kinds.push(own(What::Slots, b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n"));
+        self.kinds.push(own(What::Asking, ASKING));
+    }
+
+    fn asks_slots(&self) -> bool {
+        let front = self.queue.front().filter(|_| matches!(self.state, WireState::Ready));
+        front.is_some_and(|(_, kind)| self.kinds[usize::from(*kind)].what == What::Slots)
+    }
+
+    #[cold]
+    fn take_slots(&mut self, bytes: &[u8], done: &mut dyn Done) {
+        let Some((ticket, _)) = self.queue.pop_front() else { return };
+        self.answer.values.push(Value::Bytes(bytes));
+        (self.answer.rows, self.answer.columns) = (1, 1);
+        done.push(ticket, Outcome::Ok, &self.answer);
+        self.answer.clear();
     }
 
     #[cold]

@@ -137,7 +137,7 @@ impl<R: Reactor> WireWorker<R> {
             let slot = self.lanes.unsent[index] as usize;
             let link = &mut self.links[slot];
             link.session.flush(&mut link.out);
-            if !link.out.is_empty() {
+            if link.is_branched || !link.out.is_empty() {
                 self.send(slot, now_ns);
             }
         }
@@ -166,7 +166,7 @@ impl<R: Reactor> WireWorker<R> {
         if over {
             self.core.release(lane, now_ns);
         }
-        if !link.out.is_empty() {
+        if link.is_branched || !link.out.is_empty() {
             self.send(slot, now_ns);
         }
         over

@@ -74,6 +74,20 @@ fn a_user_is_let_in_with_the_password_and_not_without() {
 }
 
 #[test]
+fn a_base_that_is_not_there_is_said_and_asked_all_the_same() {
+    let server = Server::start("");
+    let mut said = Vec::new();
+    let target = plimsoll_core::Target::Attach { url: format!("{}/missing", server.url()), password: None };
+    let options = plimsoll_core::OpenOptions { target, params: Default::default(), run_id: "test-1".to_owned() };
+    let mut store = plimsoll_store_http::kind().open(options, &mut |words| said.push(words.to_owned())).unwrap();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("/missing answers 404 Not Found to HEAD"), "{said:?}");
+    let mut script = Script::new();
+    script.op(GET, [Value::Text("/")]);
+    assert_eq!(ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap()[0].outcome, Outcome::NotFound);
+}
+
+#[test]
 fn what_is_not_ours_is_neither_stopped_nor_filled() {
     let server = Server::start("");
     let mut store = open(&server.url(), None).unwrap();

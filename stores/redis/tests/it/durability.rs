@@ -25,7 +25,7 @@ fn store(base: &Path) -> Box<dyn Store> {
 #[test]
 fn a_killed_server_has_what_it_acknowledged() {
     let base = base();
-    let mut server = PrivateRedis::start(None, &[base.path().to_owned()], base.path(), &[], &mut |_| {}).unwrap();
+    let mut server = PrivateRedis::start(None, &[base.path().to_owned()], base.path(), &[], None, &mut |_| {}).unwrap();
     for fsync in ["always", "no"] {
         let mut control = Control::open(&server.endpoint(), TIMEOUT).unwrap();
         control.command(&[b"CONFIG", b"SET", b"appendfsync", fsync.as_bytes()]).unwrap();

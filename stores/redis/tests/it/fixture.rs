@@ -20,20 +20,41 @@ pub const TIMEOUT: Duration = Duration::from_secs(20);
 pub struct Server {
     child: Child,
     dir: tempfile::TempDir,
+    arguments: Vec<String>,
     password: Option<&'static str>,
 }
 
 impl Server {
     /// One that listens on a socket, with these arguments besides.
     pub fn start(arguments: &[&str]) -> Server {
-        let (_, program) = find_server(None).expect("redis-server (or run `cargo xtask test`)");
         let dir = tempfile::Builder::new().prefix("redis-test-").tempdir_in("/var/tmp").expect("a directory");
-        let log = std::fs::File::create(dir.path().join("log")).expect("a log");
+        let child = Self::launch(dir.path(), arguments);
+        let words = arguments.iter().position(|word| *word == "--requirepass");
+        let password = words.and_then(|at| arguments.get(at + 1)).map(|word| String::leak((*word).to_owned()) as &_);
+        let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
+        Server { child, dir, arguments, password }
+    }
+
+    /// Kills it, as a crash would.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it has ended");
+    }
+
+    /// Starts it again where it was.
+    pub fn start_again(&mut self) {
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        self.child = Self::launch(self.dir.path(), &arguments);
+    }
+
+    fn launch(dir: &std::path::Path, arguments: &[&str]) -> Child {
+        let (_, program) = find_server(None).expect("redis-server (or run `cargo xtask test`)");
+        let log = std::fs::File::create(dir.join("log")).expect("a log");
         let mut child = Command::new(program)
             .args(["--port", "0", "--save", "", "--daemonize", "no", "--dir"])
-            .arg(dir.path())
+            .arg(dir)
             .arg("--unixsocket")
-            .arg(dir.path().join("socket"))
+            .arg(dir.join("socket"))
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(log)
@@ -41,14 +62,12 @@ impl Server {
             .spawn()
             .expect("redis-server runs");
         let began = Instant::now();
-        while std::os::unix::net::UnixStream::connect(dir.path().join("socket")).is_err() {
-            let log = std::fs::read_to_string(dir.path().join("log")).unwrap_or_default();
+        while std::os::unix::net::UnixStream::connect(dir.join("socket")).is_err() {
+            let log = std::fs::read_to_string(dir.join("log")).unwrap_or_default();
             assert!(matches!(child.try_wait(), Ok(None)) && began.elapsed() < TIMEOUT, "it did not start: {log}");
             std::thread::sleep(Duration::from_millis(5));
         }
-        let words = arguments.iter().position(|word| *word == "--requirepass");
-        let password = words.and_then(|at| arguments.get(at + 1)).map(|word| String::leak((*word).to_owned()) as &_);
-        Server { child, dir, password }
+        child
     }
 
     pub fn socket(&self) -> PathBuf {

@@ -4,6 +4,7 @@
 
 mod allocations;
 mod attached;
+mod cluster;
 mod conformance;
 mod durability;
 mod fixture;

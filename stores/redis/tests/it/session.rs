@@ -114,7 +114,7 @@ fn what_nobody_asked_ends_the_connection_with_the_servers_words() {
 }
 
 #[test]
-fn an_answer_of_a_cluster_says_that_it_is_one() {
+fn a_server_that_has_become_a_clusters_says_so() {
     for words in ["MOVED 3999 127.0.0.1:6381", "ASK 3999 127.0.0.1:6381", "CLUSTERDOWN Hash slot not served"] {
         struct Message(String);
         impl plimsoll_core::Done for Message {
@@ -129,7 +129,7 @@ fn an_answer_of_a_cluster_says_that_it_is_one() {
         session.feed(format!("-{words}\r\n").as_bytes(), &mut Vec::new(), &mut message);
         let code = words.split(' ').next().unwrap_or_default();
         assert!(
-            message.0.starts_with(&format!("{code}: {words}: this server is a node of a cluster")),
+            message.0.starts_with(&format!("{code}: {words}: this server has become a node of a cluster")),
             "{}",
             message.0
         );

@@ -1,0 +1,106 @@
+//! One server of a store, with the control plane's connection to it: the only one, or a node of a cluster.
+
+use std::time::Duration;
+
+use plimsoll_core::{Address, StoreError, StoreErrorKind};
+
+use crate::control::{Control, Node};
+use crate::endpoint::Endpoint;
+use crate::server::PrivateRedis;
+use crate::slots;
+
+/// How long a server may be silent over one command of the control plane.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
+/// Keys looked at by one SCAN, and removed by one UNLINK at most: each keeps the server from others for a moment only.
+const SCAN_KEYS: &[u8] = b"1000";
+
+pub(crate) struct Member {
+    pub endpoint: Endpoint,
+    /// The private server; `None` when attached.
+    pub own: Option<PrivateRedis>,
+    /// Made when it is needed.
+    control: Option<Control>,
+    /// Bytes of others' data in an attached server when ours was made.
+    pub others_bytes: u64,
+}
+
+impl Member {
+    pub fn new(endpoint: Endpoint, own: Option<PrivateRedis>) -> Self {
+        Self { endpoint, own, control: None, others_bytes: 0 }
+    }
+
+    /// Where clients of its cluster are told to go; of a server that is in none, where it listens.
+    pub fn announced(&self) -> Address {
+        match self.own.as_ref().and_then(PrivateRedis::node) {
+            Some(node) => Address::Tcp("127.0.0.1".to_owned(), node.port),
+            None => self.endpoint.address.clone(),
+        }
+    }
+
+    pub fn control(&mut self) -> Result<&mut Control, StoreError> {
+        // Between two uses the server may have been restarted, or have ended a connection that was idle.
+        if !self.control.as_mut().is_some_and(Control::is_alive) {
+            self.connect()?;
+        }
+        Ok(self.control.as_mut().expect("it was made just now"))
+    }
+
+    /// The same without a look whether the connection lives: for what is asked beside a load.
+    pub fn control_unseen(&mut self) -> Result<&mut Control, StoreError> {
+        if self.control.is_none() {
+            self.connect()?;
+        }
+        Ok(self.control.as_mut().expect("it was made just now"))
+    }
+
+    fn connect(&mut self) -> Result<(), StoreError> {
+        // How one of our own ended says more than that nobody listens any more.
+        if let Some(own) = &mut self.own {
+            own.check()?;
+        }
+        self.control = Some(Control::open(&self.endpoint, COMMAND_TIMEOUT)?);
+        Ok(())
+    }
+
+    pub fn hang_up(&mut self) {
+        self.control = None;
+    }
+
+    /// Removes all keys that match `pattern`; false when some were not this server's to remove any more.
+    pub fn unlink(&mut self, pattern: &[u8], in_cluster: bool) -> Result<bool, StoreError> {
+        let control = self.control()?;
+        let mut cursor = b"0".to_vec();
+        let mut all = true;
+        loop {
+            let answer = control.command(&[b"SCAN", &cursor, b"MATCH", pattern, b"COUNT", SCAN_KEYS])?;
+            let [Node::Text(next), keys] = answer.list() else {
+                return Err(StoreError::new(StoreErrorKind::Broken, "SCAN answered with what is no answer to it"));
+            };
+            let keys = keys.list().iter().filter_map(|key| match key {
+                Node::Text(key) => Some(key.as_slice()),
+                _ => None,
+            });
+            if in_cluster {
+                // One command may only name keys of one slot.
+                let commands: Vec<Vec<&[u8]>> = keys.map(|key| vec![&b"UNLINK"[..], key]).collect();
+                for answer in control.commands(&commands)? {
+                    if let Node::Error(words) = answer {
+                        if !(slots::redirection(&words).is_some() || words.starts_with("TRYAGAIN")) {
+                            return Err(StoreError::new(StoreErrorKind::Store, "UNLINK was refused").detail(words));
+                        }
+                        all = false;
+                    }
+                }
+            } else {
+                let words: Vec<&[u8]> = [&b"UNLINK"[..]].into_iter().chain(keys).collect();
+                if words.len() > 1 {
+                    control.command(&words)?;
+                }
+            }
+            if next == b"0" {
+                return Ok(all);
+            }
+            cursor.clone_from(next);
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Clusters of three servers: keys where their slots are, slots that move, and a node that dies.
+
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{
+    Answer, Durability, Layout, Observer, Op, OpenOptions, Outcome, ParamValue, Params, Store, Target, Ticket, Value,
+    ValueBuf,
+};
+use plimsoll_drive::{Arrivals, Clock, Drive, DriveResult, DriveSpec, Io, Limit, Pace, Shape};
+use plimsoll_store_redis::slots::slot_of;
+use plimsoll_store_redis::{Node, kind};
+use plimsoll_testkit::ask::{Script, ask};
+
+use crate::fixture::{GET, PUT, Server, TIMEOUT, kinds, open};
+
+/// Three servers that share the slots. They belong to the test.
+struct Cluster {
+    nodes: Vec<ClusterNode>,
+}
+
+struct ClusterNode {
+    server: Server,
+    port: String,
+    id: String,
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < TIMEOUT, "not so within {TIMEOUT:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The first slot of each node, and what comes after the last one's.
+const PARTS: [u16; 4] = [0, 5_461, 10_922, 16_384];
+
+impl Cluster {
+    fn start() -> Cluster {
+        let listeners: Vec<_> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let ports: Vec<_> =
+            listeners.iter().map(|listener| listener.local_addr().unwrap().port().to_string()).collect();
+        drop(listeners);
+        let nodes: Vec<_> = ports
+            .chunks(2)
+            .map(|pair| {
+                let server = Server::start(&[
+                    "--port",
+                    &pair[0],
+                    "--cluster-port",
+                    &pair[1],
+                    "--bind",
+                    "127.0.0.1",
+                    "--cluster-enabled",
+                    "yes",
+                    "--cluster-require-full-coverage",
+                    "no",
+                    "--appendonly",
+                    "yes",
+                    "--appendfsync",
+                    "always",
+                ]);
+                let id = server.ask(&["CLUSTER", "MYID"]).text();
+                ClusterNode { server, port: pair[0].clone(), id }
+            })
+            .collect();
+        for (place, node) in nodes.iter().enumerate() {
+            let (first, last) = (PARTS[place].to_string(), (PARTS[place + 1] - 1).to_string());
+            node.server.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &(place + 1).to_string()]);
+            node.server.ask(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]);
+            nodes[0].server.ask(&["CLUSTER", "MEET", "127.0.0.1", &ports[2 * place], &ports[2 * place + 1]]);
+        }
+        let cluster = Cluster { nodes };
+        cluster.until_all_know(3);
+        cluster
+    }
+
+    fn until_all_know(&self, masters: usize) {
+        for node in &self.nodes {
+            until("the cluster is whole", || {
+                let info = node.server.ask(&["CLUSTER", "INFO"]).text();
+                let known: BTreeSet<i64> = node
+                    .server
+                    .ask(&["CLUSTER", "SLOTS"])
+                    .list()
+                    .iter()
+                    .map(|range| match &range.list()[2].list()[1] {
+                        Node::Int(port) => *port,
+                        other => panic!("{other:?}"),
+                    })
+                    .collect();
+                info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384") && known.len() == masters
+            });
+        }
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.nodes[0].port)
+    }
+
+    fn sizes(&self) -> Vec<i64> {
+        let size = |node: &ClusterNode| match node.server.ask(&["DBSIZE"]) {
+            Node::Int(size) => size,
+            other => panic!("{other:?}"),
+        };
+        self.nodes.iter().map(size).collect()
+    }
+
+    /// The place of the node that a slot belongs to, as it began.
+    fn owner(slot: u16) -> usize {
+        PARTS.iter().rposition(|first| *first <= slot).unwrap()
+    }
+
+    /// Brings a slot from the node that has it to another one, key by key, as `redis-cli --cluster reshard` does.
+    fn migrate(&self, slot: u16, from: usize, to: usize) {
+        let (slot, source, target) = (slot.to_string(), &self.nodes[from], &self.nodes[to]);
+        target.server.ask(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source.id]);
+        source.server.ask(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target.id]);
+        loop {
+            let keys = source.server.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "1"]);
+            let Some(key) = keys.list().first().map(Node::text) else { break };
+            source.server.ask(&["MIGRATE", "127.0.0.1", &target.port, &key, "0", "5000"]);
+            // The slot is open for a while, so that the load meets it.
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        for node in [target, source] {
+            node.server.ask(&["CLUSTER", "SETSLOT", &slot, "NODE", &target.id]);
+        }
+    }
+}
+
+const KEYS: u64 = 600;
+const PREFIX: &str = "plimsoll:test_1:";
+
+/// Keys of which every third shares one slot, by its hash tag.
+fn key(number: u64) -> String {
+    if number.is_multiple_of(3) { format!("{{together}}{number}") } else { format!("key{number}") }
+}
+
+fn value(number: u64) -> String {
+    format!("value of {number}")
+}
+
+/// Reads and writes keys in turn, every client its own.
+struct Mixed {
+    clients: u64,
+}
+
+impl plimsoll_core::Stream for Mixed {
+    fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<u16> {
+        let number = (cycle / 2 * self.clients + u64::from(client)) % KEYS;
+        params.push(Value::Bytes(key(number).as_bytes()));
+        if cycle.is_multiple_of(2) {
+            params.push(Value::Bytes(value(number).as_bytes()));
+            return Some(PUT);
+        }
+        Some(GET)
+    }
+}
+
+/// Checks that every answer is the right one, and keeps what took how long.
+struct Check {
+    asked: Vec<u64>,
+    wrong: Arc<AtomicBool>,
+}
+
+impl Observer for Check {
+    fn sent(&mut self, ticket: Ticket, _: u64, client: u32, cycle: u64, _: &Op<'_>) {
+        let index = ticket.0 as usize;
+        if self.asked.len() <= index {
+            self.asked.resize(index + 1, 0);
+        }
+        self.asked[index] = (cycle << 32) | u64::from(client);
+    }
+
+    fn finished(&mut self, ticket: Ticket, _: u64, outcome: Outcome, answer: &Answer) {
+        let (cycle, client) = (self.asked[ticket.0 as usize] >> 32, self.asked[ticket.0 as usize] & 0xffff_ffff);
+        let number = (cycle / 2 * CLIENTS + client) % KEYS;
+        if !cycle.is_multiple_of(2)
+            && outcome == Outcome::Ok
+            && answer.values.values().get(0) != Value::Bytes(value(number).as_bytes())
+        {
+            self.wrong.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+const CLIENTS: u64 = 8;
+
+/// Drives eight clients over the store, while `meanwhile` happens, until that is over and a little longer.
+fn drive(store: &mut dyn Store, depth: u32, io: Io, pace: Pace, meanwhile: impl FnOnce() + Send) -> DriveResult {
+    let sessions = store.sessions(CLIENTS as u32 / depth, Durability::Durable).unwrap();
+    let wrong = Arc::new(AtomicBool::new(false));
+    let stop = Arc::new(AtomicBool::new(false));
+    let spec = DriveSpec {
+        limit: Limit::Duration(Duration::from_secs(60)),
+        depth,
+        io,
+        pace,
+        op_timeout: Duration::from_secs(20),
+        keep_each: true,
+        ..DriveSpec::default()
+    };
+    let clock = Clock::start();
+    let drive = Drive {
+        clock: &clock,
+        spec: &spec,
+        sessions,
+        kinds: &kinds(),
+        stream: Arc::new(Mixed { clients: CLIENTS }),
+        observers: vec![Box::new(Check { asked: Vec::new(), wrong: Arc::clone(&wrong) })],
+        stop: Arc::clone(&stop),
+    };
+    let result = std::thread::scope(|scope| {
+        let running = scope.spawn(move || drive.run(&mut |_| {}));
+        std::thread::sleep(Duration::from_millis(200));
+        meanwhile();
+        std::thread::sleep(Duration::from_millis(300));
+        stop.store(true, Ordering::Relaxed);
+        running.join().unwrap().unwrap()
+    });
+    assert!(!wrong.load(Ordering::Relaxed), "an answer was wrong");
+    result
+}
+
+fn counter(store: &mut dyn Store, name: &str) -> f64 {
+    store.counters().unwrap().iter().find(|counter| counter.name == name).unwrap().value
+}
+
+#[test]
+fn keys_go_where_their_slots_are_and_are_removed_everywhere() {
+    let cluster = Cluster::start();
+    cluster.nodes[Cluster::owner(slot_of(b"own"))].server.ask(&["SET", "own", "kept"]);
+    for params in [&[("protocol", "2")][..], &[("protocol", "3")]] {
+        let mut store = open(&cluster.url(), params, None).unwrap();
+        store.create(&Layout::default()).unwrap();
+        let mut script = Script::new();
+        let keys: Vec<String> = (0..KEYS).map(key).collect();
+        for (number, key) in (0..).zip(&keys) {
+            script.op(PUT, [Value::Bytes(key.as_bytes()), Value::Bytes(value(number).as_bytes())]);
+            script.op(GET, [Value::Bytes(key.as_bytes())]);
+        }
+        let replies = ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();
+        for (number, pair) in (0..).zip(replies.chunks(2)) {
+            assert_eq!((pair[0].outcome, pair[1].outcome), (Outcome::Ok, Outcome::Ok), "{pair:?}");
+            assert_eq!(pair[1].answer.values.values().get(0), Value::Bytes(value(number).as_bytes()));
+        }
+        let sizes = cluster.sizes();
+        assert!(sizes.iter().all(|size| *size > 100), "{sizes:?}");
+        // All keys, the one that was there, and the note of this run.
+        assert_eq!(sizes.iter().sum::<i64>(), KEYS as i64 + 2);
+        assert_eq!((counter(&mut *store, "cluster_moved"), counter(&mut *store, "cluster_ask")), (0.0, 0.0));
+        assert!(store.describe().unwrap().place.starts_with("cluster of 3 masters at redis://127.0.0.1"));
+        assert!(store.footprint().unwrap().data_bytes > KEYS * 50);
+        store.close().unwrap();
+        assert_eq!(cluster.sizes().iter().sum::<i64>(), 1);
+    }
+}
+
+#[test]
+fn slots_that_move_under_load_are_followed() {
+    let cluster = Cluster::start();
+    for (depth, io) in [(1, Io::Epoll), (4, Io::Auto)] {
+        let mut store = open(&cluster.url(), &[], None).unwrap();
+        store.create(&Layout::default()).unwrap();
+        let slot = slot_of(format!("{PREFIX}{{together}}").as_bytes());
+        let home = Cluster::owner(slot);
+        let away = (home + 1) % 3;
+        let result = drive(&mut *store, depth, io, Pace::Closed, || {
+            cluster.migrate(slot, home, away);
+            std::thread::sleep(Duration::from_millis(200));
+            cluster.migrate(slot, away, home);
+        });
+        assert!(result.errors.is_empty(), "{:?}", result.errors);
+        assert_eq!((result.lost_connections, result.down_ns), (0, 0));
+        assert!(result.ops > 1_000, "{}", result.ops);
+        let (moved, asked) = (counter(&mut *store, "cluster_moved"), counter(&mut *store, "cluster_ask"));
+        assert!(moved >= 2.0 && asked >= 1.0, "{moved} MOVED and {asked} ASK at depth {depth}");
+        store.close().unwrap();
+        assert_eq!(cluster.sizes(), [0, 0, 0]);
+    }
+}
+
+#[test]
+fn a_node_that_dies_is_an_outage_for_its_keys_only() {
+    let mut cluster = Cluster::start();
+    let mut store = open(&cluster.url(), &[], None).unwrap();
+    store.create(&Layout::default()).unwrap();
+    let pace = Pace::Open { shape: Shape::Constant { rate_per_s: 2_000.0 }, arrivals: Arrivals::Even };
+    let outage = Duration::from_millis(700);
+    let dying = &mut cluster.nodes[1].server;
+    let result = drive(&mut *store, 1, Io::Auto, pace, || {
+        dying.kill();
+        std::thread::sleep(outage);
+        dying.start_again();
+        // While it loads its data, it says so instead.
+        until("the node is back", || {
+            let says = dying.control().command(&[b"CLUSTER", b"INFO"]);
+            says.is_ok_and(|says| says.text().contains("cluster_state:ok"))
+        });
+        std::thread::sleep(Duration::from_millis(1_500));
+    });
+    let errors = |outcome: Outcome| -> u64 {
+        result.errors.iter().filter(|error| error.outcome == outcome).map(|error| error.count).sum()
+    };
+    assert!(result.lost_connections >= 8, "every session had a connection to it: {}", result.lost_connections);
+    assert!(errors(Outcome::Unknown) <= 8, "{:?}", result.errors);
+    // A node that has just started says no until it has heard of the others.
+    let said_no =
+        |error: &plimsoll_drive::ErrorCount| error.outcome == Outcome::Rejected && error.code != "CLUSTERDOWN";
+    assert!(!result.errors.iter().any(said_no), "{:?}", result.errors);
+    assert!(result.down_ns >= 8 * outage.as_nanos() as u64 / 2, "{} ns", result.down_ns);
+    // What was due for the dead node waited for it, and stands in the distribution with that time.
+    let waited = |op: &&plimsoll_drive::OpTime| op.end_ns - op.scheduled_ns > outage.as_nanos() as u64 / 2;
+    assert!(result.each.iter().filter(waited).count() >= 8);
+    let last_ns = result.each.iter().map(|op| op.scheduled_ns).max().unwrap();
+    let good = |op: &&plimsoll_drive::OpTime| op.outcome == Outcome::Ok && last_ns - op.scheduled_ns < 200_000_000;
+    assert!(result.each.iter().filter(good).count() > 100, "it goes on afterwards");
+    cluster.until_all_know(3);
+    store.close().unwrap();
+    assert_eq!(cluster.sizes(), [0, 0, 0]);
+}
+
+#[test]
+fn an_attached_cluster_conforms() {
+    let cluster = Cluster::start();
+    plimsoll_testkit::conformance::run_attached(&*kind(), &cluster.url(), None);
+}
+
+#[test]
+fn a_private_cluster_keeps_its_keys_through_a_restart() {
+    let base = tempfile::Builder::new().prefix("redis-test-").tempdir_in("/var/tmp").unwrap();
+    std::fs::set_permissions(base.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let target = Target::Private { data_dir: base.path().to_owned(), log_dir: base.path().join("logs") };
+    let params = Params([("nodes".to_owned(), ParamValue::Int(3))].into());
+    let mut store = kind().open(OpenOptions { target, params, run_id: String::new() }, &mut |_| {}).unwrap();
+    assert_eq!(store.processes().len(), 3);
+    for pid in store.processes() {
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+        assert!(!line.contains("requirepass"), "{line}");
+    }
+    assert_eq!(store.describe().unwrap().place, "private cluster of 3 servers");
+    store.create(&Layout::default()).unwrap();
+    let mut puts = Script::new();
+    let mut gets = Script::new();
+    let keys: Vec<String> = (0..KEYS).map(key).collect();
+    for key in &keys {
+        puts.op(PUT, [Value::Bytes(key.as_bytes()), Value::Bytes(b"v")]);
+        gets.op(GET, [Value::Bytes(key.as_bytes())]);
+    }
+    let all_ok = |replies: Vec<plimsoll_testkit::ask::Reply>| replies.iter().all(|reply| reply.outcome == Outcome::Ok);
+    assert!(all_ok(ask(&mut *store, &kinds(), Durability::AtEnd, &puts).unwrap()));
+    store.sync().unwrap();
+    store.restart().unwrap();
+    assert!(all_ok(ask(&mut *store, &kinds(), Durability::Durable, &gets).unwrap()));
+    assert!(store.check_integrity().unwrap().is_some());
+    store.close().unwrap();
+    assert!(std::fs::read_dir(base.path()).unwrap().next().is_none(), "nothing is left");
+}
