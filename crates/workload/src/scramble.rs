@@ -11,9 +11,21 @@ pub fn mix(x: u64) -> u64 {
 /// A hash of (seed, a, b), the same on every machine.
 #[inline]
 pub fn hash(seed: u64, a: u64, b: u64) -> u64 {
-    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-    let x = mix(seed.wrapping_add(GOLDEN));
-    let x = mix(x ^ a.wrapping_add(GOLDEN));
+    hash_from(beginning(seed), a, b)
+}
+
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What [`hash`] makes of a seed before it looks at anything else: for those who hash often.
+#[inline]
+pub fn beginning(seed: u64) -> u64 {
+    mix(seed.wrapping_add(GOLDEN))
+}
+
+/// [`hash`] of a seed whose [`beginning`] is known.
+#[inline]
+pub fn hash_from(beginning: u64, a: u64, b: u64) -> u64 {
+    let x = mix(beginning ^ a.wrapping_add(GOLDEN));
     mix(x.wrapping_add(GOLDEN) ^ b.wrapping_mul(GOLDEN))
 }
 

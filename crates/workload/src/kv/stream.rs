@@ -6,7 +6,7 @@ use super::content::Content;
 use super::steps::ReadModifyWrite;
 use super::turns::Turns;
 use super::{Chooser, INSERT, KINDS, Pairs, READ, READ_MODIFY_WRITE, SCAN, UPDATE};
-use crate::scramble::{below, hash, mix};
+use crate::scramble::{beginning, below, hash_from, mix};
 
 const KIND_SALT: u64 = 0x51;
 const KEY_SALT: u64 = 0x52;
@@ -34,7 +34,7 @@ fn mixed(pairs: &Pairs, mix: &[(String, u32)], clients: u32) -> Result<Box<dyn S
     }
     let turns = Turns::new(pairs.seed ^ KIND_SALT, &shares).ok_or("the mix gives no kind a share")?;
     Ok(Box::new(Mixed {
-        seed: pairs.seed ^ KEY_SALT,
+        hashing: beginning(pairs.seed ^ KEY_SALT),
         content: pairs.content.clone(),
         chooser: pairs.chooser.clone(),
         records: pairs.records,
@@ -63,7 +63,8 @@ impl Stream for Load {
 }
 
 struct Mixed {
-    seed: u64,
+    /// The beginning of every hash.
+    hashing: u64,
     content: Content,
     chooser: Chooser,
     records: u64,
@@ -79,7 +80,7 @@ impl Stream for Mixed {
             self.write(self.inserted(u64::from(client), turn.number), client, cycle, params);
             return Some(INSERT);
         }
-        let bits = hash(self.seed, u64::from(client), cycle);
+        let bits = hash_from(self.hashing, u64::from(client), cycle);
         let id = self.asked_for(bits, u64::from(client), cycle);
         match turn.kind {
             READ | READ_MODIFY_WRITE => params.push_bytes_with(|key| self.content.write_key(id, key)),
