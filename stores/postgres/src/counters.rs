@@ -51,12 +51,12 @@ impl Counters {
     /// Puts the question together for a server of this version.
     fn ask_for(&mut self, version: u32) {
         self.columns = columns(version);
-        let began = if version >= COUNTS_CHECKPOINTS_DONE {
-            "(SELECT num_done FROM pg_stat_checkpointer)::text"
-        } else if self.without_checkpoint {
-            "''"
-        } else {
+        let began = if !self.without_checkpoint {
             "(SELECT checkpoint_lsn FROM pg_control_checkpoint())::text"
+        } else if version >= COUNTS_CHECKPOINTS_DONE {
+            "(SELECT num_done FROM pg_stat_checkpointer)::text"
+        } else {
+            "''"
         };
         let expressions: Vec<&str> = self.columns.iter().map(|column| column.expression).collect();
         self.question = format!(
@@ -82,9 +82,9 @@ impl Counters {
             }
             self.checkpoint.clear();
             self.checkpoint.push_str(began);
-            // The statistics count a checkpoint when it begins (the server's own count of those that ended is of
-            // version 18). The control file tells one that has ended: it says where its redo begins, and only
-            // then. One that had nothing to write ends nothing.
+            // The statistics count a checkpoint when it begins. Version 18 counts those that ended too, but says so a
+            // while after whoever asked for one has been told that it is done. The control file tells one that
+            // has ended: it says where its redo begins, and only then. One that had nothing to write ends nothing.
             let value = began.parse().unwrap_or(self.checkpoints as f64);
             counters.push(Counter { name: "checkpoints", unit: "", value, sort: CounterSort::Cycle });
         }

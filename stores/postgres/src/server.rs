@@ -71,7 +71,7 @@ impl PrivatePostgres {
         progress("making a private PostgreSQL");
         let data = server.data_dir().display().to_string();
         // initdb syncs what it wrote. Without that the kernel would write it half a minute later, in a trial.
-        let arguments = ["-D", &data, "-U", NAME, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-instructions"];
+        let arguments = ["-D", &data, "-U", NAME, "-A", "trust", "-E", "UTF8", "--no-locale"];
         server.run("initdb", &program.with_file_name("initdb"), &arguments, INIT_BOUND)?;
         let sockets = server.socket_dir().display().to_string();
         let own = [("listen_addresses", ""), ("unix_socket_directories", &sockets)];
