@@ -386,9 +386,7 @@ impl Kv for Notebook {
 }
 
 fn median(all: &[f64]) -> f64 {
-    let mut sorted = all.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
+    plimsoll_analysis::stat::median(all).unwrap_or(f64::NAN)
 }
 
 fn least(all: &[f64]) -> f64 {

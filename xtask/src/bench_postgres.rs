@@ -11,6 +11,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use plimsoll_analysis::stat::interval::{self, Interval};
+use plimsoll_analysis::stat::median;
 use plimsoll_core::{Address, Layout, Observer, ParamValue, Params, Sessions, StreamSpec, WireClient};
 use plimsoll_drive::{Clock, Drive, DriveSpec, Io, IoUsed, Limit};
 use plimsoll_store_postgres::PrivatePostgres;
@@ -189,22 +191,22 @@ impl Bench {
         }
         for (place, who) in Who::ALL.into_iter().enumerate() {
             let runs: Vec<Run> = rounds.iter().filter_map(|runs| runs[place]).collect();
-            let ratios = rounds.iter().filter_map(|runs| Some(runs[place]?.cpu_us_per_op() / runs[0]?.cpu_us_per_op()));
-            print(case, who, &runs, &sorted(ratios));
+            let pair = |runs: &[Option<Run>; 3]| Some((runs[0]?.cpu_us_per_op(), runs[place]?.cpu_us_per_op()));
+            let pairs: Vec<(f64, f64)> = rounds.iter().filter_map(pair).collect();
+            print(case, who, &runs, interval::of_paired_ratio(&pairs));
         }
         Ok(())
     }
 }
 
-fn print(case: &Case, who: Who, runs: &[Run], ratios: &[f64]) {
-    let cpu = sorted(runs.iter().map(Run::cpu_us_per_op));
-    let user = sorted(runs.iter().map(|run| run.cost.user_us / run.ops));
-    let waits = sorted(runs.iter().map(|run| run.cost.waits as f64 / run.ops));
-    let rate = sorted(runs.iter().map(|run| run.ops / RUN.as_secs_f64()));
-    let (low, high) = median_interval(ratios);
-    let ratio = match who {
-        Who::Pgbench => "1 | ".to_owned(),
-        _ => {
+fn print(case: &Case, who: Who, runs: &[Run], ratio: Option<Interval>) {
+    let of = |part: fn(&Run) -> f64| runs.iter().map(part).collect::<Vec<f64>>();
+    let cpu = of(Run::cpu_us_per_op);
+    let middle = |values: &[f64]| median(values).unwrap_or(f64::NAN);
+    let ratio = match (who, ratio) {
+        (Who::Pgbench, _) => "1 | ".to_owned(),
+        (_, None) => "too few rounds for an interval | open".to_owned(),
+        (_, Some(Interval { value, low, high, .. })) => {
             let met = if high <= TARGET {
                 "met"
             } else if low > TARGET {
@@ -212,19 +214,19 @@ fn print(case: &Case, who: Who, runs: &[Run], ratios: &[f64]) {
             } else {
                 "open"
             };
-            format!("{:.3} ({low:.3} … {high:.3}) | {met}", median(ratios))
+            format!("{value:.3} ({low:.3} … {high:.3}) | {met}")
         }
     };
     println!(
         "| {} | {} | {:.2} ({:.2} … {:.2}) | {:.2} | {:.2} | {:.0} | {ratio} |",
         case.name(),
         who.name(),
-        median(&cpu),
-        cpu.first().unwrap_or(&f64::NAN),
-        cpu.last().unwrap_or(&f64::NAN),
-        median(&user),
-        median(&waits),
-        median(&rate),
+        middle(&cpu),
+        cpu.iter().copied().fold(f64::NAN, f64::min),
+        cpu.iter().copied().fold(f64::NAN, f64::max),
+        middle(&of(|run| run.cost.user_us / run.ops)),
+        middle(&of(|run| run.cost.waits as f64 / run.ops)),
+        middle(&of(|run| run.ops / RUN.as_secs_f64())),
     );
 }
 
@@ -275,36 +277,4 @@ fn be_client(io: &str, clients: usize, address: &str) -> Result<(), Box<dyn Erro
     }
     println!("ops: {}", result.ops);
     Ok(())
-}
-
-pub fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values
-}
-
-pub fn median(sorted: &[f64]) -> f64 {
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => sorted[middle],
-        _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
-    }
-}
-
-/// An interval that holds the true median with at least 95 %, by the binomial distribution of how many values lie
-/// below it (Conover, Practical Nonparametric Statistics, 3.2); all values when there are too few.
-pub fn median_interval(sorted: &[f64]) -> (f64, f64) {
-    let n = sorted.len();
-    let (mut below, mut tail, mut term) = (0, 0.0, 0.5f64.powi(n as i32));
-    while below < n / 2 && tail + term <= 0.025 {
-        tail += term;
-        term *= (n - below) as f64 / (below + 1) as f64;
-        below += 1;
-    }
-    let rank = below.saturating_sub(1);
-    match sorted {
-        [] => (f64::NAN, f64::NAN),
-        all => (all[rank], all[n - 1 - rank]),
-    }
 }

@@ -52,9 +52,10 @@ const NEEDS: [Need; 6] = [
 /// nothing to start with.
 const ANSWERS: [(&str, &str); 1] = [("slapd", "slapd slapd/no_configuration boolean true\n")];
 
-/// Other clients that ours is compared with. Each peer of a row that stands in no Debian package is used where it is.
+/// Other clients that ours is compared with. What stands in no Debian package is looked after in `peers::tools`.
 #[cfg(not(feature = "bench"))]
-const PEERS: [Need; 4] = [
+const PEERS: [Need; 5] = [
+    Need { any_of: &["/usr/include/openssl/ssl.h"], package: "libssl-dev", why: "oha is built with it" },
     Need { any_of: &["/usr/bin/sysbench"], package: "sysbench", why: "its client is compared with ours on MariaDB" },
     Need { any_of: &["/usr/bin/redis-benchmark"], package: "redis-tools", why: "its client is compared with ours" },
     Need { any_of: &["/usr/bin/wrk"], package: "wrk", why: "its client is compared with ours over HTTP" },

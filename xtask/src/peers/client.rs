@@ -8,7 +8,7 @@ use std::time::Duration;
 use plimsoll_core::{Durability, Observer, OpenOptions, ParamValue, Params, Store, StreamSpec, Target, Workload};
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit, Pace, Wake};
 
-use super::rows::{self, Asks};
+use super::commands::Asks;
 use crate::bench_drive::Noting;
 
 /// Makes this program the measured client.
@@ -19,14 +19,16 @@ pub fn command(asks: &Asks) -> Result<Command, Box<dyn Error>> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["peers", AS_CLIENT, &asks.store, asks.url.as_deref().unwrap_or("-"), asks.workload, asks.op]);
     command.args([asks.clients.to_string(), asks.depth.to_string(), asks.rate_per_s.to_string()]);
-    command.arg(if asks.coarse { "coarse" } else { "precise" });
+    command.args([asks.seconds.to_string(), if asks.coarse { "coarse" } else { "precise" }.to_owned()]);
+    command.args([asks.pin.map_or("-".to_owned(), |processor| processor.to_string())]);
+    command.arg(if asks.times { "times" } else { "-" });
     command.args(asks.params.iter().map(|(name, value)| format!("{name}={value}")));
     Ok(command)
 }
 
 /// Drives, and prints how many operations it was.
 pub fn be(words: &[String]) -> Result<(), Box<dyn Error>> {
-    let [name, url, workload, op, clients, depth, rate, wake, params @ ..] = words else {
+    let [name, url, workload, op, clients, depth, rate, seconds, wake, pin, times, params @ ..] = words else {
         return Err("a client is told more".into());
     };
     let (clients, depth, rate_per_s): (u32, u32, f64) = (clients.parse()?, depth.parse()?, rate.parse()?);
@@ -36,10 +38,12 @@ pub fn be(words: &[String]) -> Result<(), Box<dyn Error>> {
         return load(&mut *store, &*workload);
     }
     let spec = DriveSpec {
-        limit: Limit::Duration(Duration::from_secs(rows::SECONDS)),
+        limit: Limit::Duration(Duration::from_secs(seconds.parse()?)),
         depth,
         pace: if rate_per_s > 0.0 { Pace::poisson(rate_per_s, 1) } else { Pace::Closed },
         wake: if wake == "coarse" { Wake::Coarse } else { Wake::Precise },
+        pin: pin.parse().into_iter().collect(),
+        keep_each: times == "times",
         ..DriveSpec::default()
     };
     let lanes = spec.clients(clients);
@@ -62,6 +66,13 @@ pub fn be(words: &[String]) -> Result<(), Box<dyn Error>> {
     println!("ops: {}", result.ops);
     if result.lag.n > 0 {
         println!("lag: {} {}", result.lag.p50_ns, result.lag.p99_ns);
+    }
+    if times == "times" {
+        let mut response: Vec<u64> =
+            result.each.iter().map(|time| time.end_ns.saturating_sub(time.scheduled_ns)).collect();
+        response.sort_unstable();
+        let at = |share: f64| response[((response.len() - 1) as f64 * share) as usize];
+        println!("times: {} {} {}", at(0.5), at(0.95), at(0.99));
     }
     std::mem::forget(store);
     Ok(())
@@ -120,9 +131,15 @@ pub fn ops(printed: &str) -> Option<f64> {
     printed.lines().find_map(|line| line.strip_prefix("ops: ")?.parse().ok())
 }
 
-/// The lag that a client printed, in words.
-pub fn lag(printed: &str) -> Option<String> {
+/// The lag that a client printed, in microseconds: p50 and p99.
+pub fn lag(printed: &str) -> Option<(f64, f64)> {
     let (p50, p99) = printed.lines().find_map(|line| line.strip_prefix("lag: ")?.split_once(' '))?;
-    let us = |ns: &str| ns.parse::<f64>().ok().map(|ns| ns / 1e3);
-    Some(format!("p50 {:.1} µs, p99 {:.1} µs", us(p50)?, us(p99)?))
+    Some((p50.parse::<f64>().ok()? / 1e3, p99.parse::<f64>().ok()? / 1e3))
+}
+
+/// The p95 and p99 of the response time that a client printed, in milliseconds.
+pub fn times_ms(printed: &str) -> Option<(f64, f64)> {
+    let line = printed.lines().find_map(|line| line.strip_prefix("times: "))?;
+    let ms: Vec<f64> = line.split(' ').filter_map(|ns| Some(ns.parse::<f64>().ok()? / 1e6)).collect();
+    Some((*ms.get(1)?, *ms.get(2)?))
 }

@@ -43,11 +43,16 @@ fn busy_us() -> f64 {
 
 /// Time of the servers, their descendants, and the children they waited for.
 fn servers_us(roots: &[u32]) -> f64 {
+    tree(roots).into_iter().map(ticks_of).sum::<f64>() * TICK_US
+}
+
+/// Processes and all their descendants.
+pub fn tree(roots: &[u32]) -> BTreeSet<u32> {
     let mut members: BTreeSet<u32> = roots.iter().copied().collect();
     let mut queue = roots.to_vec();
     while let Some(pid) = queue.pop() {
-        for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
-            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for thread in threads(pid) {
+            let children = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")).unwrap_or_default();
             for child in children.split_ascii_whitespace().filter_map(|child| child.parse().ok()) {
                 if members.insert(child) {
                     queue.push(child);
@@ -55,7 +60,13 @@ fn servers_us(roots: &[u32]) -> f64 {
             }
         }
     }
-    members.into_iter().map(ticks_of).sum::<f64>() * TICK_US
+    members
+}
+
+/// Ids of a process' threads.
+pub fn threads(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
 }
 
 fn ticks_of(pid: u32) -> f64 {
@@ -63,4 +74,10 @@ fn ticks_of(pid: u32) -> f64 {
     // The name in brackets may hold spaces; utime, stime, cutime and cstime are fields 14 to 17.
     let Some((_, rest)) = text.rsplit_once(')') else { return 0.0 };
     rest.split_ascii_whitespace().skip(11).take(4).filter_map(|field| field.parse::<f64>().ok()).sum()
+}
+
+/// The processors that this program may run on.
+pub fn processors() -> std::io::Result<Vec<usize>> {
+    let set = rustix::thread::sched_getaffinity(None)?;
+    Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).collect())
 }

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::Address;
 use plimsoll_store_postgres::PrivatePostgres;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::client;
-use super::rows::Asks;
+use super::commands::Asks;
+use super::{client, others};
 use crate::child_cost;
 
 /// pgbench's scale: no two clients of eight on the same branch most of the time.
@@ -18,6 +20,12 @@ pub const SCALE: u32 = 10;
 /// sysbench's database and the size of its one table.
 pub const SBTEST: &str = "sbtest";
 pub const SBTEST_ROWS: u32 = 100_000;
+/// Records of go-ycsb's table, and their one field of 100 bytes.
+const GO_YCSB_RECORDS: u32 = 20_000;
+pub const GO_YCSB_SHAPE: [&str; 4] = ["recordcount=20000", "fieldcount=1", "fieldlength=100", "insertorder=ordered"];
+/// Where the directory's people are, and how many.
+pub const LDAP_BASE: &str = "dc=plimsoll";
+pub const LDAP_ENTRIES: u32 = 10_000;
 /// Longest that a server may take to answer.
 const START: Duration = Duration::from_secs(30);
 
@@ -28,6 +36,8 @@ pub struct Servers {
     mariadb: Option<Mariadb>,
     redis: Option<Redis>,
     nginx: Option<Nginx>,
+    slapd: Option<Slapd>,
+    sysbench_null: Option<PathBuf>,
     places: Vec<tempfile::TempDir>,
 }
 
@@ -39,6 +49,8 @@ pub struct Postgres {
     pub user: String,
     pub database: String,
     pipeline: Option<String>,
+    sysbench: bool,
+    go_ycsb: bool,
 }
 
 pub struct Mariadb {
@@ -47,6 +59,12 @@ pub struct Mariadb {
 }
 
 pub struct Redis {
+    child: Running,
+    pub port: u16,
+    go_ycsb: bool,
+}
+
+pub struct Slapd {
     child: Running,
     pub port: u16,
 }
@@ -73,6 +91,7 @@ impl Servers {
             self.mariadb.as_ref().map(|it| &it.child),
             self.redis.as_ref().map(|it| &it.child),
             self.nginx.as_ref().map(|it| &it.child),
+            self.slapd.as_ref().map(|it| &it.child),
         ];
         let postgres = self.postgres.as_ref().and_then(|it| it.server.pid());
         children.into_iter().flatten().map(|child| child.0.id()).chain(postgres).collect()
@@ -124,15 +143,105 @@ impl Servers {
         self.redis.as_ref().ok_or_else(|| "it was just started".into())
     }
 
-    /// `None` where it is not installed.
-    pub fn nginx(&mut self) -> Result<Option<&Nginx>, Box<dyn Error>> {
+    pub fn nginx(&mut self) -> Result<&Nginx, Box<dyn Error>> {
         if self.nginx.is_none() {
-            let Ok(program) = plimsoll_store_http::server::find_nginx() else { return Ok(None) };
+            let program = plimsoll_store_http::server::find_nginx()?;
             let place = place()?;
             self.nginx = Some(start_nginx(&program, place.path())?);
             self.places.push(place);
         }
-        Ok(self.nginx.as_ref())
+        self.nginx.as_ref().ok_or_else(|| "it was just started".into())
+    }
+
+    pub fn slapd(&mut self) -> Result<&Slapd, Box<dyn Error>> {
+        if self.slapd.is_none() {
+            let place = place()?;
+            self.slapd = Some(start_slapd(place.path())?);
+            self.places.push(place);
+        }
+        self.slapd.as_ref().ok_or_else(|| "it was just started".into())
+    }
+
+    /// Lets the servers, with all that they start from now on, run on these processors only.
+    pub fn bind(&self, processors: &[usize]) -> Result<(), Box<dyn Error>> {
+        let mut set = CpuSet::new();
+        processors.iter().for_each(|&processor| set.set(processor));
+        for thread in others::tree(&self.pids()).into_iter().flat_map(others::threads) {
+            match sched_setaffinity(Pid::from_raw(thread as i32), &set) {
+                // It ended meanwhile.
+                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The options that say where sysbench's table on PostgreSQL is. A later `--pgsql-host` wins over the first.
+    pub fn sysbench_on_postgres(&mut self) -> Result<Vec<String>, Box<dyn Error>> {
+        self.postgres()?;
+        let Some(postgres) = &mut self.postgres else { return Err("it was just started".into()) };
+        let options = vec![
+            "--db-driver=pgsql".to_owned(),
+            format!("--pgsql-host={}", postgres.socket_dir),
+            format!("--pgsql-port={}", postgres.port),
+            format!("--pgsql-user={}", postgres.user),
+            format!("--pgsql-db={}", postgres.database),
+            "--tables=1".to_owned(),
+            format!("--table-size={SBTEST_ROWS}"),
+        ];
+        if !postgres.sysbench {
+            quietly(Command::new("sysbench").arg("oltp_point_select").args(&options).arg("prepare"))?;
+            postgres.sysbench = true;
+        }
+        Ok(options)
+    }
+
+    /// A script of sysbench whose event does nothing.
+    pub fn sysbench_null(&mut self) -> Result<&Path, Box<dyn Error>> {
+        if self.sysbench_null.is_none() {
+            let place = tempfile::tempdir()?;
+            let path = place.path().join("null.lua");
+            std::fs::write(&path, "function event()\nend\n")?;
+            self.places.push(place);
+            self.sysbench_null = Some(path);
+        }
+        self.sysbench_null.as_deref().ok_or_else(|| "it was just written".into())
+    }
+
+    /// The properties that say where go-ycsb's table on PostgreSQL is.
+    pub fn go_ycsb_on_postgres(&mut self) -> Result<Vec<String>, Box<dyn Error>> {
+        self.postgres()?;
+        let Some(postgres) = &mut self.postgres else { return Err("it was just started".into()) };
+        if !postgres.go_ycsb {
+            let sql = format!(
+                "CREATE TABLE usertable (ycsb_key varchar(64) PRIMARY KEY, field0 varchar(100)); INSERT INTO usertable \
+                 SELECT 'user' || n, repeat('x', 100) FROM generate_series(0, {GO_YCSB_RECORDS} - 1) n; ANALYZE usertable"
+            );
+            let mut psql = Command::new(postgres.pgbench.with_file_name("psql"));
+            psql.args(["-X", "-q", "-h", &postgres.socket_dir, "-p", &postgres.port.to_string(), "-U", &postgres.user]);
+            quietly(psql.args(["-c", &sql, &postgres.database]))?;
+            postgres.go_ycsb = true;
+        }
+        Ok(vec![
+            "pg.host=127.0.0.1".to_owned(),
+            format!("pg.port={}", postgres.port),
+            format!("pg.user={}", postgres.user),
+            format!("pg.db={}", postgres.database),
+        ])
+    }
+
+    /// The same on Redis, which `program` fills itself: what its values look like is its own business.
+    pub fn go_ycsb_on_redis(&mut self, program: &Command) -> Result<Vec<String>, Box<dyn Error>> {
+        self.redis()?;
+        let Some(redis) = &mut self.redis else { return Err("it was just started".into()) };
+        let place = vec![format!("redis.addr=127.0.0.1:{}", redis.port), "redis.datatype=string".to_owned()];
+        if !redis.go_ycsb {
+            let mut load = Command::new(program.get_program());
+            load.args(["load", "redis", "0"]).args(GO_YCSB_SHAPE).args(&place).arg("threadcount=8");
+            quietly(&mut load)?;
+            redis.go_ycsb = true;
+        }
+        Ok(place)
     }
 }
 
@@ -196,7 +305,7 @@ fn start_postgres() -> Result<Postgres, Box<dyn Error>> {
         &database,
     ]);
     quietly(&mut made)?;
-    Ok(Postgres { server, pgbench, socket_dir, port, user, database, pipeline: None })
+    Ok(Postgres { server, pgbench, socket_dir, port, user, database, pipeline: None, sysbench: false, go_ycsb: false })
 }
 
 impl Mariadb {
@@ -252,7 +361,7 @@ fn start_redis(place: &Path) -> Result<Redis, Box<dyn Error>> {
     // What `buffered` wants; a GET writes nothing.
     command.args(["--appendfsync", "no"]);
     command.arg("--dir").arg(place);
-    let redis = Redis { child: Running(command.spawn()?), port };
+    let redis = Redis { child: Running(command.spawn()?), port, go_ycsb: false };
     wait_for("Redis", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok())?;
     // Both sorts of keys: those that redis-benchmark asks for, and ours.
     let mut fill = Command::new("redis-benchmark");
@@ -264,10 +373,7 @@ fn start_redis(place: &Path) -> Result<Redis, Box<dyn Error>> {
         workload: "kv",
         op: client::LOAD,
         params: kv_params(),
-        clients: 1,
-        depth: 1,
-        rate_per_s: 0.0,
-        coarse: false,
+        ..Asks::default()
     };
     child_cost::run(client::command(&asks)?)?;
     Ok(redis)
@@ -292,4 +398,43 @@ fn start_nginx(program: &Path, place: &Path) -> Result<Nginx, Box<dyn Error>> {
     let nginx = Nginx { child: Running(command.spawn()?), port };
     wait_for("nginx", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok())?;
     Ok(nginx)
+}
+
+/// On TCP, as searchrate knows no other way, with people that anybody may read.
+fn start_slapd(place: &Path) -> Result<Slapd, Box<dyn Error>> {
+    let port = free_port()?;
+    let data = place.join("data");
+    std::fs::create_dir(&data)?;
+    let at = place.display();
+    let mut configuration = String::new();
+    if Path::new("/usr/lib/ldap/back_mdb.so").exists() {
+        configuration.push_str("modulepath /usr/lib/ldap\nmoduleload back_mdb\n");
+    }
+    for schema in ["core", "cosine", "inetorgperson"] {
+        configuration.push_str(&format!("include /etc/ldap/schema/{schema}.schema\n"));
+    }
+    configuration.push_str(&format!(
+        "pidfile {at}/pid\ndatabase mdb\nsuffix {LDAP_BASE}\ndirectory {}\nmaxsize 268435456\n",
+        data.display()
+    ));
+    let mut people = format!(
+        "dn: {LDAP_BASE}\nobjectClass: dcObject\nobjectClass: organization\no: plimsoll\ndc: plimsoll\n\n\
+         dn: ou=People,{LDAP_BASE}\nobjectClass: organizationalUnit\nou: People\n\n"
+    );
+    for number in 0..LDAP_ENTRIES {
+        people.push_str(&format!(
+            "dn: uid=user.{number},ou=People,{LDAP_BASE}\nobjectClass: inetOrgPerson\nuid: user.{number}\ncn: User \
+             {number}\nsn: {number}\nemployeeNumber: {number}\ndescription: {}\n\n",
+            "x".repeat(100)
+        ));
+    }
+    let (settings, file) = (place.join("slapd.conf"), place.join("people.ldif"));
+    std::fs::write(&settings, configuration)?;
+    std::fs::write(&file, people)?;
+    quietly(Command::new("/usr/sbin/slapadd").args(["-q", "-f"]).arg(&settings).arg("-l").arg(file))?;
+    let mut command = server("/usr/sbin/slapd");
+    command.args(["-d", "0", "-h", &format!("ldap://127.0.0.1:{port}/"), "-f"]).arg(settings);
+    let slapd = Slapd { child: Running(command.spawn()?), port };
+    wait_for("slapd", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok())?;
+    Ok(slapd)
 }

@@ -1,0 +1,243 @@
+//! One row: peers and ours take turns, and what came of it is a line for each peer.
+
+use std::error::Error;
+use std::process::Command;
+
+use plimsoll_analysis::stat::interval::{self, Interval};
+use plimsoll_analysis::stat::median;
+
+use super::client;
+use super::commands::{self, Asks};
+use super::others::{self, Others};
+use super::rows::{Goal, Peer, Row};
+use super::servers::Servers;
+use super::tools::Tools;
+use crate::child_cost::{self, Cost};
+
+/// Rounds that are tried for each pair that is wanted, before a busy machine is given up on.
+const TRIES: usize = 3;
+/// Share of the machine that others may take during a run.
+const OTHERS_MAX: f64 = 0.15;
+/// Fewest pairs that a verdict is given on.
+const PAIRS_MIN: usize = 10;
+/// Runs with servers and worker on processors of their own, of which only the lag is looked at.
+const APART_RUNS: usize = 5;
+
+/// One run of a client.
+#[derive(Debug, Clone)]
+struct Run {
+    ops: f64,
+    cost: Cost,
+    /// What ours says of its lag: p50 and p99 in microseconds.
+    lag_us: Option<(f64, f64)>,
+    /// What a peer says of its own.
+    lag_said: Option<String>,
+}
+
+impl Run {
+    fn cpu_us_per_op(&self) -> f64 {
+        self.cost.cpu_us() / self.ops
+    }
+}
+
+/// A peer in its row.
+struct Entry {
+    peer: &'static Peer,
+    /// Peer and ours of the same round.
+    pairs: Vec<(Run, Run)>,
+    dropped: usize,
+    /// Why it takes no part.
+    absent: Option<String>,
+}
+
+/// Compares, and returns the row's lines.
+pub fn row(row: &'static Row, pairs: usize, servers: &mut Servers, tools: &mut Tools) -> String {
+    let fresh = |peer| Entry { peer, pairs: Vec::new(), dropped: 0, absent: None };
+    let mut entries: Vec<Entry> = row.peers.iter().map(fresh).collect();
+    let apart = match rounds(row, &mut entries, pairs, servers, tools) {
+        Ok(apart) => apart,
+        Err(error) => {
+            for entry in entries.iter_mut().filter(|entry| entry.pairs.is_empty()) {
+                entry.absent.get_or_insert_with(|| format!("failed: {error}"));
+            }
+            None
+        }
+    };
+    entries
+        .iter()
+        .enumerate()
+        .map(|(at, entry)| {
+            let goal = if at == 0 { row.goal } else { Goal::None };
+            line(row.name, entry, goal, tools, apart.as_deref().filter(|_| at == 0))
+        })
+        .collect()
+}
+
+/// Runs everybody in turns. Returns the lag with processors apart, in words, where it is an open loop.
+fn rounds(
+    row: &Row,
+    entries: &mut [Entry],
+    pairs: usize,
+    servers: &mut Servers,
+    tools: &mut Tools,
+) -> Result<Option<String>, Box<dyn Error>> {
+    // The first run of each fills caches and counts for nothing.
+    for entry in entries.iter_mut() {
+        entry.absent = theirs(entry.peer, servers, tools).err().map(|error| first_line(&error.to_string()));
+    }
+    ours(&(row.ours)(servers)?, servers)?;
+    let mut lot = u64::from(std::process::id());
+    let enough = |entries: &[Entry]| {
+        let there = entries.iter().find(|entry| entry.absent.is_none());
+        there.is_none_or(|entry| entry.pairs.len() >= pairs)
+    };
+    for _ in 0..pairs * TRIES {
+        if enough(entries) {
+            break;
+        }
+        // The last is ours.
+        let mut order: Vec<usize> = (0..=entries.len()).collect();
+        for end in (1..order.len()).rev() {
+            lot = lot.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            order.swap(end, (lot >> 33) as usize % (end + 1));
+        }
+        let mut runs: Vec<Option<Run>> = vec![None; order.len()];
+        for at in order {
+            runs[at] = match entries.get(at) {
+                Some(entry) if entry.absent.is_some() => None,
+                Some(entry) => theirs(entry.peer, servers, tools)?,
+                None => ours(&(row.ours)(servers)?, servers)?,
+            };
+        }
+        let our = runs.pop().flatten();
+        for (entry, run) in entries.iter_mut().zip(runs).filter(|(entry, _)| entry.absent.is_none()) {
+            match (run, our.clone()) {
+                (Some(run), Some(our)) => entry.pairs.push((run, our)),
+                _ => entry.dropped += 1,
+            }
+        }
+    }
+    lag_apart(row, servers)
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().replace('|', "/")
+}
+
+fn theirs(peer: &Peer, servers: &mut Servers, tools: &mut Tools) -> Result<Option<Run>, Box<dyn Error>> {
+    let command = their_command(peer, servers, tools)?;
+    let (printed, cost, share) = run(command, servers)?;
+    let ops = (peer.ops)(&printed).filter(|ops| *ops > 0.0).ok_or_else(|| format!("no operations: {printed}"))?;
+    let run = Run { ops: ops * peer.ops_per_unit, cost, lag_us: None, lag_said: commands::pgbench_lag(&printed) };
+    Ok((share <= OTHERS_MAX).then_some(run))
+}
+
+/// What starts a peer.
+pub fn their_command(peer: &Peer, servers: &mut Servers, tools: &mut Tools) -> Result<Command, Box<dyn Error>> {
+    let command = tools.command(peer.tool)?;
+    (peer.command)(servers, command)
+}
+
+fn ours(asks: &Asks, servers: &Servers) -> Result<Option<Run>, Box<dyn Error>> {
+    let (printed, cost, share) = run(client::command(asks)?, servers)?;
+    let ops = client::ops(&printed).filter(|ops| *ops > 0.0).ok_or_else(|| format!("no operations: {printed}"))?;
+    Ok((share <= OTHERS_MAX).then(|| Run { ops, cost, lag_us: client::lag(&printed), lag_said: None }))
+}
+
+/// What it printed and cost, and the share of the machine that others took meanwhile.
+fn run(command: Command, servers: &Servers) -> Result<(String, Cost, f64), Box<dyn Error>> {
+    let pids = servers.pids();
+    let others = Others::before(&pids);
+    let (printed, cost) = child_cost::run(command)?;
+    let share = others.share(&cost, &pids);
+    Ok((printed, cost, share))
+}
+
+/// The generator's lag when the server has one processor and the worker another. `None` for a closed loop.
+fn lag_apart(row: &Row, servers: &mut Servers) -> Result<Option<String>, Box<dyn Error>> {
+    let asks = (row.ours)(servers)?;
+    if asks.rate_per_s == 0.0 {
+        return Ok(None);
+    }
+    let all = others::processors()?;
+    let [worker, server, ..] = all[..] else { return Ok(Some("there is only one processor".to_owned())) };
+    servers.bind(&[server])?;
+    let asks = Asks { pin: Some(worker as u32), ..asks };
+    let mut runs = Vec::new();
+    for _ in 0..APART_RUNS * TRIES {
+        if runs.len() < APART_RUNS {
+            runs.extend(ours(&asks, servers)?);
+        }
+    }
+    servers.bind(&all)?;
+    Ok(Some(lag_in_words(runs.iter())))
+}
+
+/// The medians of the runs' p50 and p99.
+fn lag_in_words<'r>(runs: impl Iterator<Item = &'r Run>) -> String {
+    let lags: Vec<(f64, f64)> = runs.filter_map(|run| run.lag_us).collect();
+    if lags.is_empty() {
+        return "not measured on this busy machine".to_owned();
+    }
+    let of = |part: fn(&(f64, f64)) -> f64| median(&lags.iter().map(part).collect::<Vec<_>>()).unwrap_or(f64::NAN);
+    format!("p50 {:.1} µs, p99 {:.1} µs (n = {})", of(|lag| lag.0), of(|lag| lag.1), lags.len())
+}
+
+fn line(name: &str, entry: &Entry, goal: Goal, tools: &Tools, apart: Option<&str>) -> String {
+    let Entry { peer, pairs, dropped, absent } = entry;
+    let title = format!("{}, {}", tools.title(peer.tool), peer.told);
+    if let Some(reason) = absent {
+        return format!("| {name} | {title} | {reason} | | | {goal} | not compared | |\n");
+    }
+    let theirs: Vec<f64> = pairs.iter().map(|(peer, _)| peer.cpu_us_per_op()).collect();
+    let ours: Vec<f64> = pairs.iter().map(|(_, our)| our.cpu_us_per_op()).collect();
+    let both: Vec<(f64, f64)> = theirs.iter().copied().zip(ours.iter().copied()).collect();
+    let ratio = interval::of_paired_ratio(&both);
+    let (figure, state) = match goal {
+        Goal::Us(goal) => {
+            let cost = interval::of_median(&ours);
+            (in_words(cost, 4, " µs"), judged(cost, goal, pairs.len()))
+        }
+        Goal::Ratio(goal) => (in_words(ratio, 3, ""), judged(ratio, goal, pairs.len())),
+        Goal::None => (in_words(ratio, 3, ""), "–"),
+    };
+    let lag = lags(pairs, apart).unwrap_or_default();
+    let (theirs, ours) = (spread(&theirs), spread(&ours));
+    format!(
+        "| {name} | {title} | {theirs} | {ours} | {figure}{lag} | {goal} | {state} | {} ({dropped}) |\n",
+        pairs.len()
+    )
+}
+
+/// Lags, where there are any to speak of.
+fn lags(pairs: &[(Run, Run)], apart: Option<&str>) -> Option<String> {
+    let apart = apart?;
+    let said = pairs.iter().rev().find_map(|(peer, _)| peer.lag_said.clone());
+    let shared = lag_in_words(pairs.iter().map(|(_, our)| our));
+    let peer = said.map_or(String::new(), |said| format!("peer {said} (last run), "));
+    Some(format!("; lag: {peer}ours {shared}; ours with processors apart {apart}"))
+}
+
+fn spread(costs: &[f64]) -> String {
+    let Some(middle) = median(costs) else { return "–".to_owned() };
+    let (least, most) = costs.iter().fold((f64::MAX, f64::MIN), |(low, high), cost| (low.min(*cost), high.max(*cost)));
+    let places = if middle < 0.1 { 4 } else { 2 };
+    format!("{middle:.places$} ({least:.places$} … {most:.places$})")
+}
+
+fn in_words(interval: Option<Interval>, places: usize, unit: &str) -> String {
+    interval.map_or("too few pairs for an interval".to_owned(), |Interval { value, low, high, .. }| {
+        format!("{value:.places$}{unit} ({low:.places$} … {high:.places$})")
+    })
+}
+
+fn judged(interval: Option<Interval>, goal: f64, pairs: usize) -> &'static str {
+    match interval {
+        Some(interval) if pairs >= PAIRS_MIN => match interval {
+            Interval { high, .. } if high <= goal => "met",
+            Interval { low, .. } if low > goal => "missed",
+            _ => "open",
+        },
+        _ => "open (too few pairs)",
+    }
+}
