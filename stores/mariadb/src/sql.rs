@@ -24,7 +24,7 @@ const PARAMETERS_MAX: usize = 65_535;
 /// parameters. Each is four round trips' worth of work or more for the server.
 const RECORDS_AT_ONCE: [usize; 3] = [1, 16, 256];
 
-/// Which of the two it is. They differ in collations and in what they can be asked about themselves.
+/// Which of them it is. They differ in collations and in what they can be asked about themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Flavor {
     /// MariaDB.
@@ -32,19 +32,26 @@ pub enum Flavor {
     MariaDb,
     /// MySQL.
     MySql,
+    /// MySQL 5.6 and 5.7, which have no collation for records.
+    MySqlBefore8,
 }
 
 impl Flavor {
     /// Of a server's version: MariaDB's has its name in it.
     pub fn of_version(version: &str) -> Flavor {
-        if version.contains("MariaDB") { Flavor::MariaDb } else { Flavor::MySql }
+        let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+        match major {
+            _ if version.contains("MariaDB") => Flavor::MariaDb,
+            Some(..8) => Flavor::MySqlBefore8,
+            _ => Flavor::MySql,
+        }
     }
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Flavor::MariaDb => "MariaDB",
-            Flavor::MySql => "MySQL",
+            Flavor::MySql | Flavor::MySqlBefore8 => "MySQL",
         }
     }
 
@@ -52,7 +59,7 @@ impl Flavor {
     fn collation(self) -> &'static str {
         match self {
             Flavor::MariaDb => "utf8mb4_nopad_bin",
-            Flavor::MySql => "utf8mb4_0900_bin",
+            Flavor::MySql | Flavor::MySqlBefore8 => "utf8mb4_0900_bin",
         }
     }
 }
@@ -91,7 +98,15 @@ pub(crate) fn index_name(collection: &Collection, position: usize) -> String {
 }
 
 /// The statements that make the layout's tables, and their indexes where the store is to keep them.
+///
+/// # Errors
+/// `Usage`, when the layout is not for this server.
 pub fn create(layout: &Layout, flavor: Flavor) -> Result<Vec<String>, StoreError> {
+    if flavor == Flavor::MySqlBefore8 && !layout.collections.is_empty() {
+        let what = "MySQL before 8.0 has no collation in which texts compare as their bytes, which records need";
+        return Err(StoreError::new(StoreErrorKind::Usage, what)
+            .next("Use MySQL 8.0.17 or MariaDB 10.2 or later, or a workload in SQL."));
+    }
     layout.collections.iter().map(|collection| create_table(collection, layout.index, flavor)).collect()
 }
 

@@ -1,5 +1,5 @@
-//! Who we are, and how we prove it: mysql_native_password, caching_sha2_password, and whatever asks for nothing (the
-//! socket's own user).
+//! Who we are, and how we prove it: mysql_native_password, caching_sha2_password, MariaDB's client_ed25519, and whatever
+//! asks for nothing (the socket's own user).
 //!
 //! What was not encrypted on its way could be read, and a server could be anybody: a password goes in clear only over
 //! what cannot be listened to (a Unix socket, TLS), and never to a server that asks for it in clear.
@@ -11,13 +11,11 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
 use super::packet::{Reader, ServerError, broken, unexpected};
-use super::rsa;
+use super::{ed25519, rsa};
 
 const NATIVE: &[u8] = b"mysql_native_password";
 const CACHING_SHA2: &[u8] = b"caching_sha2_password";
-
-/// Bytes of the random text that a server sends to be answered.
-const NONCE_BYTES: usize = 20;
+const ED25519: &[u8] = b"client_ed25519";
 
 /// How a session encrypts what it says, where the server can.
 #[derive(Debug, Clone)]
@@ -62,6 +60,7 @@ impl Login {
 enum Method {
     Native,
     CachingSha2,
+    Ed25519,
 }
 
 impl Method {
@@ -69,6 +68,7 @@ impl Method {
         match name {
             NATIVE => Some(Method::Native),
             CACHING_SHA2 => Some(Method::CachingSha2),
+            ED25519 => Some(Method::Ed25519),
             _ => None,
         }
     }
@@ -77,15 +77,23 @@ impl Method {
         match self {
             Method::Native => NATIVE,
             Method::CachingSha2 => CACHING_SHA2,
+            Method::Ed25519 => ED25519,
         }
     }
 
-    /// The proof that we know the password; nothing for no password.
-    fn proof(self, password: &[u8], nonce: &[u8]) -> Vec<u8> {
-        if password.is_empty() {
-            return Vec::new();
-        }
+    /// Bytes of the random text that a server sends to be answered; a zero may follow.
+    fn nonce_bytes(self) -> usize {
         match self {
+            Method::Native | Method::CachingSha2 => 20,
+            Method::Ed25519 => 32,
+        }
+    }
+
+    /// The proof that we know the password; nothing for no password, but a signature by nothing.
+    fn proof(self, password: &[u8], nonce: &[u8]) -> Vec<u8> {
+        match self {
+            Method::Ed25519 => ed25519::proof(password, nonce).to_vec(),
+            _ if password.is_empty() => Vec::new(),
             Method::Native => native_proof(password, nonce).to_vec(),
             Method::CachingSha2 => caching_sha2_proof(password, nonce).to_vec(),
         }
@@ -133,7 +141,7 @@ impl Auth {
     /// Begins with what the greeting names. Another method is asked for later where the user has another.
     pub(crate) fn new(name: &[u8], nonce: &[u8], private_way: bool) -> Auth {
         let method = Method::of_name(name).unwrap_or(Method::Native);
-        Auth { method, nonce: cut(nonce).to_vec(), key_asked: false, private_way }
+        Auth { method, nonce: cut(nonce, method).to_vec(), key_asked: false, private_way }
     }
 
     /// The method's name, for the login.
@@ -165,7 +173,7 @@ impl Auth {
         let mut reader = Reader(payload);
         let name = reader.cstr();
         self.method = Method::of_name(name).ok_or_else(|| unsupported(name, login))?;
-        self.nonce = cut(reader.0).to_vec();
+        self.nonce = cut(reader.0, self.method).to_vec();
         self.key_asked = false;
         Ok(Reply::Send(self.proof(login)))
     }
@@ -204,8 +212,8 @@ impl Auth {
 }
 
 /// A nonce without the zero that ends it.
-fn cut(nonce: &[u8]) -> &[u8] {
-    &nonce[..nonce.len().min(NONCE_BYTES)]
+fn cut(nonce: &[u8], method: Method) -> &[u8] {
+    &nonce[..nonce.len().min(method.nonce_bytes())]
 }
 
 fn unsupported(name: &[u8], login: &Login) -> StoreError {
@@ -218,7 +226,9 @@ fn unsupported(name: &[u8], login: &Login) -> StoreError {
             if name.is_empty() { "the method before MySQL 4.1".into() } else { String::from_utf8_lossy(name) }
         ),
     )
-    .next("Use a user identified by mysql_native_password, caching_sha2_password or, on a socket, unix_socket.")
+    .next(
+        "Use a user identified by mysql_native_password, caching_sha2_password, ed25519 or, on a socket, unix_socket.",
+    )
 }
 
 /// The server's refusal of a connection, classed by its number.

@@ -6,12 +6,14 @@
 //! | `session` | [`MySession`]: connections from greeting to good-bye, the operation in flight |
 //! | `opening` | the greeting, the login and what follows it up to the first operation |
 //! | `auth` | [`Login`], [`Password`]: authentication |
+//! | `ed25519` | a password's signature, for MariaDB |
 //! | `rsa` | a password for a server of MySQL's without TLS |
 //! | `statement` | prepared statements as bytes to be copied |
 //! | `value` | values in binary and text format |
 //! | `packet` | packets, and what they say at an answer's end |
 
 mod auth;
+mod ed25519;
 mod opening;
 mod packet;
 mod rsa;

@@ -29,8 +29,8 @@ const DEPRECATE_EOF: u32 = 1 << 24;
 /// MariaDB's own, which stand in a field of their own: definitions of columns are left out when they are known.
 const CACHE_METADATA: u32 = 1 << 4;
 
-/// What a server must be able to: MariaDB 10.2, MySQL 5.7.
-const NEEDED: u32 = PROTOCOL_41 | SECURE_CONNECTION | PLUGIN_AUTH | DEPRECATE_EOF;
+/// What a server must be able to: MariaDB 10.2, MySQL 5.6.
+const NEEDED: u32 = PROTOCOL_41 | SECURE_CONNECTION | PLUGIN_AUTH;
 
 /// What is asked for where it is there. Rows that an UPDATE matched count, also where they stay as they were: without
 /// that an update of a record that is there could not be told from one that is not.
@@ -40,7 +40,8 @@ const WANTED: u32 = FOUND_ROWS
     | MULTI_RESULTS
     | PS_MULTI_RESULTS
     | CONNECT_ATTRS
-    | PLUGIN_AUTH_LENGTH_ENCODED;
+    | PLUGIN_AUTH_LENGTH_ENCODED
+    | DEPRECATE_EOF;
 
 /// `utf8mb4_general_ci`, which both servers know by this number; the settings say more.
 const UTF8MB4: u8 = 45;
@@ -73,8 +74,9 @@ pub(super) struct Preparing {
     statement: usize,
     /// The server has answered.
     known: bool,
-    parameters_left: u16,
-    columns_left: u16,
+    /// With what ends them, of a server that says so.
+    parameters_left: u32,
+    columns_left: u32,
 }
 
 impl MySession {
@@ -126,7 +128,7 @@ impl MySession {
                 format!("{place} is older than Plimsoll can talk to, or something between them is"),
             )
             .detail(String::from_utf8_lossy(greeting.version).into_owned())
-            .next("Connect to a MariaDB 10.2 or MySQL 5.7 or later, and to the server itself, not to a proxy."));
+            .next("Connect to a MariaDB 10.2 or MySQL 5.6 or later, and to the server itself, not to a proxy."));
         }
         let login = &*self.login;
         let mut capabilities = NEEDED | WANTED & greeting.capabilities;
@@ -140,6 +142,7 @@ impl MySession {
             capabilities |= CONNECT_WITH_DB;
         }
         self.caches_definitions = extended & CACHE_METADATA != 0;
+        self.has_eof = capabilities & DEPRECATE_EOF == 0;
         let mut number = self.number;
         let head = |capabilities: u32, out: &mut Vec<u8>| {
             out.extend_from_slice(&capabilities.to_le_bytes());
@@ -227,11 +230,13 @@ impl MySession {
                 [0xff, ..] => return self.take_prepare_error(at, payload, out),
                 [0x00, i0, i1, i2, i3, c0, c1, p0, p1, ..] => {
                     at.known = true;
-                    at.columns_left = u16::from_le_bytes([*c0, *c1]);
-                    at.parameters_left = u16::from_le_bytes([*p0, *p1]);
+                    let with_end = |count: u16| u32::from(count) + u32::from(count > 0 && self.has_eof);
+                    let parameters = u16::from_le_bytes([*p0, *p1]);
+                    at.columns_left = with_end(u16::from_le_bytes([*c0, *c1]));
+                    at.parameters_left = with_end(parameters);
                     let id = u32::from_le_bytes([*i0, *i1, *i2, *i3]);
                     let prepared = &mut self.kinds[at.kind];
-                    prepared.known(at.statement, id, at.parameters_left)?;
+                    prepared.known(at.statement, id, parameters)?;
                     prepared.statements[at.statement].columns.clear();
                 }
                 _ => return Err(unexpected(payload, "while statements were prepared")),
@@ -240,6 +245,10 @@ impl MySession {
             at.parameters_left -= 1;
         } else {
             at.columns_left -= 1;
+            if self.has_eof && at.columns_left == 0 {
+                self.prepare_from(at.kind, at.statement + 1, out);
+                return Ok(());
+            }
             let Some(code) = Code::of_definition(payload) else {
                 return Err(unexpected(payload, "in place of a column's definition"));
             };

@@ -210,6 +210,14 @@ impl Completion {
         reader.length_encoded()?;
         Some(Completion { affected_rows, status: reader.u16()? })
     }
+
+    /// The same for the EOF_Packet that ends rows where it was not agreed to leave it out.
+    pub(crate) fn parse_eof(payload: &[u8]) -> Option<Completion> {
+        match payload {
+            [0xfe, _, _, low, high] => Some(Completion { affected_rows: 0, status: u16::from_le_bytes([*low, *high]) }),
+            _ => None,
+        }
+    }
 }
 
 /// What an ERR_Packet says.

@@ -46,6 +46,8 @@ enum Expect {
     Answer,
     /// A column's definition; this many are left, and this many there are.
     Column(usize, usize),
+    /// What ends the definitions, of a server that says so.
+    ColumnsEnd,
     /// A row, or the end of rows.
     Row,
 }
@@ -72,6 +74,8 @@ pub struct MySession {
     pub(super) kinds: Vec<Prepared>,
     /// The server leaves out definitions of columns that it has sent already, and says so.
     pub(super) caches_definitions: bool,
+    /// Definitions and rows end with an EOF_Packet, as before MySQL 5.7.
+    pub(super) has_eof: bool,
     /// The number of the next packet.
     pub(super) number: u8,
     /// Once it was agreed on. Then `arrived` is what it has decrypted and nobody has used, and `written` what is still
@@ -109,6 +113,7 @@ impl MySession {
             phase: Phase::Closed,
             kinds: Vec::new(),
             caches_definitions: false,
+            has_eof: false,
             number: 0,
             tls: None,
             arrived: Vec::new(),
@@ -262,6 +267,10 @@ impl MySession {
             )),
             (Expect::Answer, Some(1..=0xfd)) => self.take_column_count(current, payload),
             (Expect::Column(left, all), Some(_)) => self.take_column(current, payload, left, all),
+            (Expect::ColumnsEnd, Some(0xfe)) => {
+                self.expect = Expect::Row;
+                Ok(())
+            }
             _ => Err(unexpected(payload, "in an answer")),
         }
     }
@@ -312,7 +321,11 @@ impl MySession {
         {
             *known = code;
         }
-        self.expect = if left <= 1 { Expect::Row } else { Expect::Column(left - 1, all) };
+        self.expect = match left {
+            0 | 1 if self.has_eof => Expect::ColumnsEnd,
+            0 | 1 => Expect::Row,
+            _ => Expect::Column(left - 1, all),
+        };
         Ok(())
     }
 
@@ -349,7 +362,9 @@ impl MySession {
         out: &mut Vec<u8>,
         done: &mut dyn Done,
     ) -> Result<(), StoreError> {
-        let Some(completion) = Completion::parse(payload) else {
+        let is_eof = self.has_eof && self.expect == Expect::Row;
+        let completion = if is_eof { Completion::parse_eof(payload) } else { Completion::parse(payload) };
+        let Some(completion) = completion else {
             return Err(unexpected(payload, "at an answer's end"));
         };
         if completion.status & MORE_RESULTS != 0 {

@@ -38,6 +38,36 @@ fn a_password_is_proven_and_a_wrong_one_refused() {
     control.simple("DROP USER `näme`@`%`, nobody@`%`").expect("dropped");
 }
 
+#[test]
+fn a_password_of_ed25519_is_proven_and_a_wrong_one_refused() {
+    let server = Server::start();
+    let mut control = server.control();
+    control.simple("INSTALL SONAME 'auth_ed25519'").expect("the plugin comes with the server");
+    for (user, word) in [("signer", "pä's word, which is longer than the thirty-two bytes of a key"), ("short", "x")] {
+        let word = word.replace('\'', "''");
+        control
+            .simple(&format!("CREATE USER {user}@`%` IDENTIFIED VIA ed25519 USING PASSWORD('{word}')"))
+            .expect("a user");
+    }
+    let proven = |address: &Address, user: &str, word: &str| {
+        let mut connection = open_login(address, login(user, Some(word))).expect("let in");
+        connection.value("SELECT CURRENT_USER()").expect("an answer")
+    };
+    for address in [server.address(), server.tcp()] {
+        let long = "pä's word, which is longer than the thirty-two bytes of a key";
+        assert_eq!(proven(&address, "signer", long), "signer@%");
+        assert_eq!(proven(&address, "short", "x"), "short@%");
+        let wrong = refused(&address, login("signer", Some("secret-word")));
+        assert_eq!(wrong.kind, StoreErrorKind::Authentication, "{wrong:?}");
+        assert!(wrong.what.contains("does not accept the password for user `signer`"), "{wrong}");
+        assert!(!format!("{wrong:?}").contains("secret-word"));
+        let none = refused(&address, login("signer", None));
+        assert!(none.what.contains("no password is known"), "{none}");
+    }
+    control.simple("DROP USER signer@`%`, short@`%`").expect("dropped");
+    control.simple("UNINSTALL SONAME 'auth_ed25519'").expect("taken out");
+}
+
 /// Root of the system is let in by its socket, whatever method the greeting names; and by no other name.
 #[test]
 fn the_sockets_own_user_is_let_in() {

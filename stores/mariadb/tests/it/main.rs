@@ -6,6 +6,7 @@ mod conformance;
 mod conninfo;
 mod fixture;
 mod hostile;
+mod mysql;
 mod private;
 mod records;
 mod sql;

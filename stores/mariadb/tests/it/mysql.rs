@@ -1,0 +1,170 @@
+//! MySQL itself, on demand: the only one that the registries have is 5.6, which `cargo xtask mysql` fetches.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use plimsoll_core::{
+    Address, Durability, IndexMode, Layout, OpenOptions, Outcome, ParamValue, Params, Sessions, Statement, Store,
+    StoreErrorKind, Target, Value, ValueType,
+};
+use plimsoll_lab::ServerUser;
+use plimsoll_store_mariadb::kind;
+
+use crate::fixture::{TIMEOUT, Wire, layout, login, open_login, sql};
+
+/// A MySQL that lives as long as this value. It belongs to the test, not to Plimsoll.
+struct Mysql {
+    child: Child,
+    dir: tempfile::TempDir,
+}
+
+/// Where `cargo xtask mysql` puts it.
+fn fetched() -> PathBuf {
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/servers/mysql-5.6/package/server");
+    place.canonicalize().expect("MySQL 5.6 is fetched by `cargo xtask mysql`")
+}
+
+impl Mysql {
+    fn start() -> Mysql {
+        let dir = tempfile::Builder::new().prefix("mysql-test-").tempdir_in("/var/tmp").expect("a directory");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
+        let user = ServerUser::caller_or("mysql", "mariadb-server").expect("a user for the server");
+        for name in ["data", "data/mysql", "server"] {
+            let path = dir.path().join(name);
+            fs::create_dir(&path).expect("a directory");
+            chown(&path, Some(user.uid()), Some(user.gid())).expect("the server's own");
+        }
+        // The server's user may not get to where it was fetched.
+        let fetched = fetched();
+        let copied = Command::new("cp").arg("-r").arg(&fetched).arg(dir.path()).status().expect("cp runs");
+        assert!(copied.success());
+        let tables = ["mysql_system_tables.sql", "mysql_system_tables_data.sql"]
+            .map(|name| fs::read_to_string(fetched.join("share").join(name)).expect("it comes with the server"));
+        let script = dir.path().join("tables.sql");
+        fs::write(&script, format!("USE mysql;\n{}", tables.concat())).expect("written");
+        let made = Self::command(dir.path(), &user)
+            .arg("--bootstrap")
+            .stdin(fs::File::open(&script).expect("it was just written"))
+            .output()
+            .expect("mysqld runs");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let log = fs::File::create(dir.path().join("log")).expect("a log");
+        let mut child = Self::command(dir.path(), &user)
+            .args(["--skip-networking", "--socket"])
+            .arg(dir.path().join("data/socket"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("mysqld runs");
+        let began = Instant::now();
+        while UnixStream::connect(dir.path().join("data/socket")).is_err() {
+            let log = fs::read_to_string(dir.path().join("log")).unwrap_or_default();
+            assert!(matches!(child.try_wait(), Ok(None)) && began.elapsed() < TIMEOUT, "it did not start: {log}");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        Mysql { child, dir }
+    }
+
+    fn command(dir: &Path, user: &ServerUser) -> Command {
+        use std::os::unix::process::CommandExt;
+        let server = dir.join("server");
+        let mut command = Command::new(server.join("mysqld"));
+        command.arg("--no-defaults").arg("--basedir").arg(&server).arg("--datadir").arg(dir.join("data"));
+        command.arg("--lc-messages-dir").arg(server.join("share"));
+        command.env("LD_LIBRARY_PATH", &server).current_dir(dir.join("data")).uid(user.uid()).gid(user.gid());
+        command
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.path().join("data/socket")
+    }
+
+    fn open(&self) -> Box<dyn Store> {
+        let url = format!("mysql://root@/?socket={}", self.socket().display());
+        let params = [("buffer_pool", 32 << 20), ("log_file", 8 << 20), ("max_connections", 20)];
+        let params = Params(params.map(|(name, value)| (name.to_owned(), ParamValue::Int(value))).into());
+        let options = OpenOptions { target: Target::Attach { url, password: None }, params, run_id: "one".to_owned() };
+        kind().open(options, &mut |_| {}).expect("attached")
+    }
+}
+
+impl Drop for Mysql {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+#[ignore = "needs MySQL 5.6, which `cargo xtask mysql` fetches, and runs this"]
+fn statements_run_on_mysql_itself() {
+    let mysql = Mysql::start();
+    let mut store = mysql.open();
+    let description = store.describe().expect("described");
+    assert!(description.version.starts_with("MySQL 5.6."), "{}", description.version);
+    assert!(description.settings.iter().any(|setting| setting.name == "innodb_buffer_pool_size"));
+
+    let refused = store.create(&layout(IndexMode::None)).expect_err("records compare as bytes");
+    assert_eq!(refused.kind, StoreErrorKind::Usage);
+    assert!(refused.what.contains("collation") && refused.next.is_some(), "{refused}");
+
+    let table = "CREATE TABLE t (id INT PRIMARY KEY, words VARCHAR(50), made DATETIME(6)) ENGINE=InnoDB";
+    let statements = vec![Statement { dialect: None, text: table.to_owned() }];
+    store.create(&Layout { statements, ..Layout::default() }).expect("made");
+    let (int, text) = (ValueType::Int, ValueType::Text);
+    let kinds = [
+        sql("insert", "INSERT INTO t VALUES ($1, $2, '2026-01-02 03:04:05.000006')", &[int, text]),
+        sql("get", "SELECT id, words, made FROM t WHERE id >= $1 ORDER BY id", &[int]),
+        sql("update", "UPDATE t SET words = 'a' WHERE id = $1", &[int]),
+        sql("plain", "SELECT 1 WHERE 0", &[]),
+    ];
+    let Ok(Sessions::Wire(mut clients)) = store.sessions(1, Durability::Durable) else { panic!("wire sessions") };
+    let mut wire = Wire::open(clients.remove(0), &kinds[..3]);
+    for id in 0..3 {
+        assert_eq!(wire.ask(0, &[Value::Int(id), Value::Text("ä€𝄞 ")]).0, Outcome::Ok);
+    }
+    let (outcome, answer) = wire.ask(1, &[Value::Int(1)]);
+    assert_eq!((outcome, answer.rows), (Outcome::Ok, 2));
+    let row = answer.row_iter().next().expect("a row");
+    let made = Value::Timestamp(1_767_323_045_000_006);
+    assert_eq!((row.get(0), row.get(1), row.get(2)), (Value::Int(1), Value::Text("ä€𝄞 "), made));
+    assert_eq!(wire.ask(1, &[Value::Int(7)]).1.rows, 0, "no rows end too");
+    let (outcome, answer) = wire.ask(0, &[Value::Int(1), Value::Text("")]);
+    assert_eq!((outcome, answer.code.as_str()), (Outcome::Rejected, "1062"));
+    let (outcome, answer) = wire.ask(0, &[Value::Int(8), Value::Text(&"x".repeat(51))]);
+    assert_eq!((outcome, answer.code.as_str()), (Outcome::Rejected, "1406"), "what does not fit is an error");
+    assert_eq!(wire.ask(2, &[Value::Int(1)]).0, Outcome::Ok);
+    drop(wire);
+
+    let counters = store.counters().expect("counters");
+    assert!(counters.iter().any(|counter| counter.name == "rows_inserted" && counter.value >= 3.0), "{counters:?}");
+    assert!(store.footprint().expect("sizes").data_bytes > 0);
+    assert!(store.check_integrity().expect("sound").is_some_and(|words| words.contains("1 tables")));
+    let mut params = plimsoll_core::ValueBuf::new();
+    params.push(Value::Int(1));
+    let plan = store.explain(&kinds[1], params.values()).expect("a plan").expect("a plan");
+    assert!(plan.contains("PRIMARY"), "{plan}");
+    store.settle().expect("settled");
+    store.sync().expect("synced");
+    store.close().expect("dropped");
+}
+
+#[test]
+#[ignore = "needs MySQL 5.6, which `cargo xtask mysql` fetches, and runs this"]
+fn a_password_is_proven_to_mysql_itself() {
+    let mysql = Mysql::start();
+    let address = Address::Unix(mysql.socket());
+    let mut control = open_login(&address, login("root", None)).expect("root");
+    control.simple("CREATE USER ada@`%` IDENTIFIED BY 'word'").expect("a user");
+    control.simple("DELETE FROM mysql.user WHERE user = ''").expect("nobody else");
+    control.simple("FLUSH PRIVILEGES").expect("done");
+    let mut connection = open_login(&address, login("ada", Some("word"))).expect("let in");
+    assert_eq!(connection.value("SELECT CURRENT_USER()").expect("an answer"), "ada@%");
+    let wrong = open_login(&address, login("ada", Some("other"))).map(|_| ()).expect_err("refused");
+    assert_eq!(wrong.kind, StoreErrorKind::Authentication, "{wrong}");
+}
