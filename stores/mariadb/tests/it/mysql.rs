@@ -113,7 +113,8 @@ fn statements_run_on_mysql_itself() {
     assert_eq!(refused.kind, StoreErrorKind::Usage);
     assert!(refused.what.contains("collation") && refused.next.is_some(), "{refused}");
 
-    let table = "CREATE TABLE t (id INT PRIMARY KEY, words VARCHAR(50), made DATETIME(6)) ENGINE=InnoDB";
+    let table = "CREATE TABLE t (id INT PRIMARY KEY, words VARCHAR(50), made DATETIME(6)) \
+                 ENGINE=InnoDB CHARSET=utf8mb4";
     let statements = vec![Statement { dialect: None, text: table.to_owned() }];
     store.create(&Layout { statements, ..Layout::default() }).expect("made");
     let (int, text) = (ValueType::Int, ValueType::Text);
