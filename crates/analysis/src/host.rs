@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_record::data::{CYCLES, Run, STORE_COUNTERS};
 
+use crate::chart::Mark;
 use crate::view::{Line, Panel};
 
 /// Panels for everything that was sampled, and the names of what was zero all the time.
@@ -77,6 +78,23 @@ pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
     (panels, zero)
 }
 
+/// When cycles of stores ended: one mark for each reading that saw some, named after what ended.
+pub fn cycles(run: &Run) -> Vec<Mark> {
+    let mut marks = Vec::new();
+    for sample in &run.samples {
+        for (series, value) in sample.values.iter().filter(|(_, value)| *value > 0.0) {
+            let Some(series) = run.header.series.get(*series as usize) else { continue };
+            if series.sampler == STORE_COUNTERS && series.spec.unit == CYCLES {
+                let name = spoken(&series.spec.name);
+                let one = name.strip_suffix('s').unwrap_or(&name);
+                let name = if *value < 2.0 { one.to_string() } else { format!("{value:.0} {name}") };
+                marks.push(Mark { x: sample.at_ns as f64 / 1e9, name });
+            }
+        }
+    }
+    marks
+}
+
 /// When something was read, and every series' values at these times. A store is asked at moments of its own, so that
 /// its series have times of their own: first those of the host's samplers, then those of stores.
 type Readings = ([Vec<f64>; 2], Vec<Vec<Option<f64>>>);
@@ -134,7 +152,6 @@ fn primary(sampler: &str, subject: &str, unit: &str, busiest_disk: Option<&str>)
         "tasks" => unit == "tasks",
         "generator" | "server" => unit == "%",
         "pressure" => true,
-        STORE_COUNTERS => unit == CYCLES,
         _ => false,
     }
 }

@@ -47,6 +47,7 @@ pub mod line;
 pub mod number;
 mod phase;
 pub mod slices;
+pub mod stall;
 pub mod stat;
 mod step;
 pub mod sweep;
@@ -60,6 +61,7 @@ mod warning;
 use plimsoll_record::data;
 
 use crate::phase::PhaseFacts;
+pub use crate::phase::WARMUP_IS_FOUND;
 pub use crate::view::RunView;
 
 /// Everything that reports show of `run`.
@@ -85,6 +87,7 @@ pub fn view(run: &data::Run) -> RunView {
         stores: trial::stores(run),
         headlines: figure::headlines(&figures),
         figures,
+        stalls: stall::stalls(run, &facts),
         sweeps: if lines.is_empty() { sweep::sweeps(run, &facts) } else { Vec::new() },
         lines,
         durability: trial::durability(run),

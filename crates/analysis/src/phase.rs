@@ -8,6 +8,9 @@ use plimsoll_record::data::{Asked, Phase, PhaseState, Trial};
 
 use crate::latency::{self, Times};
 
+/// The name of a phase's result that says that the plan leaves its warm-up to be found.
+pub const WARMUP_IS_FOUND: &str = "warmup_is_found";
+
 /// A value and the observations behind it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantity {
@@ -33,6 +36,8 @@ pub struct PhaseFacts<'a> {
     pub steps: BTreeMap<(KindId, Outcome, Measure), Times>,
     /// Of `histograms`, how many ended after the planned end: they count, but in no rate.
     drained: BTreeMap<(KindId, Outcome, Measure), u64>,
+    /// When counting began, where the plan leaves it to be found.
+    counted_from_ns: u64,
     /// What was due and never sent.
     pub unfinished: Option<Times>,
     /// Scheduled times were kept.
@@ -40,8 +45,18 @@ pub struct PhaseFacts<'a> {
 }
 
 impl<'a> PhaseFacts<'a> {
-    /// Merges the slices that count.
+    /// Merges the slices that count. Where the plan wants the warm-up to be found, what was found counts for nothing.
     pub fn gather(trial: &'a Trial, phase: &'a Phase) -> Self {
+        let all = PhaseFacts::from(trial, phase, 0);
+        if !phase.end.results.iter().any(|result| result.name == WARMUP_IS_FOUND) {
+            return all;
+        }
+        let from_ns = all.settled_after().and_then(|(found, _)| Some(phase.slices.get(found)?.start_ns));
+        from_ns.map_or(all, |from_ns| PhaseFacts::from(trial, phase, from_ns))
+    }
+
+    /// Merges the slices that count and begin at `from_ns` or later.
+    fn from(trial: &'a Trial, phase: &'a Phase, from_ns: u64) -> Self {
         let mut histograms: BTreeMap<_, Times> = BTreeMap::new();
         let mut steps: BTreeMap<_, Times> = BTreeMap::new();
         let mut unfinished: Option<Times> = None;
@@ -49,7 +64,7 @@ impl<'a> PhaseFacts<'a> {
         let mut counted_ns = 0;
         let open_loop = phase.slices.iter().any(has_response);
         for slice in &phase.slices {
-            if !slice.warmup {
+            if !slice.warmup && slice.start_ns >= from_ns {
                 if !slice.drain {
                     counted_ns += slice.end_ns.saturating_sub(slice.start_ns);
                 }
@@ -69,7 +84,32 @@ impl<'a> PhaseFacts<'a> {
         let counted_s = counted_ns as f64 / 1e9;
         let planned = phase.end.results.iter().find(|result| result.name == "planned_seconds");
         let counted_s = planned.map_or(counted_s, |planned| counted_s.min(planned.value));
-        PhaseFacts { trial, phase, counted_s, histograms, steps, drained, unfinished, open_loop }
+        PhaseFacts {
+            trial,
+            phase,
+            counted_s,
+            histograms,
+            steps,
+            drained,
+            counted_from_ns: from_ns,
+            unfinished,
+            open_loop,
+        }
+    }
+
+    /// Whether `slice` of this phase counts for nothing: by the plan, or because it was found to be warm-up.
+    pub fn is_warmup(&self, slice: &Slice<Distribution>) -> bool {
+        slice.warmup || slice.start_ns < self.counted_from_ns
+    }
+
+    /// Whether a warm-up was found and left out, as the plan wanted.
+    pub fn left_out_warmup(&self) -> bool {
+        self.counted_from_ns > 0
+    }
+
+    /// Throughput as it would be with the warm-up that was found; `None` where none was left out.
+    pub fn rate_with_warmup(&self) -> Option<f64> {
+        self.left_out_warmup().then(|| crate::stat::mean(&self.rates(true)))
     }
 
     /// The measure that stands for how long a client waited.
@@ -166,7 +206,7 @@ impl<'a> PhaseFacts<'a> {
         let slices = &self.phase.slices;
         let length_ns = |slice: &Slice<Distribution>| slice.end_ns.saturating_sub(slice.start_ns);
         let longest = slices.iter().map(length_ns).max().unwrap_or(0);
-        let counted = slices.iter().filter(|slice| (warmup || !slice.warmup) && !slice.drain);
+        let counted = slices.iter().filter(|slice| (warmup || !self.is_warmup(slice)) && !slice.drain);
         counted
             .filter(|slice| length_ns(slice) * 2 > longest)
             .map(|slice| {
@@ -183,7 +223,7 @@ impl<'a> PhaseFacts<'a> {
             return None;
         }
         let found = crate::stat::series::warmup_end(&self.rates(true))?;
-        Some((found, self.phase.slices.iter().filter(|slice| slice.warmup).count()))
+        Some((found, self.phase.slices.iter().filter(|slice| self.is_warmup(slice)).count()))
     }
 
     /// Seconds of the operations that were asked one by one and answered, of kind `op` or of all.

@@ -2,7 +2,7 @@
 
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{PhaseState, Run};
+use plimsoll_record::data::{CYCLES, PhaseState, Run, STORE_COUNTERS};
 
 use crate::host;
 use crate::latency::Times;
@@ -36,16 +36,20 @@ pub fn last_ns(run: &Run) -> u64 {
 /// Everything on the time axis.
 pub fn plots(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Plots {
     let ops = ops(facts);
-    let (host, host_zero) = host::panels(run);
+    let (panels, host_zero) = host::panels(run);
+    let (store, host): (Vec<Panel>, Vec<Panel>) =
+        panels.into_iter().partition(|one| one.source == STORE_COUNTERS && !one.unit.is_empty());
     Plots {
         end_s: end_ns as f64 / 1e9,
-        bands: bands(run, end_ns),
+        bands: bands(run, facts, end_ns),
         throughput: throughput(run, facts, &ops, "drive").panel("Throughput", "1/s"),
         loading: throughput(run, facts, &ops, "load").panel("Loading", "records/s"),
         latency: (0..ops.len()).map(|op| latency_panel(facts, &ops, op)).collect(),
         heat: (0..ops.len()).map(|op| heat(facts, &ops, op)).collect(),
         curves: curves(facts, &ops),
         ops,
+        store: store.into_iter().filter(|panel| panel.unit != CYCLES).collect(),
+        cycles: host::cycles(run),
         host,
         host_zero,
     }
@@ -71,7 +75,7 @@ fn ops(facts: &[Vec<PhaseFacts<'_>>]) -> Vec<String> {
     ops
 }
 
-fn bands(run: &Run, end_ns: u64) -> Vec<Band> {
+fn bands(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Vec<Band> {
     let mut bands = Vec::new();
     for (position, trial) in run.trials.iter().enumerate() {
         for (at, phase) in trial.phases.iter().enumerate() {
@@ -87,7 +91,10 @@ fn bands(run: &Run, end_ns: u64) -> Vec<Band> {
                 trial_name: trial::short_name(&trial.header),
                 phase: phase.header.name.clone(),
                 kind: phase.header.kind.clone(),
-                warmup_end_s: phase.slices.iter().rfind(|slice| slice.warmup).map(|slice| slice.end_ns as f64 / 1e9),
+                warmup_end_s: facts.get(position).and_then(|facts| facts.get(at)).and_then(|facts| {
+                    let last = phase.slices.iter().rfind(|slice| facts.is_warmup(slice));
+                    last.map(|slice| slice.end_ns as f64 / 1e9)
+                }),
             });
         }
     }

@@ -347,6 +347,7 @@ fn phase(facts: &PhaseFacts<'_>) -> PhaseView {
             let end_ns = facts.phase.slices.get(slices.checked_sub(1)?)?.end_ns;
             Some(end_ns.saturating_sub(facts.phase.slices.first()?.start_ns) as f64 / 1e9)
         }),
+        rate_with_warmup_per_s: facts.rate_with_warmup().filter(|_| stands),
         lag: lag(facts),
         worker_cores: worker_cores(facts),
     }
@@ -443,7 +444,7 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
 
 /// The slices in which operations were started and counted.
 fn counted<'f>(facts: &'f PhaseFacts<'_>) -> impl Iterator<Item = &'f Slice<Distribution>> {
-    facts.phase.slices.iter().filter(|slice| !slice.warmup && !slice.drain)
+    facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice) && !slice.drain)
 }
 
 fn lag(facts: &PhaseFacts<'_>) -> Option<LagView> {

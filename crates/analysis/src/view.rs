@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::chart::Mark;
 use crate::line::LineView;
+use crate::stall::StallsView;
 use crate::sweep::SweepView;
 
 /// Version of the view's shape.
@@ -32,6 +34,8 @@ pub struct RunView {
     pub figures: Vec<FigureView>,
     /// The searches for the load line, one for each store; empty for runs that did not search.
     pub lines: Vec<LineView>,
+    /// Seconds in which a phase did much less than in its others, and what else was so in them.
+    pub stalls: Vec<StallsView>,
     /// Sweeps: throughput at every point; empty where nothing but stores was swept.
     pub sweeps: Vec<SweepView>,
     /// The durabilities of phases that write: name of the phase, durability. Equal for all trials unless it says so.
@@ -438,6 +442,8 @@ pub struct PhaseView {
     /// Time from the phase's start after which throughput had settled, as found in its slices (MSER-5), whatever the
     /// plan takes for warm-up; `None` in an open loop, with fewer than twenty slices, and where it never settled.
     pub settled_after_s: Option<f64>,
+    /// Throughput with the warm-up that was found and left out; `None` where none was left out.
+    pub rate_with_warmup_per_s: Option<f64>,
     /// CPU time of the generator's workers over the counted time, in cores; `None` where it cannot be told.
     pub worker_cores: Option<f64>,
 }
@@ -604,6 +610,10 @@ pub struct Plots {
     pub heat: Vec<HeatMap>,
     /// Percentile curves: one for each driven phase, and of it for each kind.
     pub curves: Vec<Curve>,
+    /// What stores count of their own work, but for their cycles.
+    pub store: Vec<Panel>,
+    /// When a store's own maintenance cycle ended: a checkpoint, a flush.
+    pub cycles: Vec<Mark>,
     /// What the samplers read.
     pub host: Vec<Panel>,
     /// What the samplers read that was zero all the time and so is not in `host`: all of a subject, or some series.

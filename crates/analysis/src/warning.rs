@@ -30,8 +30,49 @@ const OTHERS_SHARE: f64 = 0.15;
 /// Per cent of the machine's time that the hypervisor gave to others.
 const STEAL_PERCENT: f64 = 2.0;
 
-/// Everything that makes one doubt.
+/// A doubt about one phase or trial, before the same doubts are said together.
+struct Doubt {
+    /// What it is about; the same for all that are said together.
+    what: &'static str,
+    /// Trial and phase.
+    place: String,
+    /// The doubt, without its place.
+    text: String,
+    /// The worst of several is the one that is said; more is worse.
+    weight: f64,
+    next: &'static str,
+}
+
+/// Places of a doubt that are named.
+const PLACES_MAX: usize = 3;
+
+/// Everything that makes one doubt: each sort once, by its worst case, with the places that share it.
 pub fn warnings(run: &Run, facts: &[Vec<PhaseFacts<'_>>], plan: &Planned) -> Vec<Warning> {
+    let mut sorts: Vec<(&'static str, Vec<Doubt>)> = Vec::new();
+    for doubt in doubts(run, facts, plan) {
+        match sorts.iter_mut().find(|(what, _)| *what == doubt.what) {
+            Some((_, known)) => known.push(doubt),
+            None => sorts.push((doubt.what, vec![doubt])),
+        }
+    }
+    sorts.iter().filter_map(|(_, doubts)| together(doubts)).collect()
+}
+
+/// The worst of `doubts`, and where else it is so.
+fn together(doubts: &[Doubt]) -> Option<Warning> {
+    let worst = doubts.iter().max_by(|a, b| a.weight.total_cmp(&b.weight))?;
+    let others: Vec<&str> =
+        doubts.iter().map(|doubt| doubt.place.as_str()).filter(|place| *place != worst.place).collect();
+    let named = others.iter().copied().take(PLACES_MAX).collect::<Vec<_>>().join("; ");
+    let also = match others.len() {
+        0 => String::new(),
+        n if n <= PLACES_MAX => format!(" The same, less so: {named}."),
+        n => format!(" The same, less so, in {} others: {named}; …", number::count(n as u64)),
+    };
+    Some(Warning { text: format!("{}: {}{also}", worst.place, worst.text), next: worst.next.to_string() })
+}
+
+fn doubts(run: &Run, facts: &[Vec<PhaseFacts<'_>>], plan: &Planned) -> Vec<Doubt> {
     let mut warnings = Vec::new();
     for facts in facts.iter().flatten() {
         let header = &facts.phase.header;
@@ -47,61 +88,70 @@ pub fn warnings(run: &Run, facts: &[Vec<PhaseFacts<'_>>], plan: &Planned) -> Vec
     warnings
 }
 
-fn generator(facts: &PhaseFacts<'_>, plan: &Planned, place: &str, warnings: &mut Vec<Warning>) {
+fn generator(facts: &PhaseFacts<'_>, plan: &Planned, place: &str, warnings: &mut Vec<Doubt>) {
     let header = &facts.phase.header;
     let workers = plan.phase(header.trial, &header.name).map_or(1, |phase| phase.workers.max(1)) as f64;
     let busiest = facts
         .phase
         .slices
         .iter()
-        .filter(|slice| !slice.warmup && !slice.drain && slice.end_ns > slice.start_ns)
+        .filter(|slice| !facts.is_warmup(slice) && !slice.drain && slice.end_ns > slice.start_ns)
         .map(|slice| slice.worker_cpu_ns as f64 / (slice.end_ns - slice.start_ns) as f64 / workers)
         .fold(0.0, f64::max);
     if busiest > GENERATOR_BUSY {
-        warnings.push(Warning {
+        warnings.push(Doubt {
+            what: "generator busy",
+            place: place.to_owned(),
+            weight: busiest,
             text: format!(
-                "{place}: the generator's workers were busy {} % of a slice; it may be what was measured.",
+                "the generator's workers were busy {} % of a slice; it may be what was measured.",
                 number::significant(busiest * 100.0)
             ),
-            next: "Give the phase more workers, or drive it from another machine.".to_string(),
+            next: "Give the phase more workers, or drive it from another machine.",
         });
     }
 }
 
-fn lag(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Warning>) {
+fn lag(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
     if !facts.open_loop {
         return;
     }
-    let worst = facts.phase.slices.iter().filter(|slice| !slice.warmup).map(|slice| slice.lag_p99_ns).max();
+    let worst = facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice)).map(|slice| slice.lag_p99_ns).max();
     if let Some(worst) = worst.filter(|worst| *worst > LAG_NS) {
-        warnings.push(Warning {
-            text: format!("{place}: the generator was late by up to {} (p99 of a slice).", number::nanoseconds(worst)),
-            next: "Look at the host's CPU panel: leave a core to the generator, or lower the rate.".to_string(),
+        warnings.push(Doubt {
+            what: "lag",
+            place: place.to_owned(),
+            weight: worst as f64,
+            text: format!("the generator was late by up to {} (p99 of a slice).", number::nanoseconds(worst)),
+            next: "Look at the host's CPU panel: leave a core to the generator, or lower the rate.",
         });
     }
 }
 
-fn asked(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Warning>) {
+fn asked(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
     let mut seconds = facts.asked_seconds(None);
     let median = latency::median(&mut seconds);
     if let (Some(min), Some(max), Some(median), 3..) = (seconds.first(), seconds.last(), median, seconds.len())
         && *min > 0.0
         && max / min > ASKED_SPREAD
     {
-        warnings.push(Warning {
+        warnings.push(Doubt {
+            what: "spread of questions",
+            place: place.to_owned(),
+            weight: max / min,
             text: format!(
-                "{place}: the same question took from {} to {} (median {}, n = {}).",
+                "the same question took from {} to {} (median {}, n = {}).",
                 number::seconds(*min),
                 number::seconds(*max),
                 number::seconds(median),
                 seconds.len()
             ),
-            next: "Ask more often (`count`), and do not read differences smaller than this spread.".to_string(),
+            next: "Ask more often (`count`), and do not read differences smaller than this spread.",
         });
     }
 }
 
-fn uneven(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Warning>) {
+fn uneven(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
     if facts.phase.header.kind != "drive" || facts.phase.header.rate_per_s.is_some() {
         return;
     }
@@ -112,7 +162,9 @@ fn uneven(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Warning>) {
         .phase
         .slices
         .iter()
-        .filter(|slice| !slice.warmup && !slice.drain && slice.end_ns.saturating_sub(slice.start_ns) * 2 > longest)
+        .filter(|slice| {
+            !facts.is_warmup(slice) && !slice.drain && slice.end_ns.saturating_sub(slice.start_ns) * 2 > longest
+        })
         .map(|slice| {
             let ops = facts.operations(slice).filter(|one| one.measure == measure && !one.outcome.is_error());
             ops.map(|one| one.histogram.len()).sum::<u64>() as f64 * 1e9 / (slice.end_ns - slice.start_ns) as f64
@@ -126,40 +178,46 @@ fn uneven(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Warning>) {
     if mean > 0.0 && deviation / mean > THROUGHPUT_SPREAD {
         let low = rates.iter().copied().fold(f64::INFINITY, f64::min);
         let high = rates.iter().copied().fold(0.0, f64::max);
-        warnings.push(Warning {
+        warnings.push(Doubt {
+            what: "uneven",
+            place: place.to_owned(),
+            weight: deviation / mean,
             text: format!(
-                "{place}: throughput went from {} to {} a second between slices (standard deviation {} % of the mean, n = {}).",
+                "throughput went from {} to {} a second between slices (standard deviation {} % of the mean, n = {}).",
                 number::significant(low),
                 number::significant(high),
                 number::significant(deviation / mean * 100.0),
                 rates.len()
             ),
-            next: "The mean hides something: look at throughput over time beside the host's panels.".to_string(),
+            next: "The mean hides something: look at throughput over time beside the host's panels.",
         });
     }
 }
 
-fn unsettled(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Warning>) {
+fn unsettled(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
     let Some((found, planned)) = facts.settled_after().filter(|(found, planned)| found > planned) else { return };
     let rates = facts.rates(true);
     let mean = |rates: Option<&[f64]>| crate::stat::mean(rates.unwrap_or_default());
     let (before, after) = (mean(rates.get(planned..found)), mean(rates.get(found..)));
     if after > 0.0 && (before / after - 1.0).abs() > UNSETTLED {
-        warnings.push(Warning {
+        warnings.push(Doubt {
+            what: "unsettled",
+            place: place.to_owned(),
+            weight: (before / after - 1.0).abs(),
             text: format!(
-                "{place}: throughput settled after {} of its slices, and {} of them were taken for warm-up ({}/s before, {}/s after).",
+                "throughput settled after {} of its slices, and {} of them were taken for warm-up ({}/s before, {}/s after).",
                 number::count(found as u64),
                 number::count(planned as u64),
                 number::significant(before),
                 number::significant(after)
             ),
-            next: "Give the phase a longer warm-up, or drive it longer.".to_string(),
+            next: "Give the phase a longer warm-up, or drive it longer.",
         });
     }
 }
 
 /// Other programs on the machine, and other machines on the host, while a phase drove.
-fn host(run: &Run, facts: &[Vec<PhaseFacts<'_>>], warnings: &mut Vec<Warning>) {
+fn host(run: &Run, facts: &[Vec<PhaseFacts<'_>>], warnings: &mut Vec<Doubt>) {
     let series = |sampler: &str, names: &[&str]| -> Vec<u32> {
         let fits = |(_, series): &(usize, &SamplerSeries)| {
             series.sampler == sampler && series.spec.subject.is_empty() && names.contains(&series.spec.name.as_str())
@@ -190,30 +248,39 @@ fn host(run: &Run, facts: &[Vec<PhaseFacts<'_>>], warnings: &mut Vec<Warning>) {
         let place = format!("{}, phase {}", trial::name(&facts.trial.header), facts.phase.header.name);
         let others = mean(&machine) / 100.0 * cores as f64 - mean(&ours) / 100.0;
         if cores > 0 && !ours.is_empty() && others / cores as f64 > OTHERS_SHARE {
-            warnings.push(Warning {
+            warnings.push(Doubt {
+                what: "others",
+                place: place.clone(),
+                weight: others,
                 text: format!(
-                    "{place}: {} of {cores} cores were in use by neither the generator nor the server.",
+                    "{} of {cores} cores were in use by neither the generator nor the server.",
                     number::significant(others)
                 ),
-                next: "Stop what else runs on this machine, and run again.".to_string(),
+                next: "Stop what else runs on this machine, and run again.",
             });
         }
         let stolen = mean(&steal);
         if stolen > STEAL_PERCENT {
-            warnings.push(Warning {
-                text: format!("{place}: the hypervisor took {} % of the CPU time away.", number::significant(stolen)),
-                next: "Run on a machine that is not shared, or repeat and compare.".to_string(),
+            warnings.push(Doubt {
+                what: "steal",
+                place,
+                weight: stolen,
+                text: format!("the hypervisor took {} % of the CPU time away.", number::significant(stolen)),
+                next: "Run on a machine that is not shared, or repeat and compare.",
             });
         }
     }
 }
 
-fn ledger(run: &Run, warnings: &mut Vec<Warning>) {
+fn ledger(run: &Run, warnings: &mut Vec<Doubt>) {
     for trial in &run.trials {
         if trial.ledgers.iter().any(|ledger| !ledger.complete) {
-            warnings.push(Warning {
-                text: format!("{}: the ledger could not keep up and vouches for nothing.", trial::name(&trial.header)),
-                next: "Drive with fewer clients or a shorter phase; the ledger's limits stand in the book.".to_string(),
+            warnings.push(Doubt {
+                what: "ledger",
+                place: trial::name(&trial.header),
+                weight: 0.0,
+                text: "the ledger could not keep up and vouches for nothing.".to_string(),
+                next: "Drive with fewer clients or a shorter phase; the ledger's limits stand in the book.",
             });
         }
     }

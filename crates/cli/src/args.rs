@@ -209,7 +209,7 @@ pub struct DriveArgs {
     /// Operations of each client, instead of a time.
     #[arg(long, value_name = "N,…")]
     pub ops: Option<String>,
-    /// Time at the start that counts for nothing.
+    /// Time at the start that counts for nothing; `auto` leaves out what is found to be warm-up.
     #[arg(long, value_name = "TIME,…")]
     pub warmup: Option<String>,
     /// What an acknowledged write survives: durable (power loss) or buffered (the process).
@@ -256,7 +256,7 @@ pub struct LineArgs {
     /// Time for everything [default: 5min].
     #[arg(long, value_name = "TIME")]
     pub budget: Option<String>,
-    /// Half an hour instead of five minutes: longer rungs, more likely to see the store's own cycles.
+    /// Half an hour instead of five minutes, and more where rungs through the store's own cycle (a checkpoint) need it.
     #[arg(long, conflicts_with = "budget")]
     pub thorough: bool,
     /// Rate to start from; otherwise what a closed loop reaches.

@@ -25,6 +25,7 @@ pub fn spec(line: &Line, goals: &[GoalSpec]) -> LineSpec {
         precision: line.precision,
         budget_s: line.budget_ns as f64 / 1e9,
         warmup_s: line.warmup_ns as f64 / 1e9,
+        thorough: line.thorough,
         ..default
     }
 }
@@ -102,6 +103,7 @@ impl Search<'_> {
                     None => Pace::Closed,
                 };
                 drive.limit = Limit::DurationNs((rung.seconds * 1e9) as u64);
+                drive.warmup_is_found = false;
                 drive.warmup_ns = (rung.warmup_s * 1e9) as u64;
                 Phase { name: format!("{RUNG_PHASE}_{number}"), step: Step::Drive(drive) }
             }
@@ -140,4 +142,7 @@ fn say_rung(bench: &mut Bench<'_>, rung: &Rung, run: &Run, store: &str) {
 /// The same sentence as the report's, once the search is over: with several stores the others go on.
 fn say_result(bench: &mut Bench<'_>, result: &LineResult) {
     bench.progress.keep(&format!("  {}", result.sentence));
+    if let Some(words) = &result.cycle_words {
+        bench.progress.keep(&format!("  {words}."));
+    }
 }

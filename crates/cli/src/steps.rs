@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_analysis::line::CYCLE_RESULT;
+use plimsoll_analysis::WARMUP_IS_FOUND;
+use plimsoll_analysis::line::{CYCLE_LENGTH_RESULT, CYCLE_REMARK, CYCLE_RESULT};
 use plimsoll_core::{Cold, CounterSort, Durability, OpKind, Store, Stream, StreamSpec, ValueBuf};
 use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason};
 use plimsoll_plan::model::{self, Step};
@@ -206,6 +207,17 @@ impl TrialRun<'_, '_> {
         for (name, ended) in self::cycles(self.store)? {
             let before = cycles.iter().find(|(other, _)| *other == name).map_or(0.0, |(_, before)| *before);
             push(end, &format!("{CYCLE_RESULT}{name}"), "", (ended - before).max(0.0), 1);
+        }
+        if drive.warmup_is_found {
+            push(end, WARMUP_IS_FOUND, "", 1.0, 1);
+        }
+        if self.trial.labels.contains_key("rung")
+            && let Some(cycle) = self.store.cycle()?
+        {
+            push(end, CYCLE_LENGTH_RESULT, "s", cycle.seconds, 1);
+            if self.trial.labels.get("rung").is_some_and(|rung| rung == "1") {
+                end.remarks.push((CYCLE_REMARK.to_owned(), cycle.words));
+            }
         }
         push(end, "unfinished", "", result.unfinished as f64, 1);
         push(end, "lost_connections", "", result.lost_connections as f64, 1);

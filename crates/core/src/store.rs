@@ -210,6 +210,15 @@ pub enum CounterSort {
     Cycle,
 }
 
+/// A store's own maintenance cycle as its settings have it: see [`CounterSort::Cycle`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cycle {
+    /// Seconds of work that changes data until a cycle has ended, at most.
+    pub seconds: f64,
+    /// That in words, with the setting that makes it shorter: `checkpoint_timeout is 5min: …`.
+    pub words: String,
+}
+
 /// What making a store cold came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cold {
@@ -292,6 +301,12 @@ pub trait Store: Send {
     /// Called once a slice while sessions are at work: must be quick.
     fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
         Ok(Vec::new())
+    }
+
+    /// How long the store's own maintenance cycle takes at most by its settings; `None` where only the load decides, or
+    /// there is none.
+    fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {
+        Ok(None)
     }
 
     /// Drops what it made, stops what it started, and removes its files.

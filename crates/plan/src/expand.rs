@@ -330,7 +330,8 @@ fn drive(draft: &DriveDraft, point: &mut Point<'_>) -> Drive {
         workers: draft.workers.at(point).0.min(clients),
         mix: draft.mix.at(point).0.clone(),
         pace,
-        warmup_ns: draft.warmup_ns.at(point).0,
+        warmup_ns: draft.warmup_ns.at(point).0.unwrap_or(0),
+        warmup_is_found: draft.warmup_ns.at(point).0.is_none(),
         limit: match &draft.limit {
             LimitDraft::DurationNs(ns) => Limit::DurationNs(ns.at(point).0),
             LimitDraft::OpsPerClient(ops) => Limit::OpsPerClient(ops.at(point).0),

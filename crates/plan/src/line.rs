@@ -4,10 +4,12 @@ use crate::document::{Reading, Section};
 use crate::model::{GoalKind, Line, Plan, Step};
 use crate::quantity::Dimension;
 
-const KEYS: &[&str] = &["from", "least", "most", "precision", "budget", "warmup"];
+const KEYS: &[&str] = &["from", "least", "most", "precision", "budget", "thorough", "warmup"];
 
 /// Time for everything, unless said otherwise: five minutes.
 const BUDGET_NS: u64 = 300 * 1_000_000_000;
+/// Time for everything of a thorough search: half an hour.
+const THOROUGH_NS: u64 = 1_800 * 1_000_000_000;
 /// Shortest and longest time for everything: half a minute, a week.
 const BUDGETS_NS: std::ops::RangeInclusive<u64> = 30 * 1_000_000_000..=7 * 86_400 * 1_000_000_000;
 /// Half of the gap that may stay between what held and what did not, in percent.
@@ -38,14 +40,20 @@ impl Reading<'_> {
             }),
             None => Some(PRECISION),
         };
+        let thorough = match section.get("thorough") {
+            Some(node) => self.bool(&node),
+            None => Some(false),
+        };
+        let budget_ns = if thorough == Some(true) { THOROUGH_NS } else { BUDGET_NS };
         let (from, least, most) = (rate("from"), rate("least"), rate("most"));
         let line = Line {
             from_per_s: flat(from)?,
             least_per_s: flat(least)?,
             most_per_s: flat(most)?,
             precision: precision? / 100.0,
-            budget_ns: time("budget", BUDGET_NS, BUDGETS_NS)?,
+            budget_ns: time("budget", budget_ns, BUDGETS_NS)?,
             warmup_ns: time("warmup", WARMUP_NS, 0..=60_000_000_000)?,
+            thorough: thorough?,
         };
         if let (Some(least), Some(most)) = (line.least_per_s, line.most_per_s)
             && least >= most

@@ -63,6 +63,9 @@ pub struct Line {
     pub budget_ns: u64,
     /// Warm-up of each rung, in nanoseconds.
     pub warmup_ns: u64,
+    /// What decides lasts through a whole cycle of the store's maintenance in any case.
+    #[serde(default)]
+    pub thorough: bool,
 }
 
 /// One point of the sweep.
@@ -204,6 +207,9 @@ pub struct Drive {
     pub pace: Pace,
     /// Time at the start that counts for nothing, in nanoseconds; on top of `limit`.
     pub warmup_ns: u64,
+    /// What counts for nothing at the start is found in the slices, within `limit`.
+    #[serde(default)]
+    pub warmup_is_found: bool,
     /// When it ends.
     pub limit: Limit,
     /// What an acknowledged write survives.

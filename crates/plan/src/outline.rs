@@ -100,8 +100,13 @@ fn driven(drive: &Drive) -> String {
             format!("open loop at {}{spaced}", shown(rate))
         }
     };
-    let warmup =
-        if drive.warmup_ns == 0 { String::new() } else { format!(" after {} of warm-up", show_ns(drive.warmup_ns)) };
+    let warmup = if drive.warmup_is_found {
+        ", warm-up left out as found".to_owned()
+    } else if drive.warmup_ns == 0 {
+        String::new()
+    } else {
+        format!(" after {} of warm-up", show_ns(drive.warmup_ns))
+    };
     let sum: u64 = drive.mix.iter().map(|(_, share)| u64::from(*share)).sum();
     let mix: Vec<String> = drive
         .mix

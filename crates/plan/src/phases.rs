@@ -68,7 +68,8 @@ pub(crate) struct DriveDraft {
     pub(crate) wake: Choices<Wake>,
     pub(crate) io: Choices<Io>,
     pub(crate) pin: Vec<u32>,
-    pub(crate) warmup_ns: Choices<u64>,
+    /// `None`: to be found.
+    pub(crate) warmup_ns: Choices<Option<u64>>,
     pub(crate) limit: LimitDraft,
     pub(crate) durability: Choices<Durability>,
     pub(crate) op_timeout_ns: Choices<u64>,
@@ -257,7 +258,8 @@ impl Reading<'_> {
             Some(node) => self.processors(&node),
             None => Some(Vec::new()),
         };
-        let warmup_ns = self.time(section, phase, "warmup", 0, 0);
+        let no_warmup = Choices::fixed(Some(0), section.span.clone());
+        let warmup_ns = self.optional(section, phase, "warmup", no_warmup, |node| self.warmup(node));
         let limit = self.limit(phase, section);
         let durability = self.durability(section, phase, false);
         let op_timeout_ns = self.time(section, phase, "op_timeout", DRIVE_TIMEOUT_NS, TIME_NS_MIN);
@@ -300,6 +302,14 @@ impl Reading<'_> {
             durability: durability?,
             op_timeout_ns: op_timeout_ns?,
         })
+    }
+
+    /// A time, or `auto`: then it is found in the slices.
+    fn warmup(&self, node: &Node<'_>) -> Option<Option<u64>> {
+        if let Kind::Text("auto") = node.kind {
+            return Some(None);
+        }
+        self.duration(node, 0..=TIME_NS_MAX).map(Some)
     }
 
     /// Processors, by number: one list, not a sweep.

@@ -62,6 +62,7 @@ fn top(key: &str, catalogue: &Catalogue) -> Value {
                 ("most", quantity(Dimension::Rate)),
                 ("precision", quantity(Dimension::Share)),
                 ("budget", quantity(Dimension::Time)),
+                ("thorough", said(json!({ "type": "boolean" }), "Deciding rungs last through the store's own cycle.")),
                 ("warmup", quantity(Dimension::Time)),
             ]),
             "Search for the load line, within these bounds.",
@@ -171,7 +172,11 @@ fn phase_key(key: &str) -> Value {
         "wake" => said(swept(json!({ "enum": ["precise", "spin", "coarse"] })), "How exactly workers wake up."),
         "io" => said(swept(json!({ "enum": ["auto", "epoll", "io_uring"] })), "How sockets are driven."),
         "pin" => said(json!({ "type": "array", "items": { "type": "integer" } }), "Processors of the workers."),
-        "warmup" | "for" | "op_timeout" => swept(quantity(Dimension::Time)),
+        "warmup" => {
+            let auto = json!({ "const": "auto" });
+            said(swept(json!({ "anyOf": [auto, quantity(Dimension::Time)] })), "What counts for nothing at the start.")
+        }
+        "for" | "op_timeout" => swept(quantity(Dimension::Time)),
         "durability" => {
             said(swept(json!({ "enum": ["durable", "buffered", "at-end"] })), "What an acknowledged write survives.")
         }

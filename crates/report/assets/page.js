@@ -88,7 +88,7 @@
   const bandAt = (t) => data.bands.find((band) => t >= band.start_s && t < band.end_s);
 
   // The phases behind a plot; over the first plot also the trials' names.
-  const drawBands = (u, names) => {
+  const drawBands = (u, names, cycleNames) => {
     const { ctx, bbox } = u, ratio = devicePixelRatio;
     ctx.save();
     ctx.beginPath();
@@ -121,6 +121,25 @@
     ctx.font = font(11.5 * ratio);
     ctx.textBaseline = "middle";
     ctx.textAlign = "left";
+    // What the store ended of its own maintenance: a line through all plots, its name over the second where there is room.
+    ctx.strokeStyle = ctx.fillStyle = colours.ink;
+    ctx.lineWidth = ratio;
+    ctx.setLineDash([2 * ratio, 3 * ratio]);
+    let free = -Infinity;
+    for (const mark of data.cycles) {
+      if (mark.x < range[0] || mark.x > range[1]) continue;
+      const at = Math.round(x(mark.x));
+      ctx.beginPath();
+      ctx.moveTo(at, bbox.top);
+      ctx.lineTo(at, bbox.top + bbox.height);
+      ctx.stroke();
+      const wide = ctx.measureText(mark.name).width;
+      if (cycleNames && at > free && at + wide + 4 * ratio < bbox.left + bbox.width) {
+        ctx.fillText(mark.name, at + 3 * ratio, bbox.top + 8 * ratio);
+        free = at + wide + 8 * ratio;
+      }
+    }
+    ctx.setLineDash([]);
     const seen = new Set();
     for (const band of data.bands) {
       if (seen.has(band.trial)) continue;
@@ -277,7 +296,7 @@
         bind: { dblclick: () => () => { whole(); } },
       },
       hooks: {
-        drawClear: [(v) => drawBands(v, names)],
+        drawClear: [(v) => drawBands(v, names, title.startsWith("Latency"))],
         draw: heat ? [(v) => drawHeat(v, heat)] : [],
         setScale: [(v, key) => { if (key === "x" && plot.u) follow(v.scales.x); }],
         setCursor: [() => { if (plot.u && element.matches(":hover")) say(plot, false); }],
@@ -427,6 +446,7 @@
     if (loading.lines.length) timePlot(stack, loading, { height: 130, names: !throughput.lines.length, title: "Loading" });
     const latency = data.latency[chosen];
     if (latency.lines.length) timePlot(stack, latency, { height: 230, log: true, title: `Latency${of}` });
+    data.store.forEach((panel) => timePlot(stack, panel, { height: 130, title: `${panel.name}: its own counters` }));
     heatPlot(stack, data.heat[chosen]);
     curvePlot(curves, data.curves.filter((curve) => curve.op === chosen));
     hostPlots(host, data.host.filter((panel) => panel.primary));

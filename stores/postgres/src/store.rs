@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    BlockingSession, Call, Cold, Counter, Dialect, Durability, Footprint, IndexMode, Layout, Op, OpKind, Outcome,
-    Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Value, Values, WireClient, WireSession,
+    BlockingSession, Call, Cold, Counter, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Op, OpKind,
+    Outcome, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Value, Values, WireClient, WireSession,
 };
 use plimsoll_endpoint::TextSession;
 use plimsoll_keyindex::records::Records;
@@ -398,6 +398,23 @@ impl Store for PostgresStore {
         let read = self.control().and_then(|control| counters.read(control));
         self.counters = counters;
         read
+    }
+
+    fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {
+        // A checkpoint begins this long after the one before began, and is drawn out over its share of the same time.
+        let asked = "SELECT extract(epoch FROM current_setting('checkpoint_timeout')::interval) \
+                     * (1 + current_setting('checkpoint_completion_target')::float8) \
+                     || ' ' || current_setting('checkpoint_timeout')";
+        let answer = self.control()?.value(asked)?;
+        let Some((seconds, timeout)) = answer.split_once(' ') else { return Ok(None) };
+        let Ok(seconds) = seconds.parse::<f64>() else { return Ok(None) };
+        Ok(Some(Cycle {
+            seconds,
+            words: format!(
+                "checkpoint_timeout is {timeout}: the next checkpoint has ended {seconds:.0} s after one began, or earlier \
+                 where log fills max_wal_size. Shorter settings (30s at least) bring one into shorter rungs"
+            ),
+        }))
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {

@@ -162,7 +162,7 @@ fn driven(a: &[&PhaseFacts<'_>], b: &[&PhaseFacts<'_>], floor: NoiseFloor, metri
 
 /// How long clients waited, slice by slice.
 fn waits(facts: &PhaseFacts<'_>, op: Option<&str>) -> Vec<Times> {
-    let counted = facts.phase.slices.iter().filter(|slice| !slice.warmup);
+    let counted = facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice));
     counted.map(|slice| crate::timeline::waited(facts, slice, op)).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use crate::stat::{self, fit};
 
-use super::{Beyond, Broken, Ending, LineResult, LineSpec, Purpose, Rung, RungSummary, explain, sentence};
+use super::{Beyond, Broken, Ending, LineResult, LineSpec, Purpose, Rung, RungSummary, cycle, explain, sentence};
 
 /// Operations that were due and may be left unsent when the time is up, as a share of all that were due, and as seconds
 /// of the rate: more of both means that the store does not keep up, however long it is given.
@@ -20,11 +20,19 @@ const COLLAPSED: f64 = 0.9;
 
 /// How much of its limit the worst goal used, that a store keeps up with what is asked being one of them; over 1 is
 /// broken. `None` for a rung that says nothing.
+///
+/// Of a rung that is void by a late generator only a broken goal says nothing: response time starts when an operation
+/// is due, so lateness makes it longer and never shorter, and goals that held all the same did hold.
 pub(super) fn worst_ratio(rung: &Rung, seen: &RungSummary) -> Option<f64> {
-    if seen.void.is_some() || seen.failed.is_some() {
+    if seen.failed.is_some() {
         return None;
     }
     rung.rate_per_s?;
+    let ratio = judged(seen)?;
+    (seen.void.is_none() || ratio <= 1.0).then_some(ratio)
+}
+
+fn judged(seen: &RungSummary) -> Option<f64> {
     let carried = unsent_ratio(seen);
     let worst = seen.goals.iter().filter_map(|goal| goal.ratio()).fold(0.0, f64::max);
     if seen.goals.is_empty() || carried > 1.0 {
@@ -59,9 +67,13 @@ impl Rates {
     /// it time in which a goal was broken, above it time in which all held. One rung that was lucky or unlucky then
     /// pulls it up or down alike, and is outvoted when its rate is repeated.
     pub fn of(rungs: &[(Rung, RungSummary)]) -> Rates {
+        let only_whole = cycle::matters(rungs);
         let mut rates: Vec<AtRate> = Vec::new();
         for (rung, seen) in rungs {
             let (Some(rate), Some(ratio)) = (rung.rate_per_s, worst_ratio(rung, seen)) else { continue };
+            if only_whole && ratio <= 1.0 && !seen.saw_cycle() {
+                continue;
+            }
             let at = rates.iter().position(|known| known.rate == rate).unwrap_or_else(|| {
                 rates.push(AtRate { rate, held_s: 0.0, failed_s: 0.0, n: 0 });
                 rates.len() - 1
@@ -118,6 +130,12 @@ pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: End
     };
     let (beyond, beyond_share) = beyond(rungs, failed);
     let broken = failed.and_then(|rate| broken(rungs, rate));
+    let cycles_held: f64 = rungs
+        .iter()
+        .filter(|(rung, _)| held.is_some() && rung.rate_per_s == held)
+        .flat_map(|(_, seen)| seen.cycles.iter().map(|(_, n)| n))
+        .sum();
+    let cycle_words = rungs.iter().find_map(|(_, seen)| seen.cycle_words.clone());
     let causes = match (held, failed) {
         (held, Some(failed)) => explain::causes(rungs, held, failed),
         _ => Vec::new(),
@@ -148,6 +166,8 @@ pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: End
         beyond,
         beyond_share,
         cycles,
+        cycles_held,
+        cycle_words: cycle_words.filter(|_| cycles_held == 0.0 && held.is_some()),
         closed_loop_per_s: start.map(|(_, seen)| seen.rate_per_s),
         took_s: rungs.iter().map(|(_, seen)| seen.took_s).sum(),
         n: rungs.len() as u64,
@@ -164,8 +184,12 @@ pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: End
 /// Drawn through is what is left of the limit, 1 − 1 / share used: close to saturation the time in a queue grows as the
 /// inverse of the capacity that is left (heavy traffic, Kingman 1961), so that this is a straight line.
 fn line(rungs: &[(Rung, RungSummary)], low: f64, high: f64) -> (f64, f64) {
+    let only_whole = cycle::matters(rungs);
     let points: Vec<(f64, f64, f64)> = rungs
         .iter()
+        // How long operations took of which the generator was late is not known, only that it was not more; and
+        // without a cycle it is not known where that is what breaks the goals.
+        .filter(|(_, seen)| seen.void.is_none() && (!only_whole || seen.saw_cycle()))
         .filter_map(|(rung, seen)| {
             let rate = rung.rate_per_s.filter(|rate| (low / NEAR..=high * NEAR).contains(rate))?;
             Some((rate, (1.0 - 1.0 / worst_ratio(rung, seen)?).clamp(-FAR, FAR), seen.seconds))

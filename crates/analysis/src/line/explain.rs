@@ -4,7 +4,7 @@
 //! where they held, or when the slow seconds are those in which it was used most; otherwise it is said that nothing
 //! that is sampled explains it.
 
-use plimsoll_record::data::{Sample, SamplerSeries};
+use plimsoll_record::data::{CYCLES, STORE_COUNTERS, Sample, SamplerSeries};
 
 use crate::latency::Times;
 use crate::number;
@@ -80,12 +80,27 @@ fn named(series: &SamplerSeries, cores: f64) -> Option<(String, Option<f64>, boo
             Some(("the server's CPU".to_string(), Some(100.0 * cores), false))
         }
         "disk" if spec.name == "busy" => Some((format!("disk {subject}"), Some(100.0), false)),
+        // Of what a store counts, what grows with the work that it is given explains nothing.
+        STORE_COUNTERS if spec.unit == "1/s" => None,
+        STORE_COUNTERS if spec.unit == CYCLES => Some((format!("{subject}'s {name}"), None, false)),
         "pressure" => Some((format!("{subject} ({name})"), Some(100.0), true)),
         sampler => {
             let of = if subject.is_empty() { sampler } else { subject };
             Some((format!("{of}: {name}"), None, false))
         }
     }
+}
+
+/// What of a series stands in a sentence about a store that waits: the hypervisor's share besides what explains a line.
+pub fn waits_for(series: &SamplerSeries) -> Option<String> {
+    let spec = &series.spec;
+    if series.sampler == "cpu" && spec.subject.is_empty() && matches!(spec.name.as_str(), "steal" | "iowait") {
+        return Some(if spec.name == "steal" { "what the hypervisor took".into() } else { "waiting for disks".into() });
+    }
+    if series.sampler == "disk" && spec.name != "busy" && spec.unit != "ms" && spec.unit != "B/s" {
+        return None;
+    }
+    named(series, 1.0).map(|(name, _, waiting)| if waiting { format!("waiting for {name}") } else { name })
 }
 
 /// How long the slowest per cent of the slice that ended at or after `at_ns` waited; the slowest where it had too few.

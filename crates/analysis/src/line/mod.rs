@@ -10,17 +10,20 @@
 //! 3. *Beyond*: two rungs past the first failure: does the store keep its rate, shed load, or collapse?
 //! 4. *Bisect* between the highest rate that held and the lowest that did not.
 //! 5. *Decide*: these two are repeated until each was seen three times; the time they were seen holding against the
-//!    time they were seen failing decides. A rate that changes sides moves the search.
+//!    time they were seen failing decides. A rate that changes sides moves the search. One rung at each lasts through
+//!    a whole cycle of the store's maintenance where its length is known and there is time.
 //!
 //! | module | what |
 //! |---|---|
 //! | `search` | which rung is next, and how long |
 //! | `rung` | what a rung came to, from slices and samples |
+//! | `cycle` | how long the store's own maintenance cycle is, and which rungs lasted through one |
 //! | `estimate` | the line and its uncertainty, from all rungs near it |
 //! | `explain` | what the store ran into |
 //! | `replay` | a search found again from a recording, finished or growing, and its view |
 //! | `sentence` | the result in words |
 
+mod cycle;
 mod estimate;
 mod explain;
 mod replay;
@@ -31,9 +34,10 @@ mod sentence;
 use plimsoll_record::data::GoalSpec;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use explain::waits_for;
 pub use replay::{LineView, RUNG_PHASE, RungView, asked_words, is_rung, lines, replay, spec};
 pub(crate) use replay::{is_decided, of_store, sentence as line_sentence};
-pub use rung::{CYCLE_RESULT, GoalSeen, Resource, RungSummary};
+pub use rung::{CYCLE_LENGTH_RESULT, CYCLE_REMARK, CYCLE_RESULT, GoalSeen, Resource, RungSummary};
 pub use search::LineSearch;
 pub use sentence::goal_name;
 
@@ -58,8 +62,12 @@ pub struct LineSpec {
     pub overhead_s: f64,
     /// Warm-up of each rung.
     pub warmup_s: f64,
-    /// Length of the store's own maintenance cycle where it is known: deciding rungs last as long where time allows.
+    /// Length of the store's own maintenance cycle where it is known beforehand; rungs bring what the store says of it
+    /// and how often one ended.
     pub cycle_s: Option<f64>,
+    /// Deciding rungs last through a cycle in any case: the budget grows as far as two of them need.
+    #[serde(default)]
+    pub thorough: bool,
     /// Names of the store's cycle counters, where they are known beforehand; rungs bring those that they read.
     pub cycles: Vec<String>,
 }
@@ -76,6 +84,7 @@ impl Default for LineSpec {
             overhead_s: 2.0,
             warmup_s: 1.0,
             cycle_s: None,
+            thorough: false,
             cycles: Vec::new(),
         }
     }
@@ -217,6 +226,10 @@ pub struct LineResult {
     pub beyond_share: Option<f64>,
     /// Maintenance cycles that ended inside the deciding rungs, by counter; `None` where none can be read.
     pub cycles: Option<Vec<(String, f64)>>,
+    /// Those of them that ended at the rate that held.
+    pub cycles_held: f64,
+    /// How long a cycle takes and what to set, where none was seen while the goals held and the store says so.
+    pub cycle_words: Option<String>,
     /// What a closed loop reached.
     pub closed_loop_per_s: Option<f64>,
     /// Time that all rungs took.

@@ -23,6 +23,8 @@ pub struct LineView {
     pub store: String,
     /// What came of it.
     pub result: LineResult,
+    /// What is to be known of rungs that are void, or that held all the same: each reason once, with its rungs.
+    pub notes: Vec<String>,
     /// The rungs in the order they were driven.
     pub rungs: Vec<RungView>,
     /// Operations that did not fail, over the rates asked for; the median of the rungs at each.
@@ -38,8 +40,12 @@ pub struct RungView {
     pub rung: Rung,
     /// `held`, `failed`, `void`, `start` (a closed loop) or `not_measured`.
     pub state: String,
-    /// Why it is void.
+    /// Why it is void or failed altogether.
     pub reason: Option<String>,
+    /// What else is to be known of it: that it held although the generator was late.
+    pub note: Option<String>,
+    /// Maintenance cycles that ended in it, of all counters.
+    pub cycles: f64,
     /// Operations that did not fail, a second.
     pub rate_per_s: f64,
     /// The goals as it saw them.
@@ -151,27 +157,70 @@ fn line(run: &Run, spec: &LineSpec, store: String) -> Option<LineView> {
         Line { name: if name == "p999" { "p99.9" } else { name }.to_string(), values }
     };
     let latency = chart("Response time", "s", (0..latency::PERCENTILES.len()).map(percentile).collect());
-    Some(LineView { store, result, done: chart("Done", "1/s", vec![done]), latency, rungs })
+    Some(LineView { store, result, done: chart("Done", "1/s", vec![done]), latency, notes: notes(&rungs), rungs })
 }
 
 fn view(rung: &Rung, seen: &RungSummary, waited: &Times) -> RungView {
     let state = match worst_ratio(rung, seen) {
+        Some(ratio) if ratio <= 1.0 => "held",
         _ if seen.void.is_some() => "void",
         _ if rung.rate_per_s.is_none() => "start",
         None => "not_measured",
-        Some(ratio) if ratio <= 1.0 => "held",
         Some(_) => "failed",
     };
     let percentile = |(name, _): &(&str, u64)| waited.percentile(name).and_then(Result::ok);
     RungView {
         rung: rung.clone(),
         state: state.to_string(),
-        reason: seen.void.clone().or_else(|| seen.failed.clone()),
+        reason: seen.void.clone().filter(|_| state != "held").or_else(|| seen.failed.clone()),
+        note: seen.void.as_ref().filter(|_| state == "held").map(|why| late(why, seen.unsent_share)),
+        cycles: seen.cycles.iter().map(|(_, n)| n).sum(),
         rate_per_s: seen.rate_per_s,
         goals: seen.goals.clone(),
         percentiles_ns: latency::PERCENTILES.iter().map(percentile).collect(),
         n: waited.len(),
     }
+}
+
+/// Each sort of reason once: with the rungs that have it, and the first one's words.
+fn notes(rungs: &[RungView]) -> Vec<String> {
+    let of = |state: &str, what: &str, why: &dyn Fn(&RungView) -> Option<String>| {
+        let those: Vec<(u32, String)> = rungs
+            .iter()
+            .filter(|rung| rung.state == state)
+            .filter_map(|rung| Some((rung.rung.ordinal + 1, why(rung)?)))
+            .collect();
+        let (first, words) = those.first()?;
+        let numbers: Vec<String> = those.iter().map(|(number, _)| number.to_string()).collect();
+        let which = match those.len() {
+            1 => format!("Rung {first}"),
+            _ => format!("Rungs {} ({first} as the first)", number::list(&numbers)),
+        };
+        Some(format!("{which}, {what}: {words}"))
+    };
+    let held = of("held", "held with a late generator", &|rung| rung.note.clone());
+    let void = of("void", "void", &|rung| rung.reason.clone());
+    let failed = of("not_measured", "not measured", &|rung| rung.reason.clone());
+    let within = |rung: &RungView| rung.goals.iter().all(|goal| goal.ratio().is_none_or(|ratio| ratio <= 1.0));
+    let behind = of("failed", "failed although its goals held", &|rung| {
+        let why =
+            || "the store did not keep up: when the time was up, more was due and not sent than may be.".to_string();
+        within(rung).then(why)
+    });
+    [void, held, behind, failed].into_iter().flatten().collect()
+}
+
+/// Of a rung that held although its generator was late: how late, and what of the rate was not offered.
+fn late(why: &str, unsent_share: f64) -> String {
+    let how = why.split("; ").next().unwrap_or(why);
+    let how = how.split_once(": ").map_or(how, |(_, how)| how);
+    let unsent = match unsent_share {
+        share if share > 0.0 => {
+            format!(" {} of what was due was not sent.", number::with_unit(share * 100.0, "%"))
+        }
+        _ => String::new(),
+    };
+    format!("{how}. The goals held all the same, and lateness makes response times longer, never shorter.{unsent}")
 }
 
 /// Whether a search came to a line, or to the knowledge that there is none within its bounds.

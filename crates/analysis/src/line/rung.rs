@@ -11,6 +11,12 @@ use super::LineSpec;
 /// `cycles_checkpoints`.
 pub const CYCLE_RESULT: &str = "cycles_";
 
+/// The name of a phase's result that says how long a store that was settled works at most, by its settings, until a
+/// maintenance cycle has ended; and of the remark that says so in words, with the settings to change.
+pub const CYCLE_LENGTH_RESULT: &str = "cycle_seconds";
+/// See [`CYCLE_LENGTH_RESULT`].
+pub const CYCLE_REMARK: &str = "cycle";
+
 /// A goal as a rung saw it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GoalSeen {
@@ -82,6 +88,10 @@ pub struct RungSummary {
     pub resources: Vec<Resource>,
     /// Maintenance cycles that ended in it, by counter.
     pub cycles: Vec<(String, f64)>,
+    /// How long the store works at most, by its settings, until a cycle has ended, where it knows.
+    pub cycle_s: Option<f64>,
+    /// That in words, with what to set.
+    pub cycle_words: Option<String>,
 }
 
 impl RungSummary {
@@ -123,7 +133,20 @@ impl RungSummary {
                 .iter()
                 .filter_map(|result| Some((result.name.strip_prefix(CYCLE_RESULT)?.to_string(), result.value)))
                 .collect(),
+            cycle_s: results.iter().find(|result| result.name == CYCLE_LENGTH_RESULT).map(|result| result.value),
+            cycle_words: facts
+                .phase
+                .end
+                .remarks
+                .iter()
+                .find(|(name, _)| name == CYCLE_REMARK)
+                .map(|(_, words)| words.clone()),
         })
+    }
+
+    /// True when a maintenance cycle ended in it.
+    pub(super) fn saw_cycle(&self) -> bool {
+        self.cycles.iter().any(|(_, n)| *n >= 1.0)
     }
 
     /// True for the goals that were all measured.

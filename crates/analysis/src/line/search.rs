@@ -2,9 +2,9 @@
 
 use crate::number;
 
-use super::estimate::{self, Rates};
+use super::estimate::{self, Rates, worst_ratio};
 use super::sentence;
-use super::{Ending, LineResult, LineSpec, Next, Purpose, Rung, RungSummary};
+use super::{Ending, LineResult, LineSpec, Next, Purpose, Rung, RungSummary, cycle};
 
 /// Rungs at the highest rate that held and at the lowest that did not.
 const DECIDING: usize = 3;
@@ -21,6 +21,15 @@ const BEYOND: [f64; 2] = [1.25, 1.5];
 
 /// Shortest and longest time that counts of one rung. Deciding rungs may last a maintenance cycle.
 const RUNG_S: (f64, f64) = (3.0, 60.0);
+
+/// Longest time of a deciding rung of a thorough search whose store has cycles of which nothing tells the length.
+const UNKNOWN_CYCLE_S: f64 = 600.0;
+
+/// Time that a thorough search takes for everything but two rungs through a cycle, at least.
+const BESIDE_CYCLES_S: f64 = 300.0;
+
+/// Rungs through a cycle that a thorough search has time for, where nothing else tells what is carried.
+const WHOLE_RUNGS: f64 = 9.0;
 
 /// Rungs in all: a search that moves about is stopped.
 const RUNGS_MAX: usize = 200;
@@ -57,7 +66,7 @@ impl LineSearch {
         match self.decide() {
             Ok((rate_per_s, purpose)) => {
                 let rung = self.rung(rate_per_s, purpose);
-                let left_s = self.spec.budget_s - self.spent_s();
+                let left_s = self.left_s();
                 if rung.seconds + self.overhead_s() > left_s + 1e-6 {
                     let ending = self.time_up(&rung, left_s);
                     // The first is driven however short the time is, unless it could not say anything.
@@ -115,10 +124,17 @@ impl LineSearch {
         if self.rungs.len() >= RUNGS_MAX {
             return Err(Ending::TimeUp);
         }
-        if let (Some(why), Some(_)) = (&summary.void, last.rate_per_s) {
+        let is_void = |(rung, seen): &(Rung, RungSummary)| seen.void.is_some() && worst_ratio(rung, seen).is_none();
+        if let (Some(why), Some(_)) = (&summary.void, last.rate_per_s)
+            && worst_ratio(last, summary).is_none()
+        {
+            // What a store does with far too much is worth a look, and no reason to end.
+            if last.purpose == Purpose::Beyond {
+                return self.on_the_ladder();
+            }
             // Something else on the machine may have been in the way once.
             let before = self.rungs.len().checked_sub(2).and_then(|at| self.rungs.get(at));
-            let again = before.is_some_and(|(rung, seen)| rung.rate_per_s == last.rate_per_s && seen.void.is_some());
+            let again = before.is_some_and(|before| before.0.rate_per_s == last.rate_per_s && is_void(before));
             return if again { Err(Ending::Generator(why.clone())) } else { Ok((last.rate_per_s, last.purpose)) };
         }
         if let (Some(goal), Some(rate)) = (summary.unmeasured(), last.rate_per_s) {
@@ -152,7 +168,9 @@ impl LineSearch {
             if high <= self.spec.rate_min_per_s {
                 return Err(Ending::NoPass);
             }
-            return Ok((Some(self.bounded(high / 2.0)), Purpose::Climb));
+            // What held without a cycle of the store is not far from what holds with one.
+            let step = if cycle::matters(&self.rungs) { STEP_MEASURED } else { 2.0 };
+            return Ok((Some(self.bounded(high / step)), Purpose::Climb));
         };
         if high / low > 1.0 + 1.5 * self.spec.precision {
             let middle = rounded((low * high).sqrt());
@@ -160,11 +178,57 @@ impl LineSearch {
                 return Ok((Some(middle), Purpose::Bisect));
             }
         }
-        let (low_n, high_n) = (rates.count(low), rates.count(high));
-        if low_n.min(high_n) >= DECIDING {
-            return Err(Ending::Found);
+        if let Some(rate) = [low, high].into_iter().find(|rate| self.lacks_cycle(*rate)) {
+            return Ok((Some(rate), Purpose::Decide));
         }
-        Ok((Some(if low_n <= high_n { low } else { high }), Purpose::Decide))
+        let (low_n, high_n) = (rates.count(low), rates.count(high));
+        // A rung through a whole cycle is longer than others; where only such rungs count, one has to do.
+        let left = |rate, n: usize| {
+            let wanted = match (self.has_whole(rate), cycle::matters(&self.rungs)) {
+                (true, true) => 1,
+                (true, false) => DECIDING - 1,
+                (false, _) => DECIDING,
+            };
+            wanted.saturating_sub(n)
+        };
+        match (left(low, low_n), left(high, high_n)) {
+            (0, 0) => Err(Ending::Found),
+            (of_low, of_high) => Ok((Some(if of_low >= of_high { low } else { high }), Purpose::Decide)),
+        }
+    }
+
+    /// Whether `rate` still wants a rung through a whole cycle, and there is time for one.
+    fn lacks_cycle(&self, rate: f64) -> bool {
+        self.whole_s(rate).is_some_and(|whole_s| {
+            !cycle::covers(&self.rungs, rate, whole_s) && whole_s + self.beside_s() <= self.left_s()
+        })
+    }
+
+    /// Whether a rung at `rate` was there to last through a whole cycle, and as long as deciding takes otherwise.
+    fn has_whole(&self, rate: f64) -> bool {
+        self.whole_s(rate).is_some_and(|whole_s| {
+            whole_s > RUNG_S.0 * DECIDING as f64 * weight(Purpose::Decide)
+                && self.rungs.iter().any(|(rung, seen)| {
+                    rung.rate_per_s == Some(rate)
+                        && worst_ratio(rung, seen).is_some()
+                        && rung.warmup_s + rung.seconds > whole_s - 0.2
+                })
+        })
+    }
+
+    /// Time, warm-up included, in which a cycle of the store ends.
+    fn whole_s(&self, rate: f64) -> Option<f64> {
+        cycle::whole_s(&self.spec, &self.rungs, rate)
+    }
+
+    /// Time that is left of the budget. A thorough search takes what two rungs through a cycle need, and more where
+    /// it turns out that only such rungs count.
+    fn left_s(&self) -> f64 {
+        let reached = self.rungs.iter().map(|(_, seen)| seen.rate_per_s).fold(0.0, f64::max);
+        let whole_s = self.whole_s(reached).filter(|_| self.spec.thorough);
+        let rungs = if cycle::matters(&self.rungs) { WHOLE_RUNGS } else { 2.0 };
+        let least_s = whole_s.map_or(0.0, |whole_s| BESIDE_CYCLES_S + rungs * whole_s);
+        self.spec.budget_s.max(least_s) - self.spent_s()
     }
 
     /// The next of the two rungs past the first failure.
@@ -174,8 +238,7 @@ impl LineSearch {
             (rates.held(rate) == Some(false)).then_some(rate)
         });
         let first = first.fold(0.0, f64::max);
-        let done =
-            self.rungs.iter().filter(|(rung, seen)| rung.purpose == Purpose::Beyond && seen.void.is_none()).count();
+        let done = self.rungs.iter().filter(|(rung, _)| rung.purpose == Purpose::Beyond).count();
         let rate = rounded(first * BEYOND.get(done)?);
         (first > 0.0 && rate <= self.spec.rate_max_per_s).then_some(rate)
     }
@@ -186,6 +249,11 @@ impl LineSearch {
 
     fn spent_s(&self) -> f64 {
         self.rungs.iter().map(|(_, summary)| summary.took_s).sum()
+    }
+
+    /// What a rung takes besides warm-up and what counts.
+    fn beside_s(&self) -> f64 {
+        (self.overhead_s() - self.spec.warmup_s).max(0.0)
     }
 
     /// What a rung takes besides what counts: the mean of those that were, or the spec's guess.
@@ -216,11 +284,18 @@ impl LineSearch {
         let n = climbs + bisections + deciding + beyond_left as f64;
         let weights =
             climbs + bisections + weight(Purpose::Decide) * deciding + weight(Purpose::Beyond) * beyond_left as f64;
-        let left_s = self.spec.budget_s - self.spent_s() - n * self.overhead_s();
-        let mut seconds = (left_s / weights * weight(purpose)).clamp(RUNG_S.0, RUNG_S.1);
-        if purpose == Purpose::Decide {
-            let room_s = left_s / deciding.max(1.0);
-            seconds = seconds.max(self.spec.cycle_s.map_or(0.0, |cycle_s| 1.2 * cycle_s).min(room_s));
+        let left_s = self.left_s() - n * self.overhead_s();
+        let kept_s = self.kept_for_cycles_s(&rates, left_s - n * RUNG_S.0);
+        let unknown = self.spec.thorough && purpose == Purpose::Decide && self.has_unknown_cycle();
+        let most_s = if unknown { UNKNOWN_CYCLE_S } else { RUNG_S.1 };
+        let mut seconds = ((left_s - kept_s) / weights * weight(purpose)).clamp(RUNG_S.0, most_s);
+        if let Some(rate) = rate_per_s {
+            let whole = match purpose {
+                Purpose::Decide => self.lacks_cycle(rate) || cycle::matters(&self.rungs),
+                Purpose::Climb | Purpose::Bisect => cycle::matters(&self.rungs),
+                Purpose::Start | Purpose::Beyond => false,
+            };
+            seconds = seconds.max(self.whole_s(rate).filter(|_| whole).map_or(0.0, |s| s - self.spec.warmup_s));
         }
         if let Some(rate) = rate_per_s {
             // Shorter it would say nothing: where that is too long for what is left, time is up.
@@ -233,6 +308,32 @@ impl LineSearch {
             warmup_s: self.spec.warmup_s,
             seconds: (seconds * 10.0).ceil() / 10.0,
         }
+    }
+
+    /// Time that is kept for deciding rungs through a whole cycle, of the `free_s` that the others need not have: for two,
+    /// or one, or none.
+    fn kept_for_cycles_s(&self, rates: &Rates, free_s: f64) -> f64 {
+        let reached = self.rungs.iter().map(|(_, seen)| seen.rate_per_s).fold(0.0, f64::max);
+        let wanted: Vec<f64> = match (rates.highest_held(), rates.lowest_failed()) {
+            (Some(low), Some(high)) => {
+                let lacking =
+                    |rate: &f64| self.whole_s(*rate).filter(|whole_s| !cycle::covers(&self.rungs, *rate, *whole_s));
+                [low, high].iter().filter_map(lacking).collect()
+            }
+            _ => self.whole_s(reached).into_iter().flat_map(|whole_s| [whole_s; 2]).collect(),
+        };
+        let mut kept_s = 0.0;
+        for whole_s in wanted {
+            if kept_s + whole_s <= free_s {
+                kept_s += whole_s;
+            }
+        }
+        kept_s
+    }
+
+    /// Whether the store counts cycles of which nothing tells how long they are.
+    fn has_unknown_cycle(&self) -> bool {
+        self.rungs.last().is_some_and(|(_, seen)| !seen.cycles.is_empty() && self.whole_s(seen.rate_per_s).is_none())
     }
 
     /// The percentile that takes longest to measure at `rate`, and the seconds in which it has the samples that it needs,

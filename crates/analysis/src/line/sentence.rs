@@ -73,12 +73,7 @@ fn found(result: &LineResult, rate: f64, uncertainty: f64) -> String {
         }
         _ => {}
     }
-    if let Some(cycles) = &result.cycles
-        && cycles.iter().all(|(_, n)| *n == 0.0)
-    {
-        let names: Vec<String> = cycles.iter().map(|(name, _)| singular(name)).collect();
-        text.push_str(&format!("; no {} happened within the trial", names.join(" or ")));
-    }
+    text.push_str(&result.cycles.as_ref().map_or(String::new(), |cycles| cycles_seen(cycles, result.cycles_held)));
     match &result.ending {
         Ending::Generator(why) => {
             text.push_str(&format!("; the search ended because of the generator, not the store: {why}"))
@@ -89,6 +84,24 @@ fn found(result: &LineResult, rate: f64, uncertainty: f64) -> String {
     }
     text.push('.');
     text
+}
+
+/// What the rungs that decided saw of the store's own cycle.
+fn cycles_seen(cycles: &[(String, f64)], held: f64) -> String {
+    let seen: Vec<String> = cycles
+        .iter()
+        .filter(|(_, n)| *n > 0.0)
+        .map(|(name, n)| {
+            let one = singular(name);
+            number::plural(*n as u64, &one, &format!("{one}s"))
+        })
+        .collect();
+    if seen.is_empty() {
+        let names: Vec<String> = cycles.iter().map(|(name, _)| singular(name)).collect();
+        return format!("; no {} happened within the trial", names.join(" or "));
+    }
+    let held = if held == 0.0 { ", none of them while the goals held" } else { "" };
+    format!("; the deciding rungs saw {}{held}", number::list(&seen))
 }
 
 /// `p99 passes 20.0 ms`.

@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::line::{Beyond, Ending, LineResult, LineSearch, LineSpec, Next, Purpose, RungSummary};
 
-use crate::simulated::{Dice, Sampled, Store, answer, errors, p99, search};
+use crate::simulated::{Checkpoints, Dice, Sampled, Store, answer, errors, p99, search};
 
 /// More of them by PLIMSOLL_SEEDS.
 fn seeds() -> u64 {
@@ -241,4 +241,78 @@ fn a_goal_that_takes_longer_than_there_is_time_is_said_before_it_is_tried() {
     let Next::Done(result) = LineSearch::new(spec).next(None) else { panic!("ten minutes do not fit into 40 s") };
     assert!(matches!(result.ending, Ending::NotMeasured(_)), "{:?}", result.ending);
     assert_eq!(result.sentence, "No line was found: at 20.0/s p99.9 needs 600 s, and 40.0 s were left.");
+}
+
+/// A checkpoint now and then, which for two seconds makes everything twice as slow.
+fn with_checkpoints(every_s: f64, is_known: bool) -> Store {
+    let cycle = Checkpoints { every_s, slow_s: 2.0, slower: 2.0, is_known };
+    Store { cycle: Some(cycle), ..Store::exponential(2_000.0) }
+}
+
+/// The most that is carried through the slow seconds: half of what it is between them.
+const THROUGH_SLOW_PER_S: f64 = 1_000.0;
+
+#[test]
+fn rungs_that_decide_last_through_a_cycle_of_which_the_store_knows_the_length() {
+    for seed in 0..seeds() {
+        let (result, search) = search(&with_checkpoints(20.0, true), &spec(vec![p99(20.0)]), Sampled::Nothing, seed);
+        // Of 20 s two are slow: they are more than one in a hundred, so the p99 and the line are theirs.
+        let rate = result.rate_per_s.unwrap_or_else(|| panic!("{}\n{}", result.sentence, rungs(&search)));
+        assert!((0.8..=1.15).contains(&(rate / THROUGH_SLOW_PER_S)), "{}\n{}", result.sentence, rungs(&search));
+        assert!(result.cycles_held >= 1.0, "{}\n{}", result.sentence, rungs(&search));
+        assert!(result.sentence.contains("; the deciding rungs saw "), "{}", result.sentence);
+        assert_eq!(result.cycle_words, None);
+        assert!(result.took_s <= 300.0, "{} s", result.took_s);
+    }
+}
+
+#[test]
+fn a_cycle_that_was_seen_tells_its_length() {
+    // Short enough to come by in a climbing rung, and not known by settings.
+    for seed in 0..seeds() {
+        let store = with_checkpoints(9.0, false);
+        let (result, search) = search(&store, &spec(vec![p99(20.0)]), Sampled::Nothing, seed);
+        assert!(result.cycles_held >= 1.0, "{}\n{}", result.sentence, rungs(&search));
+        let rate = result.rate_per_s.unwrap();
+        assert!((0.8..=1.15).contains(&(rate / THROUGH_SLOW_PER_S)), "{}\n{}", result.sentence, rungs(&search));
+    }
+}
+
+#[test]
+fn a_cycle_too_long_for_the_time_there_is_is_said_and_a_thorough_search_waits_for_it() {
+    let store = with_checkpoints(570.0, true);
+    let (result, _) = search(&store, &spec(vec![p99(20.0)]), Sampled::Nothing, 1);
+    assert!(result.sentence.ends_with("; no checkpoint happened within the trial."), "{}", result.sentence);
+    assert_eq!(result.cycle_words.as_deref(), Some("checkpoint_timeout is long"));
+    assert!(result.took_s <= 300.0, "{} s", result.took_s);
+    let thorough = LineSpec { thorough: true, budget_s: 1_800.0, ..spec(vec![p99(20.0)]) };
+    // Nothing of it breaks at what a store carries that is not slower for its checkpoints.
+    let harmless = Store { cycle: store.cycle.map(|cycle| Checkpoints { slower: 1.0, ..cycle }), ..store };
+    let (result, search_all) = search(&harmless, &thorough, Sampled::Nothing, 1);
+    assert!(result.cycles_held >= 1.0, "{}\n{}", result.sentence, rungs(&search_all));
+    assert!(result.took_s <= 1_800.0, "{} s", result.took_s);
+    // Where the goals break in a checkpoint, only rungs with one count, and it takes as long as they do.
+    let (result, search_all) = search(&store, &thorough, Sampled::Nothing, 1);
+    assert!(result.cycles_held >= 1.0, "{}\n{}", result.sentence, rungs(&search_all));
+    let held = result.held_per_s.unwrap();
+    let whole = |(rung, _): &&(plimsoll_analysis::line::Rung, RungSummary)| rung.seconds > 500.0;
+    assert!(search_all.rungs().iter().filter(|(rung, _)| rung.rate_per_s == Some(held)).any(|one| whole(&one)));
+    assert!(result.took_s <= 300.0 + 9.0 * 657.0, "{} s", result.took_s);
+}
+
+#[test]
+fn a_generator_that_is_late_now_and_then_is_in_the_way_of_no_goal_that_held() {
+    // Thirty milliseconds once a second: more than half of the p99 that operations have at most rates.
+    let store = Store { generator_gone_s: 0.03, ..Store::exponential(2_000.0) };
+    let median = plimsoll_record::data::GoalSpec { what: "p50".into(), ..p99(8.0) };
+    let truth = 2_000.0 - 2f64.ln() / 0.008;
+    for seed in 0..seeds() {
+        let (result, search) = search(&store, &spec(vec![median.clone()]), Sampled::Nothing, seed);
+        assert!(matches!(result.ending, Ending::Found | Ending::TimeUp), "{}\n{}", result.sentence, rungs(&search));
+        // What goes out late goes out together: the store has it harder than on time, never easier.
+        let share = result.rate_per_s.unwrap() / truth;
+        assert!((0.92..=1.01).contains(&share), "{share}: {}\n{}", result.sentence, rungs(&search));
+        let void = search.rungs().iter().filter(|(rung, seen)| rung.rate_per_s.is_some() && seen.void.is_some());
+        assert!(void.count() > 2, "{}", rungs(&search));
+    }
 }

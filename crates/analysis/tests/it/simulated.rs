@@ -41,6 +41,21 @@ pub struct Store {
     pub stall_s: f64,
     /// The generator does not reach more than this.
     pub generator_per_s: f64,
+    /// The generator's thread is kept off its processor so long, once a second.
+    pub generator_gone_s: f64,
+    /// So long after a rung's begin, and then again and again, a checkpoint has ended, and its last part has slowed
+    /// every service down to this many times.
+    pub cycle: Option<Checkpoints>,
+}
+
+/// A store's own maintenance.
+#[derive(Clone, Copy)]
+pub struct Checkpoints {
+    pub every_s: f64,
+    pub slow_s: f64,
+    pub slower: f64,
+    /// The store knows how long it takes by its settings.
+    pub is_known: bool,
 }
 
 impl Store {
@@ -55,6 +70,8 @@ impl Store {
             stall_every_s: f64::INFINITY,
             stall_s: 0.0,
             generator_per_s: f64::INFINITY,
+            generator_gone_s: 0.0,
+            cycle: None,
         }
     }
 
@@ -73,11 +90,26 @@ impl Store {
         let mut free = vec![0.0f64; self.servers];
         let mut leaving: VecDeque<f64> = VecDeque::new();
         let mut seen = Seen { seconds: vec![Second::default(); end_s.ceil() as usize + 1], ..Seen::default() };
-        let mut at = 0.0;
+        let gone_from = 0.3;
+        let mut generator_free = 0.0f64;
+        let mut due = 0.0;
         loop {
-            at += dice.exponential(1.0 / rate);
-            if at >= end_s {
+            due += dice.exponential(1.0 / rate);
+            if due >= end_s {
                 break;
+            }
+            let mut at = generator_free.max(due);
+            let into = (at - gone_from).rem_euclid(1.0);
+            if into < self.generator_gone_s {
+                at += self.generator_gone_s - into;
+            }
+            generator_free = at + 1.0 / self.generator_per_s;
+            if due >= warmup_s {
+                seen.lags_s.push(at - due);
+            }
+            if at >= end_s {
+                seen.waits_s.push(end_s - due);
+                continue;
             }
             while leaving.front().is_some_and(|time| *time <= at) {
                 leaving.pop_front();
@@ -94,7 +126,12 @@ impl Store {
                     start += self.stall_s - into;
                 }
             }
-            let service = self.service(dice, leaving.len());
+            let mut service = self.service(dice, leaving.len());
+            if let Some(cycle) = self.cycle
+                && start.rem_euclid(cycle.every_s) > cycle.every_s - cycle.slow_s
+            {
+                service *= cycle.slower;
+            }
             let end = start + service;
             free[server] = end;
             let position = leaving.partition_point(|time| *time <= end);
@@ -104,10 +141,10 @@ impl Store {
             }
             if end >= warmup_s {
                 // What was not answered when the time was up stands with the time it waited.
-                seen.waits_s.push(if end <= end_s { end - at } else { end_s - at });
+                seen.waits_s.push(if end <= end_s { end - due } else { end_s - due });
                 seen.ended += u64::from(end <= end_s);
                 let second = &mut seen.seconds[at as usize];
-                second.wait_s = second.wait_s.max(end.min(end_s) - at);
+                second.wait_s = second.wait_s.max(end.min(end_s) - due);
             }
         }
         seen.stalls = (0..seen.seconds.len())
@@ -141,6 +178,7 @@ pub struct Second {
 
 #[derive(Default)]
 pub struct Seen {
+    lags_s: Vec<f64>,
     waits_s: Vec<f64>,
     ended: u64,
     refused: u64,
@@ -161,10 +199,26 @@ impl Seen {
             "p99" => 100,
             other => panic!("{other}"),
         };
-        let mut waits = self.waits_s.clone();
-        let at = waits.len() - 1 - waits.len() / one_in;
-        *waits.select_nth_unstable_by(at, f64::total_cmp).1 * 1e9
+        worst(&self.waits_s, one_in) * 1e9
     }
+
+    /// As the drive decides it: the 99th percentile of its own lateness is more than half of the response time's.
+    fn void(&self) -> Option<String> {
+        let (late_s, waits_s) = (worst(&self.lags_s, 100), worst(&self.waits_s, 100));
+        (late_s > (waits_s / 2.0).max(1e-3)).then(|| {
+            format!(
+                "the generator was the limit: at the 99th percentile it was {:.1} ms late itself; lower the rate",
+                late_s * 1e3
+            )
+        })
+    }
+}
+
+/// The value that one of `one_in` is above.
+fn worst(values: &[f64], one_in: usize) -> f64 {
+    let mut values = values.to_vec();
+    let at = values.len() - 1 - values.len() / one_in;
+    *values.select_nth_unstable_by(at, f64::total_cmp).1
 }
 
 /// What else there is to see.
@@ -190,7 +244,12 @@ pub fn answer(store: &Store, spec: &LineSpec, rung: &Rung, sampled: Sampled, dic
     let base = RungSummary {
         seconds: rung.seconds,
         took_s: rung.seconds + rung.warmup_s + overhead_s,
-        cycles: vec![("checkpoints".into(), 0.0)],
+        cycles: vec![(
+            "checkpoints".into(),
+            store.cycle.map_or(0.0, |cycle| ((rung.warmup_s + rung.seconds) / cycle.every_s).floor()),
+        )],
+        cycle_s: store.cycle.filter(|cycle| cycle.is_known).map(|cycle| cycle.every_s),
+        cycle_words: store.cycle.map(|_| "checkpoint_timeout is long".into()),
         ..RungSummary::default()
     };
     let Some(rate) = rung.rate_per_s else {
@@ -198,7 +257,7 @@ pub fn answer(store: &Store, spec: &LineSpec, rung: &Rung, sampled: Sampled, dic
         let void = (rate >= store.generator_per_s).then(|| "its workers were busy 97 % of the time".to_string());
         return RungSummary { rate_per_s: rate, ended_per_s: rate, void, ..base };
     };
-    let seen = store.drive(rate.min(store.generator_per_s), rung.warmup_s, rung.seconds, dice);
+    let seen = store.drive(rate, rung.warmup_s, rung.seconds, dice);
     let goals = spec.goals.iter().map(|goal| {
         let n = seen.waits_s.len() as u64;
         let enough = goal.what == "errors" || n >= 1_000;
@@ -239,7 +298,7 @@ pub fn answer(store: &Store, spec: &LineSpec, rung: &Rung, sampled: Sampled, dic
             ));
         }
     }
-    let void = (rate > store.generator_per_s).then(|| "its workers were busy 97 % of the time".to_string());
+    let void = seen.void();
     RungSummary {
         rate_per_s: seen.ended as f64 / rung.seconds,
         ended_per_s: (seen.ended + seen.refused) as f64 / rung.seconds,

@@ -79,7 +79,8 @@ fn plan_text(catalogue: &Catalogue, args: &LineArgs) -> Result<plans::PlanText, 
     let bounds = [
         ("from", from_rate.as_deref()),
         ("precision", args.precision.as_deref()),
-        ("budget", args.budget.as_deref().or(args.thorough.then_some("30min"))),
+        ("budget", args.budget.as_deref()),
+        ("thorough", args.thorough.then_some("true")),
     ];
     if !has(text) {
         text.push_str("\n[line]\n");

@@ -488,7 +488,7 @@ fn a_line_has_bounds_and_a_goal_that_a_rate_can_break() {
     added(
         &format!("{goals}[line]\n«form» = \"1/s\""),
         "unknown key `form` in [line]",
-        "did you mean `from`? keys here: from, least, most, precision, budget, warmup",
+        "did you mean `from`? keys here: from, least, most, precision, budget, thorough, warmup",
     );
     added(&format!("{goals}[line]\nprecision = «\"50%\"»"), "`precision` must be 0.1% to 25%", "");
     added(&format!("{goals}[line]\nbudget = «\"1s\"»"), "`budget` must be 30s to 168h, not 1s", "");

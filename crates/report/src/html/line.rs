@@ -9,15 +9,21 @@ use super::markup::{Table, Text, esc, list, numbers, words};
 /// Each search: its sentence, its curves, its rungs.
 pub fn lines(view: &RunView, charts: &mut Charts) -> String {
     let several = view.lines.len() > 1;
-    view.lines.iter().map(|line| one(line, several, charts)).collect()
+    view.lines.iter().map(|line| one(line, several, &view.verdict.sentence, charts)).collect()
 }
 
-fn one(line: &LineView, several: bool, charts: &mut Charts) -> String {
+fn one(line: &LineView, several: bool, verdict: &str, charts: &mut Charts) -> String {
     let mut out = String::new();
     if several {
         out.push_str(&format!("<h3>{}</h3>\n", Text(&line.store)));
     }
-    out.push_str(&format!("<p class=\"finding\">{}</p>\n", Text(&line.result.sentence)));
+    // The verdict above says it of a single one.
+    if several || !verdict.ends_with(line.result.sentence.get(1..).unwrap_or_default()) {
+        out.push_str(&format!("<p class=\"finding\">{}</p>\n", Text(&line.result.sentence)));
+    }
+    if let Some(words) = &line.result.cycle_words {
+        out.push_str(&format!("<p class=\"note\">{}.</p>\n", Text(words)));
+    }
     let others: Vec<String> = line.result.causes.iter().skip(1).map(|cause| format!("Also: {}.", cause.text)).collect();
     out.push_str(&list("left-out", &others));
     out.push_str("<div class=\"pair\">");
@@ -30,6 +36,10 @@ fn one(line: &LineView, several: bool, charts: &mut Charts) -> String {
     columns.extend(
         goals.iter().map(|goal| numbers(&format!("{} ≤ {}", goal.what, number::with_unit(goal.limit, &goal.unit)))),
     );
+    let has_cycles = line.result.cycles.is_some();
+    if has_cycles {
+        columns.push(numbers("cycles"));
+    }
     columns.push(words(""));
     let mut table = Table::new("Rungs", columns);
     for rung in &line.rungs {
@@ -50,11 +60,13 @@ fn one(line: &LineView, several: bool, charts: &mut Charts) -> String {
             "failed" => "fail",
             _ => "incomplete",
         };
-        let reason =
-            rung.reason.as_ref().map_or(String::new(), |reason| format!("<br><small>{}</small>", Text(reason)));
-        cells.push(format!("<span class=\"state {class}\">{}</span>{reason}", esc(&rung.state.replace('_', " "))));
+        if has_cycles {
+            cells.push(number::count(rung.cycles as u64));
+        }
+        cells.push(format!("<span class=\"state {class}\">{}</span>", esc(&rung.state.replace('_', " "))));
         table.row(cells);
     }
     out.push_str(&table.html());
+    out.push_str(&list("left-out", &line.notes));
     out
 }

@@ -4,6 +4,7 @@
 //! A content security policy names the page's own scripts and styles by their hashes: whatever a text from a store
 //! looks like, nothing else runs and nothing is fetched.
 
+mod bars;
 mod chart;
 mod line;
 mod markup;
@@ -77,6 +78,7 @@ pub fn page(view: &RunView) -> String {
     let sections = [
         ("line", "Load line", "The load line", line::lines(view, &mut charts)),
         ("sweep", "Sweep", "Throughput over the sweep", sweep::sweeps(view, &mut charts)),
+        ("stalls", "Stalls", "Seconds that the mean hides", stalls(view)),
         ("figures", "Figures", "Figures beside the published ones", results::figures(view)),
         ("goals", "Goals", "Goals", results::goals(view)),
         ("truth", "Truth", "Answers and ledger", results::truth(view)),
@@ -169,7 +171,8 @@ fn plots(view: &RunView) -> String {
          <p class=\"note\">Drag to zoom, double-click to see the whole run. With the keyboard: Tab to a plot, then \
          ← → move the cursor, + − zoom, 0 shows the whole run. Shaded: \
          <span class=\"key load\">load</span> <span class=\"key ask\">ask</span> <span class=\"key drive\">drive</span>; \
-         hatched: warm-up, which counts for nothing. A percentile of a second is drawn only with ten samples above it.</p>\n\
+         hatched: warm-up, which counts for nothing; dotted: the store ended a checkpoint or another piece of \
+         its own maintenance. A percentile of a second is drawn only with ten samples above it.</p>\n\
          <h3>Percentiles</h3>\n<div id=\"curves\"></div>\n<h3>The machine</h3>\n<div id=\"host\"></div>\n</div>\n",
     );
     if !plots.host_zero.is_empty() {
@@ -179,6 +182,19 @@ fn plots(view: &RunView) -> String {
         ));
     }
     out
+}
+
+/// Phases that stalled, each with what was otherwise in these seconds.
+fn stalls(view: &RunView) -> String {
+    let sentences: Vec<String> = view.stalls.iter().map(|stalls| stalls.sentence.clone()).collect();
+    if sentences.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<p class=\"note\">A stall: a slice with less than half of the throughput of the phase's median slice. What was \
+         otherwise in these seconds is named; that is no proof of a cause.</p>\n{}",
+        list("findings", &sentences)
+    )
 }
 
 fn doubts(view: &RunView) -> String {

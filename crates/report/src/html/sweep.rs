@@ -3,15 +3,16 @@
 use plimsoll_analysis::sweep::{BoxView, SweepView};
 use plimsoll_analysis::{RunView, number};
 
+use super::bars;
 use super::chart::Charts;
 use super::markup::{Table, Text, esc, numbers, words};
 
 /// Each sweep.
 pub fn sweeps(view: &RunView, charts: &mut Charts) -> String {
-    view.sweeps.iter().map(|sweep| one(sweep, charts)).collect()
+    view.sweeps.iter().map(|sweep| one(view, sweep, charts)).collect()
 }
 
-fn one(sweep: &SweepView, charts: &mut Charts) -> String {
+fn one(view: &RunView, sweep: &SweepView, charts: &mut Charts) -> String {
     let mut out = format!("<h3>{} <span class=\"dim\">{}</span></h3>\n", Text(&sweep.name), Text(&sweep.phase));
     if let Some(scale) = &sweep.scale {
         out.push_str(&format!("<p class=\"finding\">{}</p>\n", Text(&scale.sentence)));
@@ -62,9 +63,12 @@ fn one(sweep: &SweepView, charts: &mut Charts) -> String {
         ));
     }
     out.push_str(&table.html());
-    out.push_str("<div class=\"pair\">");
+    let pair = if single { "pair" } else { "wide" };
+    out.push_str(&format!("<div class=\"{pair}\">"));
     if let Some(scale) = &sweep.scale {
         out.push_str(&charts.place(&scale.chart));
+    } else if !single {
+        out.push_str(&bars::grouped(view, sweep));
     } else if let Some(chart) = &sweep.chart {
         out.push_str(&charts.place(chart));
     }
@@ -118,7 +122,7 @@ fn boxes(sweep: &SweepView) -> String {
 }
 
 /// 1, 2 or 5 times a power of ten, four to nine of them below `top`.
-fn tick_step(top: f64) -> f64 {
+pub(super) fn tick_step(top: f64) -> f64 {
     let rough = (top / 4.0).max(f64::MIN_POSITIVE);
     let power = 10f64.powf(rough.log10().floor());
     let factor = [5.0, 2.0].into_iter().find(|factor| factor * power <= rough).unwrap_or(1.0);

@@ -189,7 +189,13 @@ fn came_to(phase: &PhaseView) -> String {
             number::nanoseconds(lag.p99_ns)
         ));
     }
-    if let Some(settled) = phase.settled_after_s {
+    if let (Some(settled), Some(with)) = (phase.settled_after_s, phase.rate_with_warmup_per_s) {
+        parts.push(format!(
+            "the first {} were found to be warm-up and count for nothing (with them: {})",
+            number::seconds(settled),
+            number::with_unit(with, "1/s")
+        ));
+    } else if let Some(settled) = phase.settled_after_s {
         parts.push(format!("settled after {} (found in its slices)", number::seconds(settled)));
     }
     if let Some(cores) = phase.worker_cores {

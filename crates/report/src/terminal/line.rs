@@ -12,7 +12,14 @@ impl Text {
     pub(super) fn lines(&mut self, view: &RunView) {
         for line in &view.lines {
             self.heading("Load line", &line.store);
-            self.paragraph("  ", Style::new(), &line.result.sentence, Style::new().bold());
+            // The verdict above says it of a single one.
+            if !view.verdict.sentence.ends_with(line.result.sentence.get(1..).unwrap_or_default()) {
+                self.paragraph("  ", Style::new(), &line.result.sentence, Style::new().bold());
+            }
+            if let Some(words) = &line.result.cycle_words {
+                self.paragraph("  ", Style::new(), &format!("{words}."), Style::new());
+            }
+            let has_cycles = line.result.cycles.is_some();
             let mut head = vec![
                 ("rung".to_string(), Side::Right),
                 ("for".to_string(), Side::Left),
@@ -27,6 +34,9 @@ impl Text {
                     (format!("{} ≤ {}", goal.what, number::with_unit(goal.limit, &goal.unit)), Side::Right)
                 }),
             );
+            if has_cycles {
+                head.push(("cycles".to_string(), Side::Right));
+            }
             head.push((String::new(), Side::Left));
             let mut table = Table::new(head);
             for rung in &line.rungs {
@@ -46,12 +56,17 @@ impl Text {
                     "failed" => Style::new().red(),
                     _ => Style::new().yellow(),
                 };
-                let reason = rung.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
-                cells.push(Cell::styled(format!("{}{reason}", rung.state.replace('_', " ")), style));
+                if has_cycles {
+                    cells.push(Cell::new(number::count(rung.cycles as u64)));
+                }
+                cells.push(Cell::styled(rung.state.replace('_', " "), style));
                 table.row(cells);
             }
             for text in table.lines(self.colour, self.width) {
                 self.line(&text);
+            }
+            for note in &line.notes {
+                self.paragraph("  ", Style::new(), note, Style::new().dimmed());
             }
         }
     }

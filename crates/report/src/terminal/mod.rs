@@ -32,6 +32,7 @@ pub fn text(view: &RunView, colour: bool, width: usize) -> String {
     text.goals(view);
     text.lines(view);
     text.sweeps(view);
+    text.stalls(view);
     text.figures(view);
     text.truth(view);
     text.space(view);
@@ -124,6 +125,16 @@ impl Text {
             ]);
         }
         self.table("Goals", "the worst of all trials", &table);
+    }
+
+    fn stalls(&mut self, view: &RunView) {
+        if view.stalls.is_empty() {
+            return;
+        }
+        self.heading("Stalls", "seconds that the mean hides, and what else was so in them");
+        for stalls in &view.stalls {
+            self.paragraph("  - ", Style::new(), &stalls.sentence, Style::new());
+        }
     }
 
     fn figures(&mut self, view: &RunView) {

@@ -367,6 +367,10 @@ fn the_servers_own_work_is_counted() {
         counters.iter().filter(|counter| counter.sort == CounterSort::Cycle).map(|counter| counter.name).collect()
     };
     assert_eq!(cycles, ["checkpoints"]);
+    let cycle = store.cycle().expect("asked").expect("it has one");
+    // The server's own defaults: five minutes, and nine tenths of it to write.
+    assert_eq!(cycle.seconds, 570.0, "{}", cycle.words);
+    assert!(cycle.words.starts_with("checkpoint_timeout is 5min: "), "{}", cycle.words);
     let (checkpoints, written) = (counter(&mut *store, "checkpoints"), counter(&mut *store, "log_written"));
     assert_eq!(counter(&mut *store, "checkpoints"), checkpoints, "nothing ends by being looked at");
     let mut wire = wire(&mut *store, Durability::Durable);

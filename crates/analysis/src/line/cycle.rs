@@ -1,0 +1,57 @@
+//! The store's own maintenance cycle: how long it is, and which rungs lasted through one.
+//!
+//! A checkpoint, a flush or a compaction comes now and then, and what it costs is felt only then: a rate that holds for
+//! ten seconds between two of them need not hold for an hour. So the rungs that decide are to last through one.
+
+use super::estimate::worst_ratio;
+use super::{LineSpec, Rung, RungSummary};
+
+/// More time than a cycle seems to take, so that one that comes late still ends in the rung.
+const MARGIN: f64 = 1.15;
+const MARGIN_S: f64 = 1.0;
+
+/// Rungs at this share of a rate and above tell how often cycles come at it: many are brought on by work.
+const LIKE: f64 = 0.7;
+
+/// Time, warm-up included, in which a cycle ends at `rate`; `None` where nothing tells.
+pub(super) fn whole_s(spec: &LineSpec, rungs: &[(Rung, RungSummary)], rate: f64) -> Option<f64> {
+    let by_settings = rungs.iter().rev().find_map(|(_, seen)| seen.cycle_s);
+    let known = [spec.cycle_s, by_settings, seen_s(rungs, rate)];
+    known.into_iter().flatten().min_by(f64::total_cmp).map(|length_s| length_s * MARGIN + MARGIN_S)
+}
+
+/// Time between two cycles as rungs saw them, of the counter that counts the most.
+fn seen_s(rungs: &[(Rung, RungSummary)], rate: f64) -> Option<f64> {
+    let like = rungs
+        .iter()
+        .filter(|(rung, seen)| seen.saw_cycle() && rung.rate_per_s.unwrap_or(seen.rate_per_s) >= LIKE * rate);
+    let (mut time_s, mut n) = (0.0, 0.0);
+    for (rung, seen) in like {
+        // The counters are read from before the warm-up on.
+        time_s += rung.warmup_s + seen.seconds;
+        n += seen.cycles.iter().map(|(_, n)| *n).fold(0.0, f64::max);
+    }
+    (n > 0.0).then(|| time_s / n)
+}
+
+/// Whether a rung at `rate` lasted through a cycle, or was to and saw none all the same.
+pub(super) fn covers(rungs: &[(Rung, RungSummary)], rate: f64, whole_s: f64) -> bool {
+    rungs.iter().any(|(rung, seen)| {
+        rung.rate_per_s == Some(rate)
+            && worst_ratio(rung, seen).is_some()
+            && (seen.saw_cycle() || rung.warmup_s + rung.seconds > whole_s - 0.2)
+    })
+}
+
+/// True when goals broke in a rung with a cycle at a rate at which, or above which, they held without: then a rung
+/// without one says nothing about what the store carries.
+pub(super) fn matters(rungs: &[(Rung, RungSummary)]) -> bool {
+    let judged = || {
+        rungs
+            .iter()
+            .filter_map(|(rung, seen)| Some((rung.rate_per_s?, worst_ratio(rung, seen)? <= 1.0, seen.saw_cycle())))
+    };
+    let broke = judged().filter(|(_, held, cycle)| !held && *cycle).map(|(rate, ..)| rate);
+    let held = judged().filter(|(_, held, cycle)| *held && !cycle).map(|(rate, ..)| rate).fold(0.0, f64::max);
+    broke.fold(f64::INFINITY, f64::min) <= held
+}

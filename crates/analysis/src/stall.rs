@@ -1,0 +1,204 @@
+//! Stalls: seconds in which a driven phase did much less than in its others, and what else was otherwise in them.
+//!
+//! A mean over a phase hides them. They are looked for in the slices, and held against everything that was sampled: what
+//! stands out in the same seconds is named. It is no proof of a cause.
+
+use plimsoll_core::{Outcome, Slice};
+use plimsoll_record::Distribution;
+use plimsoll_record::data::{CYCLES, Run, STORE_COUNTERS, Sample};
+use serde::Serialize;
+
+use crate::line;
+use crate::number;
+use crate::phase::PhaseFacts;
+use crate::stat;
+use crate::trial;
+
+/// Share of a phase's median throughput below which a slice is a stall.
+const STALLED: f64 = 0.5;
+/// Slices without which a median says little.
+const SLICES_MIN: usize = 8;
+/// Operations of a usual slice below which a slow one may be chance.
+const OPS_MIN: f64 = 50.0;
+/// Per cent that a share of time or of a capacity is higher by in a stall, to be named.
+const HIGHER_PERCENT: f64 = 20.0;
+/// Times the usual value that what has no capacity is higher by.
+const HIGHER_TIMES: f64 = 3.0;
+/// What stands out that is named for one phase.
+const NAMED_MAX: usize = 3;
+/// Spread of the time between stalls, as a share, up to which they come regularly.
+const REGULAR: f64 = 0.25;
+
+/// The stalls of one phase.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StallsView {
+    /// Trial and phase.
+    pub place: String,
+    /// Start and end of each, on the run's clock.
+    pub spans_s: Vec<(f64, f64)>,
+    /// The phase's mean throughput, stalls included.
+    pub mean_per_s: f64,
+    /// Its median slice.
+    pub usual_per_s: f64,
+    /// All of it in words.
+    pub sentence: String,
+}
+
+/// One stall.
+struct Stall {
+    start_ns: u64,
+    end_ns: u64,
+    least_per_s: f64,
+}
+
+/// The stalls of every phase that drove, of those that had any.
+pub fn stalls(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<StallsView> {
+    let driven = facts.iter().flatten().filter(|facts| {
+        let header = &facts.phase.header;
+        header.kind == "drive" && !line::is_rung(&header.kind, &header.name)
+    });
+    driven.filter_map(|facts| of_phase(run, facts)).collect()
+}
+
+fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<StallsView> {
+    let measure = facts.measure();
+    let length_ns = |slice: &Slice<Distribution>| slice.end_ns.saturating_sub(slice.start_ns);
+    let longest = facts.phase.slices.iter().map(length_ns).max()?;
+    let slices: Vec<(&Slice<Distribution>, f64)> = facts
+        .phase
+        .slices
+        .iter()
+        .filter(|slice| !facts.is_warmup(slice) && !slice.drain && length_ns(slice) * 2 > longest)
+        .map(|slice| {
+            let ops = facts.operations(slice).filter(|one| one.measure == measure && one.outcome == Outcome::Ok);
+            let ops: u64 = ops.map(|one| one.histogram.len()).sum();
+            (slice, ops as f64 * 1e9 / length_ns(slice).max(1) as f64)
+        })
+        .collect();
+    let rates: Vec<f64> = slices.iter().map(|(_, rate)| *rate).collect();
+    let usual = stat::median(&rates).filter(|usual| usual * longest as f64 / 1e9 >= OPS_MIN)?;
+    if slices.len() < SLICES_MIN {
+        return None;
+    }
+    let mut stalls: Vec<Stall> = Vec::new();
+    for (slice, rate) in &slices {
+        if *rate >= STALLED * usual {
+            continue;
+        }
+        match stalls.last_mut().filter(|last| last.end_ns + longest / 2 > slice.start_ns) {
+            Some(last) => {
+                last.end_ns = slice.end_ns;
+                last.least_per_s = last.least_per_s.min(*rate);
+            }
+            None => stalls.push(Stall { start_ns: slice.start_ns, end_ns: slice.end_ns, least_per_s: *rate }),
+        }
+    }
+    if stalls.is_empty() {
+        return None;
+    }
+    let place = format!("{}, phase {}", trial::name(&facts.trial.header), facts.phase.header.name);
+    let with = what_else(run, facts, &stalls, longest);
+    let mean = stat::mean(&rates);
+    Some(StallsView {
+        sentence: sentence(&place, &stalls, mean, usual, &with),
+        place,
+        spans_s: stalls.iter().map(|stall| (stall.start_ns as f64 / 1e9, stall.end_ns as f64 / 1e9)).collect(),
+        mean_per_s: mean,
+        usual_per_s: usual,
+    })
+}
+
+fn sentence(place: &str, stalls: &[Stall], mean: f64, usual: f64, with: &[String]) -> String {
+    let seconds = |stall: &Stall| (stall.end_ns - stall.start_ns) as f64 / 1e9;
+    let longest = stalls.iter().map(seconds).fold(0.0, f64::max);
+    let least = stalls.iter().map(|stall| stall.least_per_s).fold(f64::INFINITY, f64::min);
+    let starts: Vec<f64> = stalls.iter().map(|stall| stall.start_ns as f64 / 1e9).collect();
+    let gaps: Vec<f64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let regular = stat::median(&gaps)
+        .filter(|gap| gaps.len() >= 2 && gaps.iter().all(|one| (one / gap - 1.0).abs() <= REGULAR))
+        .map_or(String::new(), |gap| format!(", one every {}", number::seconds(gap)));
+    let which = match stalls {
+        [one] => format!("it stalled at {:.0} s for {}", one.start_ns as f64 / 1e9, number::seconds(seconds(one))),
+        _ => format!(
+            "it stalled {} times (at {} s{}), for {} at the longest{regular}",
+            number::count(stalls.len() as u64),
+            starts.iter().take(5).map(|at| format!("{at:.0}")).collect::<Vec<_>>().join(", "),
+            if starts.len() > 5 { " …" } else { "" },
+            number::seconds(longest)
+        ),
+    };
+    let with = match with {
+        [] => "nothing that was sampled was otherwise in these seconds".to_string(),
+        with => format!("in these seconds {}", number::list(with)),
+    };
+    format!(
+        "{place}: {which}; {} at the least of a usual {}, which the mean of {} hides; {with}.",
+        number::with_unit(least, "1/s"),
+        number::with_unit(usual, "1/s"),
+        number::with_unit(mean, "1/s"),
+    )
+}
+
+/// What was otherwise in the stalls than in the rest of the phase, what stands out most first.
+fn what_else(run: &Run, facts: &PhaseFacts<'_>, stalls: &[Stall], slice_ns: u64) -> Vec<String> {
+    let (from, to) = (facts.phase.header.start_ns, facts.phase.end.end_ns);
+    let samples: Vec<&Sample> =
+        run.samples.iter().filter(|sample| sample.at_ns > from && sample.at_ns <= to + slice_ns).collect();
+    // A sample is of the time before it.
+    let in_stall =
+        |at_ns: u64| stalls.iter().any(|stall| at_ns > stall.start_ns && at_ns <= stall.end_ns + slice_ns / 2);
+    let mut found: Vec<(f64, String)> = Vec::new();
+    for (position, series) in run.header.series.iter().enumerate() {
+        let spec = &series.spec;
+        let values = |wanted: bool| -> Vec<f64> {
+            samples
+                .iter()
+                .filter(|sample| in_stall(sample.at_ns) == wanted)
+                .flat_map(|sample| &sample.values)
+                .filter(|(of, _)| *of as usize == position)
+                .map(|(_, value)| *value)
+                .collect()
+        };
+        let (inside, outside) = (values(true), values(false));
+        if inside.is_empty() {
+            continue;
+        }
+        let name = spec.name.replace('_', " ");
+        if series.sampler == STORE_COUNTERS && spec.unit == CYCLES {
+            let with = stalls
+                .iter()
+                .filter(|stall| {
+                    let near = |sample: &&&Sample| {
+                        sample.at_ns + slice_ns > stall.start_ns && sample.at_ns <= stall.end_ns + slice_ns
+                    };
+                    let ended = samples.iter().filter(near).flat_map(|sample| &sample.values);
+                    ended.filter(|(of, _)| *of as usize == position).any(|(_, n)| *n > 0.0)
+                })
+                .count();
+            if with > 0 {
+                let one = name.strip_suffix('s').unwrap_or(&name).to_string();
+                let in_n = if stalls.len() == 1 { String::new() } else { format!(" (in {with} of {})", stalls.len()) };
+                found.push((
+                    2.0 * with as f64 / stalls.len() as f64,
+                    format!("a {one} of {} ended{in_n}", spec.subject),
+                ));
+            }
+            continue;
+        }
+        let Some(what) = line::waits_for(series) else { continue };
+        let (now, usual) = (stat::mean(&inside), stat::median(&outside).unwrap_or(0.0));
+        let shown = |value: f64| number::with_unit(value, &spec.unit);
+        if spec.unit == "%" {
+            if now - usual > HIGHER_PERCENT {
+                found.push(((now - usual) / 100.0, format!("{what} was {} (usually {})", shown(now), shown(usual))));
+            }
+        } else if now > HIGHER_TIMES * usual.max(f64::MIN_POSITIVE) && usual > 0.0 {
+            found.push((
+                0.1 * (now / usual).log10().min(5.0),
+                format!("{what} was {} (usually {})", shown(now), shown(usual)),
+            ));
+        }
+    }
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    found.into_iter().take(NAMED_MAX).map(|(_, text)| text).collect()
+}
