@@ -3,15 +3,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Access, Call, Durability, RecordsCall, StoreErrorKind, Stream, StreamSpec, ValueBuf};
+use plimsoll_core::{
+    Access, Call, Durability, KindId, KvCall, RecordsCall, StoreErrorKind, Stream, StreamSpec, ValueBuf,
+};
 use plimsoll_drive::{DriveSpec, Limit};
+use plimsoll_plan::model::Step;
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{AnswerCheck, Event, LedgerCheck, PhaseEnd};
-use plimsoll_verify::{Judge, ReadBack};
+use plimsoll_verify::{EachKey, Judge, ReadBack};
 
 use crate::error::{CliError, exit};
 use crate::phase::{Driven, Keep, TrialRun, push};
 
+/// Clients that read back key by key.
+const READ_BACK_CLIENTS: u32 = 16;
 /// Longest that reading everything back may take.
 const READ_BACK_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -58,34 +63,25 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
 
 /// `None` when the user wanted an end meanwhile: half of the records would look like losses.
 fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<LedgerCheck>, CliError> {
-    let mut found = ReadBack::new(Arc::clone(&trial.workload));
-    let all = kind_with(trial, |call| *call == RecordsCall::All);
-    let index = kind_with(trial, |call| matches!(call, RecordsCall::Find { access: Access::Indexed, .. }));
-    let Some(all) = all else {
-        return Err(CliError::new(exit::USAGE, "this workload has no operation that reads all records"));
+    let by_key = (0..).zip(trial.workload.kinds()).find(|(_, kind)| kind.call == Call::Kv(KvCall::Get));
+    let found = match by_key.map(|(kind, _)| kind) {
+        Some(kind) => key_by_key(trial, ordinal, kind)?,
+        None => all_at_once(trial, ordinal)?,
     };
-    if let Some(index) = &index {
-        let mut params = ValueBuf::new();
-        if let Some(kind) = index.op(0, 0, &mut params) {
-            found.expect_index(&trial.workload.kinds()[usize::from(kind)], params.values());
-        }
-    }
-    found.add_records(&once(trial, ordinal, all)?);
-    if let Some(index) = index {
-        found.add_index_records(&once(trial, ordinal, index)?);
-    }
     if trial.bench.interrupt.is_set() {
         return Ok(None);
     }
     let Some(ledger) = &mut trial.ledger else {
         return Err(CliError::new(exit::USAGE, "this workload has no right answers"));
     };
-    let judge = Judge::new(ledger.history());
+    let history = ledger.history();
+    let judge = Judge::new(history);
     if ordinal as usize + 1 == trial.trial.phases.len() {
         // Nothing is asked any more: the same judge says what the answers were worth.
         record_answers(trial.bench.recorder, trial.trial.ordinal, &judge)?;
         trial.answers_checked = true;
     }
+    let found = found.unwrap_or_else(|| ReadBack::of_phase(history, ordinal as u16));
     let verdict = judge.ledger(&found);
     Ok(Some(LedgerCheck {
         trial: trial.trial.ordinal,
@@ -102,6 +98,69 @@ fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<Ledger
         sentence: verdict.sentence(),
         examples: verdict.examples,
     }))
+}
+
+/// Reads what may be there, one key after the other: the ledger itself looks on.
+fn key_by_key(trial: &mut TrialRun<'_, '_>, ordinal: u32, kind: KindId) -> Result<Option<ReadBack>, CliError> {
+    let Some(ledger) = &mut trial.ledger else { return Ok(None) };
+    let records = ledger.history().records();
+    let stream = Arc::new(EachKey::new(Arc::clone(&trial.workload), kind, records, READ_BACK_CLIENTS));
+    let spec = DriveSpec {
+        limit: Limit::Exhausted,
+        op_timeout: READ_BACK_TIMEOUT,
+        slice: trial.bench.slice,
+        ..DriveSpec::default()
+    };
+    // A server that has changed meanwhile may not make such sessions any more: what it holds is to be known all the same.
+    let durability = match last_durability(trial) {
+        durability if trial.store.sessions(1, durability).is_ok() => durability,
+        _ => Durability::AtEnd,
+    };
+    let result = trial.driven(Driven {
+        ordinal,
+        clients: READ_BACK_CLIENTS,
+        durability,
+        stream,
+        spec,
+        measured: false,
+        reads_back: true,
+        keep: Keep::Nothing,
+    })?;
+    if !trial.bench.interrupt.is_set() {
+        trial.must_have_succeeded("reading back", &result)?;
+    }
+    Ok(None)
+}
+
+/// How durable the trial's last writes were: that is a session the store can make.
+fn last_durability(trial: &TrialRun<'_, '_>) -> Durability {
+    let of = |step: &Step| match step {
+        Step::Load { durability, .. } => Some(*durability),
+        Step::Drive(drive) => Some(drive.durability),
+        _ => None,
+    };
+    trial.trial.phases.iter().rev().find_map(|phase| of(&phase.step)).unwrap_or(Durability::Durable)
+}
+
+/// Reads all records by one operation, and by the store's index where there is one.
+fn all_at_once(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<ReadBack>, CliError> {
+    let mut found = ReadBack::new(Arc::clone(&trial.workload));
+    let all = kind_with(trial, |call| *call == RecordsCall::All);
+    let index = kind_with(trial, |call| matches!(call, RecordsCall::Find { access: Access::Indexed, .. }));
+    let Some(all) = all else {
+        return Err(CliError::new(exit::USAGE, "this workload has no operation that reads all records"));
+    };
+    if let Some(index) = &index {
+        let mut params = ValueBuf::new();
+        if let Some(kind) = index.op(0, 0, &mut params) {
+            found.expect_index(&trial.workload.kinds()[usize::from(kind)], params.values());
+        }
+    }
+    found.add_records(&once(trial, ordinal, all)?);
+    if let Some(index) = index {
+        found.add_index_records(&once(trial, ordinal, index)?);
+    }
+    Ok(Some(found))
 }
 
 /// The stream of the first kind whose call is wanted.
@@ -132,6 +191,7 @@ fn once(
         stream,
         spec,
         measured: false,
+        reads_back: false,
         keep: keep.clone(),
     })?;
     if !trial.bench.interrupt.is_set() {

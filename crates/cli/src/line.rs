@@ -52,8 +52,8 @@ impl Search<'_> {
     /// # Errors
     /// What a rung or the recording failed with.
     pub fn run(&self, bench: &mut Bench<'_>, store: &mut dyn Store, directory: &Path) -> Result<u32, CliError> {
-        // What a ledger is to vouch for, it has to have seen from the start.
-        let keeps = self.plan.start != Start::Fresh && self.workload.truth().is_none();
+        bench.ledger = None;
+        let keeps = self.plan.start != Start::Fresh && trial::ledger_goes_on(&**self.workload);
         let mut driven = 0;
         while !bench.interrupt.is_set() {
             bench.recorder.flush()?;

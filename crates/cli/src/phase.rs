@@ -1,7 +1,7 @@
 //! What a trial works with, and how one phase is driven: sessions, observers, slices into the recording and onto the
 //! progress line.
 
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +21,9 @@ use crate::error::{CliError, exit};
 use crate::interrupt::Interrupt;
 use crate::progress::{Pace, Progress};
 
+/// Time between two looks at what workers have written down for the ledger.
+const DRAIN: Duration = Duration::from_millis(20);
+
 /// What all trials of a run share.
 pub struct Bench<'a> {
     /// The run's clock.
@@ -39,6 +42,8 @@ pub struct Bench<'a> {
     pub io: Io,
     /// Whether what a store counts of its own work is read.
     pub store_counters: bool,
+    /// The ledger of the trial before, for one that goes on with its data.
+    pub ledger: Option<Ledger>,
     /// Processors for the server; none: it runs where the system puts it.
     pub server_pin: &'a [u32],
 }
@@ -81,6 +86,8 @@ pub struct Driven {
     pub spec: DriveSpec,
     /// Whether it is part of what is measured: the ledger looks on, and slices are recorded. Reading back is not.
     pub measured: bool,
+    /// Whether the ledger takes what is read for what the store holds.
+    pub reads_back: bool,
     /// What is kept of answers besides.
     pub keep: Keep,
 }
@@ -147,6 +154,18 @@ impl Observer for Keeper {
             Keep::Answer(kept) => answer.clone_into(&mut kept.lock().unwrap_or_else(PoisonError::into_inner)),
         }
     }
+
+    fn step_sent(&mut self, ticket: Ticket, at_ns: u64, client: u32, cycle: u64, op: &Op<'_>) {
+        if let Some(inner) = &mut self.inner {
+            inner.step_sent(ticket, at_ns, client, cycle, op);
+        }
+    }
+
+    fn step_finished(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, answer: &Answer) {
+        if let Some(inner) = &mut self.inner {
+            inner.step_finished(ticket, at_ns, outcome, answer);
+        }
+    }
 }
 
 impl TrialRun<'_, '_> {
@@ -155,10 +174,13 @@ impl TrialRun<'_, '_> {
         let sessions = self.store.sessions(driven.clients, driven.durability)?;
         let workers = driven.spec.worker_count(&sessions);
         let mut observers: Vec<Box<dyn Observer>> = match &mut self.ledger {
-            Some(ledger) if driven.measured => {
+            Some(ledger) if driven.measured || driven.reads_back => {
                 // A ticket is the number of a client within its worker.
                 let tickets = driven.spec.clients(sessions.len() as u32) as usize;
-                ledger.observers(driven.ordinal as u16, workers, tickets)
+                match driven.reads_back {
+                    true => ledger.observers_reading_back(driven.ordinal as u16, workers, tickets),
+                    false => ledger.observers(driven.ordinal as u16, workers, tickets),
+                }
             }
             _ => Vec::new(),
         };
@@ -179,9 +201,6 @@ impl TrialRun<'_, '_> {
         let mut errors = 0;
         let mut recording_failed = None;
         let mut on_slice = |slice: Slice| {
-            if let Some(ledger) = ledger.as_mut() {
-                ledger.drain();
-            }
             let pace = pace(&slice, workload.kinds(), &mut errors);
             bench.progress.pace(pace);
             if !driven.measured {
@@ -203,14 +222,21 @@ impl TrialRun<'_, '_> {
             stop: bench.interrupt.flag(),
         };
         let (stop, stopped) = channel::<()>();
+        let (close, closed) = channel::<()>();
         let result = std::thread::scope(|scope| {
             // Dropped at this closure's end, whatever ends it.
-            let _stop = stop;
+            let _stops = (stop, close);
             if reads_counters {
                 let thread = std::thread::Builder::new().name("counters".to_owned());
                 thread
                     .spawn_scoped(scope, move || reader.follow(&mut **store, &stopped))
                     .map_err(|error| DriveError::System { what: "the thread that reads counters", error })?;
+            }
+            if let Some(ledger) = ledger.as_mut().filter(|_| driven.measured || driven.reads_back) {
+                let thread = std::thread::Builder::new().name("ledger".to_owned());
+                thread
+                    .spawn_scoped(scope, move || keep_books(ledger, &closed))
+                    .map_err(|error| DriveError::System { what: "the thread that keeps the ledger", error })?;
             }
             drive.run(&mut on_slice)
         });
@@ -246,6 +272,17 @@ impl TrialRun<'_, '_> {
                 ),
             )
             .detail(format!("{} {}", error.code, error.message))),
+        }
+    }
+}
+
+/// Takes over what workers write down, more often than any of them can fill its pages, until `closed` is.
+fn keep_books(ledger: &mut Ledger, closed: &Receiver<()>) {
+    loop {
+        ledger.drain();
+        match closed.recv_timeout(DRAIN) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }

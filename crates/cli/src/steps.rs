@@ -52,10 +52,11 @@ impl TrialRun<'_, '_> {
 
     /// Operations of one phase are others than those of another, also of a trial that goes on with its data.
     fn first_cycle(&self, ordinal: u32) -> u64 {
-        // As stamps hold them: 40 bits of a cycle, and a plan has at most 200 phases. Without a ledger there are no
-        // stamps, and trials may go on where others ended.
-        let trial = if self.workload.truth().is_none() { u64::from(self.trial.ordinal) } else { 0 };
-        trial << 40 | u64::from(ordinal) << 32
+        // Without a ledger nobody needs to tell who wrote what.
+        let Some(ledger) = &self.ledger else { return u64::from(self.trial.ordinal) << 40 | u64::from(ordinal) << 32 };
+        // As stamps hold them: 40 bits of a cycle, of which 8 say which phase it is of those on the same data.
+        let before = u64::from(ledger.trials_before()) * self.trial.phases.len() as u64;
+        (before + u64::from(ordinal)) << 32
     }
 
     fn load(
@@ -84,6 +85,7 @@ impl TrialRun<'_, '_> {
             stream: Arc::clone(&stream),
             spec,
             measured: true,
+            reads_back: false,
             keep: Keep::Nothing,
         })?;
         // Opening the sessions is not part of the load: the drive's own clock says when the first insert was due.
@@ -156,6 +158,7 @@ impl TrialRun<'_, '_> {
             stream: Arc::clone(&stream),
             spec,
             measured: true,
+            reads_back: false,
             keep: rows.clone(),
         })?;
         let mut each = result.each.clone();
@@ -197,6 +200,7 @@ impl TrialRun<'_, '_> {
             stream: Arc::clone(&stream),
             spec,
             measured: true,
+            reads_back: false,
             keep: Keep::Nothing,
         })?;
         push(end, "seconds", "s", (result.end_ns - result.measured_from_ns) as f64 / 1e9, 1);

@@ -31,8 +31,9 @@ pub fn run(
     spec: &StoreSpec,
     trial: &model::Trial,
     workload: Arc<dyn Workload>,
-    found: Found,
+    mut found: Found,
 ) -> Result<(), CliError> {
+    let ledger = ledger(bench, spec, trial, &workload, &mut found);
     bench.server.set(store.processes());
     pin::server(store, bench.server_pin)?;
     let description = store.describe()?;
@@ -54,8 +55,6 @@ pub fn run(
         record_bytes: workload.record_bytes(),
         start_ns: bench.clock.now_ns(),
     })?;
-    // What keeps nothing has nothing to be held against.
-    let ledger = if spec.keeps_data { Ledger::new(Arc::clone(&workload)) } else { None };
     let embedded = spec.schemes.is_empty();
     // What is to be taken as it is has been made by somebody else.
     if !trial.loads() && !found.data && found.start != Start::AsIs {
@@ -78,7 +77,38 @@ pub fn run(
     let checked = run.check_answers();
     phases.and(checked)?;
     run.bench.recorder.end_trial(trial.ordinal, run.bench.clock.now_ns())?;
+    // A phase that was cut short leaves data that nobody has seen the whole of.
+    run.bench.ledger = run.ledger.take().filter(|_| !run.bench.interrupt.is_set());
     Ok(())
+}
+
+/// Whether a trial may go on with the data of the one before: what a ledger is to vouch for it has to have seen from
+/// the start, and not every ledger can be carried on.
+pub fn ledger_goes_on(workload: &dyn Workload) -> bool {
+    workload.truth().is_none_or(plimsoll_core::Truth::sees_contents)
+}
+
+/// The ledger of `trial`: a new one, or that of the trial before where it goes on with its data. Where that one cannot
+/// go on, the trial is to find nothing. What keeps nothing has nothing to be held against; nor has what was loaded by
+/// somebody else.
+fn ledger(
+    bench: &mut Bench<'_>,
+    spec: &StoreSpec,
+    trial: &model::Trial,
+    workload: &Arc<dyn Workload>,
+    found: &mut Found,
+) -> Option<Ledger> {
+    let before = bench.ledger.take();
+    let is_theirs = !trial.loads() && found.start == Start::AsIs;
+    if !spec.keeps_data || workload.truth().is_none() || is_theirs {
+        return None;
+    }
+    // Stamps have room for so many phases on the same data.
+    let phases = trial.phases.len() as u64;
+    let before = before.filter(|ledger| found.data && (u64::from(ledger.trials_before()) + 2) * phases <= 256);
+    let before = before.and_then(Ledger::next_trial);
+    found.data &= before.is_some();
+    before.or_else(|| Ledger::new(Arc::clone(workload)))
 }
 
 fn workload_params(trial: &model::Trial) -> std::collections::BTreeMap<String, String> {

@@ -9,4 +9,12 @@ pub trait Observer: Send {
 
     /// The operation known by `ticket` came to `outcome` at `at_ns`.
     fn finished(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, answer: &Answer);
+
+    /// A step of operation `cycle` of `client`, which is known by `ticket` and is one of several steps, is about to be
+    /// sent. Steps are no operations: who counts operations need not look.
+    fn step_sent(&mut self, _ticket: Ticket, _at_ns: u64, _client: u32, _cycle: u64, _op: &Op<'_>) {}
+
+    /// The oldest step of the operation that had no answer came to `outcome`. Steps without an answer when the operation
+    /// is finished are unknown.
+    fn step_finished(&mut self, _ticket: Ticket, _at_ns: u64, _outcome: Outcome, _answer: &Answer) {}
 }

@@ -158,12 +158,38 @@ impl Version {
 }
 
 /// What records a workload's store must hold: contents as a pure function of record and version.
+///
+/// A record is a row: the fields of the layout's collection, or a key and its value where there is none.
 pub trait Truth: Send + Sync {
-    /// The number of the record with this key, `0 .. record_count`; `None` when the load wrote no such key.
+    /// The number of the record with this key: `0 .. record_count` for what the load wrote, and above for what is
+    /// inserted afterwards; `None` for keys that no record has.
     fn record_id(&self, key: Value<'_>) -> Option<u64>;
+
+    /// Appends the key of record `id`, and nothing else. As it stands, for rows that begin with their key.
+    fn key(&self, id: u64, key: &mut ValueBuf) {
+        let mut row = ValueBuf::new();
+        self.row(id, Version::Loaded, &mut row);
+        key.push(row.values().get(0));
+    }
 
     /// Which version a record read from the store claims to be; `None` when it is none.
     fn version(&self, row: Values<'_>) -> Option<Version>;
+
+    /// The same of a row that is about to be written, which nobody has had a chance to spoil.
+    fn written(&self, row: Values<'_>) -> Option<Version> {
+        self.version(row)
+    }
+
+    /// The same of what was read under the key of record `id`, without the key; `None` where reads give whole records.
+    fn version_under(&self, _id: u64, _values: Values<'_>) -> Option<Version> {
+        None
+    }
+
+    /// True when versions are told only of rows of which every byte is as that version made it: nobody else needs to
+    /// look at their contents.
+    fn sees_contents(&self) -> bool {
+        false
+    }
 
     /// Appends the values that version `version` of record `id` has, in the order of its fields.
     fn row(&self, id: u64, version: Version, row: &mut ValueBuf);

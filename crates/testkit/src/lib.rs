@@ -15,6 +15,7 @@
 //! | [`conformance`] | the suite, gated by what a store declares |
 //! | [`mod@reference`] | records in memory behind one lock, right by its plainness |
 //! | [`lying`] | the reference store with one kind of lie |
+//! | [`lying_kv`] | keys and values in memory, told truly or with one kind of lie |
 //! | [`trial`] | a small trial with the ledger on |
 //! | [`ask`] | single operations with their answers |
 //! | [`wire`] | the same without the drive loop, over a socket |
@@ -24,6 +25,7 @@
 pub mod ask;
 pub mod conformance;
 pub mod lying;
+pub mod lying_kv;
 pub mod owned;
 pub mod params;
 pub mod reference;

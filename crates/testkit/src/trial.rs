@@ -4,18 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use plimsoll_core::{
-    Access, Call, Durability, Mix, OpKind, Outcome, ParamValue, RecordsCall, Sessions, Store, StreamSpec, ValueBuf,
-    Workload, WorkloadSpec,
+    Access, Call, Durability, KvCall, Mix, OpKind, Outcome, ParamValue, RecordsCall, Sessions, Store, StreamSpec,
+    ValueBuf, Workload, WorkloadSpec,
 };
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
-use plimsoll_verify::{AnswerVerdict, Judge, Ledger, LedgerVerdict, ReadBack};
+use plimsoll_verify::{AnswerVerdict, EachKey, Judge, Ledger, LedgerVerdict, ReadBack};
 
 use crate::ask::{OP_TIMEOUT, Script, ask};
 use crate::params::defaults;
 
+/// The phase that reads back key by key.
+const READ_BACK: u16 = 2;
+
 /// A trial to be run on an open store.
 pub struct Trial {
-    /// What is asked; it has to have a truth, and kinds that read all records and find some by index.
+    /// What is asked; it has to have a truth, and kinds that read all records and find some by index, or one that reads
+    /// one value by its key.
     pub workload: Arc<dyn Workload>,
     /// Clients of the mixture.
     pub clients: u32,
@@ -64,15 +68,24 @@ impl Trial {
         store.create(self.workload.layout()).map_err(|error| error.to_string())?;
         let load = DriveSpec { limit: Limit::Exhausted, op_timeout: OP_TIMEOUT, ..DriveSpec::default() };
         let sessions = store.sessions(1, self.durability).map_err(|error| error.to_string())?;
-        let stream = StreamSpec::Load { batch: self.batch, clients: 1 };
-        self.phase(0, &clock, &load, sessions, &stream, &mut ledger)?;
+        let stream = self.workload.stream(&StreamSpec::Load { batch: self.batch, clients: 1 })?;
+        self.phase(0, &clock, &load, sessions, stream, &mut ledger)?;
         store.sync().map_err(|error| error.to_string())?;
         store.settle().map_err(|error| error.to_string())?;
-        let mixed = DriveSpec { limit: Limit::Ops(self.ops_per_client), workers: 2, ..load };
+        let mixed = DriveSpec { limit: Limit::Ops(self.ops_per_client), workers: 2, ..load.clone() };
         let sessions = store.sessions(self.clients, self.durability).map_err(|error| error.to_string())?;
-        let stream = StreamSpec::Mix { mix: self.mix.clone(), clients: self.clients };
-        self.phase(1, &clock, &mixed, sessions, &stream, &mut ledger)?;
-        let found = self.read_back(store)?;
+        let stream = self.workload.stream(&StreamSpec::Mix { mix: self.mix.clone(), clients: self.clients })?;
+        self.phase(1, &clock, &mixed, sessions, stream, &mut ledger)?;
+        let by_key = (0..).zip(self.workload.kinds()).find(|(_, kind)| kind.call == Call::Kv(KvCall::Get));
+        let found = match by_key {
+            Some((kind, _)) => {
+                let each = EachKey::new(Arc::clone(&self.workload), kind, ledger.history().records(), 1);
+                let sessions = store.sessions(1, self.durability).map_err(|error| error.to_string())?;
+                self.phase(READ_BACK, &clock, &load, sessions, Box::new(each), &mut ledger)?;
+                ReadBack::of_phase(ledger.history(), READ_BACK)
+            }
+            None => self.read_back(store)?,
+        };
         let judge = Judge::new(ledger.history());
         Ok(Outcomes { answers: judge.answers(), ledger: judge.ledger(&found) })
     }
@@ -83,17 +96,21 @@ impl Trial {
         clock: &Clock,
         spec: &DriveSpec,
         sessions: Sessions,
-        stream: &StreamSpec,
+        stream: Box<dyn plimsoll_core::Stream>,
         ledger: &mut Ledger,
     ) -> Result<(), String> {
         let workers = spec.worker_count(&sessions);
+        let observers = match number {
+            READ_BACK => ledger.observers_reading_back(number, workers, sessions.len()),
+            _ => ledger.observers(number, workers, sessions.len()),
+        };
         let drive = Drive {
             clock,
             spec,
-            observers: ledger.observers(number, workers, sessions.len()),
+            observers,
             sessions,
             kinds: self.workload.kinds(),
-            stream: Arc::from(self.workload.stream(stream)?),
+            stream: Arc::from(stream),
             stop: Arc::new(AtomicBool::new(false)),
         };
         drive.run(&mut |_| ledger.drain()).map_err(|error| error.to_string())?;

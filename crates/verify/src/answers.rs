@@ -7,6 +7,7 @@ use plimsoll_core::{Outcome, Value, ValueBuf, Version};
 
 use crate::history::History;
 use crate::log::{ABSENT, ALIEN, Event, NEVER, NO_STAMP, Part, Row, Watch};
+use crate::range::Order;
 use crate::timeline::{Field, Interval, Timelines, Untrue};
 use crate::words::{Examples, Words};
 
@@ -42,6 +43,8 @@ pub struct AnswerVerdict {
     pub alien: u64,
     /// Records that were in one answer more than once.
     pub duplicated: u64,
+    /// Records that stood behind others that should follow them, in answers that are in order.
+    pub disordered: u64,
     /// A few of these, in plain words.
     pub examples: Vec<String>,
 }
@@ -49,7 +52,13 @@ pub struct AnswerVerdict {
 impl AnswerVerdict {
     /// Records that had no right to be in the answers, of all sorts.
     pub fn wrong(&self) -> u64 {
-        self.not_matching + self.stale + self.wrong_content + self.refused + self.alien + self.duplicated
+        self.not_matching
+            + self.stale
+            + self.wrong_content
+            + self.refused
+            + self.alien
+            + self.duplicated
+            + self.disordered
     }
 
     /// True when every answer was right.
@@ -66,6 +75,8 @@ pub struct Judge<'a> {
     pub(crate) timelines: Timelines,
     /// For each queried field: its value in each effect, and the effects in the order of these values.
     columns: BTreeMap<u16, Column>,
+    /// The records in the order of their keys, where a range of them was asked for.
+    pub(crate) order: Option<Order>,
 }
 
 struct Column {
@@ -84,7 +95,8 @@ impl<'a> Judge<'a> {
                 columns.entry(*field).or_insert_with(|| Column::new(history, &timelines, *field));
             }
         }
-        Self { history, timelines, columns }
+        let order = history.watches.contains(&Watch::Range).then(|| Order::new(history, timelines.len()));
+        Self { history, timelines, columns, order }
     }
 
     /// Holds all answers against the truth: one verdict for each phase and kind that had any, in that order.
@@ -98,7 +110,7 @@ impl<'a> Judge<'a> {
             candidates: Vec::new(),
         };
         let mut verdicts: BTreeMap<(u16, u16), (AnswerVerdict, Examples)> = BTreeMap::new();
-        for part in &self.history.parts {
+        for part in self.history.parts.iter().filter(|part| !part.reads_back) {
             for event in &part.events {
                 let watch = self.history.watches[usize::from(event.kind)];
                 // A write that found no record is an answer too.
@@ -164,7 +176,7 @@ pub(crate) fn within(value: Value<'_>, low: Value<'_>, high: Value<'_>) -> bool 
 }
 
 /// The order of two values of one type; those of different types are in the order of their types.
-fn compare(a: Value<'_>, b: Value<'_>) -> std::cmp::Ordering {
+pub(crate) fn compare(a: Value<'_>, b: Value<'_>) -> std::cmp::Ordering {
     match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => a.cmp(&b),
         (Value::Int(a), Value::Int(b)) | (Value::Timestamp(a), Value::Timestamp(b)) => a.cmp(&b),
@@ -188,9 +200,9 @@ struct Question<'a> {
 }
 
 /// Goes through the questions, with what it needs for each of them kept from one to the next.
-struct Bench<'a> {
-    judge: &'a Judge<'a>,
-    words: Words<'a>,
+pub(crate) struct Bench<'a> {
+    pub(crate) judge: &'a Judge<'a>,
+    pub(crate) words: Words<'a>,
     /// For each record the number of the last question whose answer had it.
     last_question: Vec<u32>,
     questions: u32,
@@ -210,12 +222,17 @@ impl Bench<'_> {
             return;
         }
         verdict.answers += 1;
-        let rows = part.rows_of(event);
-        verdict.got += rows.len() as u64;
+        let value = if watch == Watch::Value { Part::value_of(event) } else { None };
+        let rows = if watch == Watch::Value { value.as_slice() } else { part.rows_of(event) };
+        verdict.got += if watch == Watch::Value { u64::from(event.row_count) } else { rows.len() as u64 };
         self.questions += 1;
-        let (low, high) = part.bounds_of(event);
+        let (low, high) = match watch {
+            Watch::Find { .. } => part.bounds_of(event),
+            _ => (Value::Null, Value::Null),
+        };
         let at = Interval::of(event);
         match watch {
+            Watch::Range => self.range(part, event, rows, verdict, examples),
             Watch::Find { field } => {
                 let question = Question { field: Some(field), low, high, at };
                 self.many(part, event, rows, &question, verdict, examples);
@@ -231,7 +248,8 @@ impl Bench<'_> {
     /// The answer to a question for one record by its key.
     fn one(&mut self, part: &Part, event: &Event, rows: &[Row], verdict: &mut AnswerVerdict, examples: &mut Examples) {
         let at = Interval::of(event);
-        let present = event.id != ALIEN && !self.judge.timelines.can_be_absent(event.id as usize, at);
+        let present =
+            self.judge.timelines.knows(event.id) && !self.judge.timelines.can_be_absent(event.id as usize, at);
         verdict.expected += u64::from(present);
         if rows.is_empty() && present {
             verdict.missing += 1;
@@ -263,9 +281,7 @@ impl Bench<'_> {
         let judge = self.judge;
         let timelines = &judge.timelines;
         for row in rows {
-            if row.id != ALIEN
-                && std::mem::replace(&mut self.last_question[row.id as usize], self.questions) == self.questions
-            {
+            if self.judge.timelines.knows(row.id) && self.is_again(row.id) {
                 verdict.duplicated += 1;
                 examples.add("duplicated", || self.words.duplicated(event, *row));
                 continue;
@@ -282,12 +298,22 @@ impl Bench<'_> {
             let start = timelines.start(id as usize);
             if alive.all(|position| judge.matches(start + position, question)) {
                 verdict.expected += 1;
-                if self.last_question[id as usize] != self.questions {
+                if !self.is_given(id) {
                     verdict.missing += 1;
                     examples.add("missing", || self.words.missing(event, id));
                 }
             }
         }
+    }
+
+    /// Whether this answer has had the record before; from now on it has.
+    pub(crate) fn is_again(&mut self, id: u32) -> bool {
+        std::mem::replace(&mut self.last_question[id as usize], self.questions) == self.questions
+    }
+
+    /// Whether this answer has the record.
+    pub(crate) fn is_given(&self, id: u32) -> bool {
+        self.last_question[id as usize] == self.questions
     }
 
     /// All records that matched these bounds at any time at all.
@@ -320,7 +346,7 @@ impl Bench<'_> {
 
     /// Whether the record was ever as this row says, and was so while the question was open; if it was, the
     /// position on its timeline.
-    fn row(
+    pub(crate) fn row(
         &self,
         part: &Part,
         event: &Event,
@@ -329,7 +355,7 @@ impl Bench<'_> {
         verdict: &mut AnswerVerdict,
         examples: &mut Examples,
     ) -> Option<usize> {
-        if row.id == ALIEN {
+        if !self.judge.timelines.knows(row.id) {
             verdict.alien += 1;
             examples.add("alien", || self.words.alien(event, part, row));
             return None;

@@ -17,8 +17,8 @@ const CHUNK_ROWS: usize = 32_768;
 /// Chunks of one worker. Between two drains it can write down one less than these.
 const CHUNKS: usize = 16;
 
-/// The ledger of one trial: it lives through all its phases, from an empty store on. A store that is emptied
-/// again needs a new one.
+/// The ledger of one trial: it lives through all its phases, from an empty store on, and through those that follow on
+/// the same data ([`Ledger::next_trial`]). A store that is emptied again needs a new one.
 ///
 /// Memory: 16 MiB a worker, allocated by [`Ledger::observers`], and in the history 56 bytes an operation and 16
 /// a row of an answer (10 s of 50,000 operations a second with 200 answers a second of 500 rows: 42 MiB).
@@ -29,7 +29,9 @@ pub struct Ledger {
     lines: Vec<Line>,
     shared: Arc<Shared>,
     key: usize,
+    sees_contents: bool,
     room: ChunkRoom,
+    trials: u32,
 }
 
 /// One observer, seen from the control thread.
@@ -44,18 +46,19 @@ impl Ledger {
     /// has no truth to hold answers against.
     ///
     /// # Panics
-    /// When the workload has a truth and no collection, or 2^32 - 1 records or more.
+    /// When the workload has 2^32 - 1 records or more.
     pub fn new(workload: Arc<dyn Workload>) -> Option<Self> {
         Self::with_room(workload, ChunkRoom { events: CHUNK_EVENTS, rows: CHUNK_ROWS })
     }
 
     pub(crate) fn with_room(workload: Arc<dyn Workload>, room: ChunkRoom) -> Option<Self> {
-        workload.truth()?;
+        let sees_contents = workload.truth()?.sees_contents();
         assert!(workload.record_count() < u64::from(u32::MAX), "the ledger counts records in 32 bits");
-        let collection = workload.layout().collections.first().expect("a truth is about a collection");
-        let (key, columns) = (usize::from(collection.key), collection.fields.len());
+        let collection = workload.layout().collections.first();
+        let (key, columns) = (key_position(&*workload), collection.map_or(2, |collection| collection.fields.len()));
         let watches = workload.kinds().iter().map(|kind| Watch::of(kind, columns)).collect();
-        Some(Self { history: History::new(workload, watches), lines: Vec::new(), shared: Arc::default(), key, room })
+        let history = History::new(workload, watches);
+        Some(Self { history, lines: Vec::new(), shared: Arc::default(), key, sees_contents, room, trials: 0 })
     }
 
     /// Observers for the workers of one phase, with all their memory. `phase` is the phase's position in its
@@ -63,21 +66,28 @@ impl Ledger {
     ///
     /// The phase's observers have to be dropped before [`Ledger::history`] is asked for.
     pub fn observers(&mut self, phase: u16, workers: usize, tickets: usize) -> Vec<Box<dyn Observer>> {
-        (0..workers).map(|_| self.observer(phase, tickets)).collect()
+        (0..workers).map(|_| self.observer(phase, tickets, false)).collect()
     }
 
-    fn observer(&mut self, phase: u16, tickets: usize) -> Box<dyn Observer> {
+    /// The same for a phase that reads back what the store holds, key by key: [`crate::ReadBack::of_phase`] makes
+    /// something of it. Its answers are not judged as answers.
+    pub fn observers_reading_back(&mut self, phase: u16, workers: usize, tickets: usize) -> Vec<Box<dyn Observer>> {
+        (0..workers).map(|_| self.observer(phase, tickets, true)).collect()
+    }
+
+    fn observer(&mut self, phase: u16, tickets: usize, reads_back: bool) -> Box<dyn Observer> {
         let (full_sender, full) = sync_channel(CHUNKS);
         let (free, free_receiver) = sync_channel(CHUNKS);
         for _ in 1..CHUNKS {
             free.try_send(Box::new(Chunk::new(self.room))).expect("the channel has room for all chunks");
         }
-        self.history.parts.push(Part::default());
+        self.history.parts.push(Part { reads_back, ..Part::default() });
         self.lines.push(Line { part: self.history.parts.len() - 1, full, free });
         Box::new(Witness::new(Post {
             workload: Arc::clone(&self.history.workload),
             watches: Arc::clone(&self.history.watches),
             key: self.key,
+            sees_contents: self.sees_contents,
             phase,
             room: self.room,
             tickets,
@@ -107,6 +117,23 @@ impl Ledger {
         });
     }
 
+    /// Goes on with the next trial on the same data: what each record can be is kept, and nothing else. `None` where
+    /// something was not written down, or where versions do not vouch for contents: a record that is older than what is
+    /// kept could not be told from a spoilt one.
+    pub fn next_trial(mut self) -> Option<Self> {
+        if !self.sees_contents || self.history().gap().is_some() {
+            return None;
+        }
+        self.history.fold();
+        self.trials += 1;
+        Some(self)
+    }
+
+    /// Trials on the same data before this one.
+    pub fn trials_before(&self) -> u32 {
+        self.trials
+    }
+
     /// Everything up to now. The observers of all phases have to be dropped before, otherwise the history
     /// says that it is incomplete.
     pub fn history(&mut self) -> &History {
@@ -115,6 +142,11 @@ impl Ledger {
         self.history.overflows = self.shared.overflows.load(Ordering::Relaxed);
         &self.history
     }
+}
+
+/// Position of the value that names a record, in a row.
+pub(crate) fn key_position(workload: &dyn Workload) -> usize {
+    workload.layout().collections.first().map_or(0, |collection| usize::from(collection.key))
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@
 //! | [`ledger`] | [`Ledger`]: gathers from all workers, phase by phase |
 //! | `witness`, `log` | the worker's side, without waiting or allocating; what is written down |
 //! | [`history`] | [`History`]: all that was gathered, and whether it is all |
+//! | `range` | questions for records in the order of their keys |
 //! | `timeline` | what each record can have been at each time |
 //! | [`answers`] | [`Judge`], [`AnswerVerdict`]: every answer held against that |
 //! | [`readback`] | [`ReadBack`]: what the store holds in the end |
@@ -42,6 +43,7 @@ pub mod verdict;
 
 mod digest;
 mod log;
+mod range;
 mod timeline;
 mod witness;
 mod words;
@@ -49,5 +51,5 @@ mod words;
 pub use answers::{AnswerVerdict, Judge};
 pub use history::History;
 pub use ledger::Ledger;
-pub use readback::ReadBack;
+pub use readback::{EachKey, ReadBack};
 pub use verdict::LedgerVerdict;

@@ -1,6 +1,6 @@
 //! What is kept of operations and answers: plain structs of fixed size, in chunks that change hands.
 
-use plimsoll_core::{Call, OpKind, Outcome, RecordsCall, Value, ValueBuf, Values};
+use plimsoll_core::{Call, KvCall, OpKind, Outcome, RecordsCall, Value, ValueBuf, Values};
 
 /// In place of a record's number: no record of the workload.
 pub(crate) const ALIEN: u32 = u32::MAX;
@@ -21,11 +21,13 @@ pub(crate) struct Event {
     /// Position of its first row among its observer's rows.
     pub row_start: u64,
     pub row_count: u32,
-    /// Position of its bounds among its observer's bounds.
+    /// Position of its bounds among its observer's bounds; of a range, how many records it asks for.
     pub bounds: u32,
     pub client: u32,
-    /// The record asked for or written, of calls that name one.
+    /// The record asked for or written, of calls that name one; of a range, the first.
     pub id: u32,
+    /// Of one value: the stamp of what is written, or of what was read; [`NO_STAMP`] where it is none.
+    pub stamp: i64,
     pub kind: u16,
     pub phase: u16,
     pub outcome: Outcome,
@@ -58,12 +60,25 @@ pub(crate) enum Watch {
         field: u16,
     },
     All,
+    /// Writes one value under a key.
+    Put,
+    /// Reads one.
+    Value,
+    /// Reads keys and values in the order of keys.
+    Range,
 }
 
 impl Watch {
     /// How to watch `kind`, of records of `columns` fields.
     pub fn of(kind: &OpKind, columns: usize) -> Self {
-        let Call::Records { call, .. } = &kind.call else { return Watch::Ignore };
+        let call = match &kind.call {
+            Call::Records { call, .. } => call,
+            Call::Kv(KvCall::Put) => return Watch::Put,
+            Call::Kv(KvCall::Delete) => return Watch::Delete,
+            Call::Kv(KvCall::Get) if kind.keep_answer => return Watch::Value,
+            Call::Kv(KvCall::Scan) if kind.keep_answer => return Watch::Range,
+            _ => return Watch::Ignore,
+        };
         match call {
             RecordsCall::Insert => Watch::Insert { columns },
             RecordsCall::Update { .. } => Watch::Update,
@@ -77,7 +92,7 @@ impl Watch {
 
     /// True for kinds that change records.
     pub fn writes(self) -> bool {
-        matches!(self, Watch::Insert { .. } | Watch::Update | Watch::Delete)
+        matches!(self, Watch::Insert { .. } | Watch::Update | Watch::Delete | Watch::Put)
     }
 }
 
@@ -132,6 +147,11 @@ impl Chunk {
 
     /// Keeps the key of an alien if there is room; returns its position in this chunk.
     pub fn keep_alien(&mut self, key: Value<'_>) -> Option<usize> {
+        // Most keys of bytes are texts.
+        let key = match key {
+            Value::Bytes(bytes) => str::from_utf8(bytes).map_or(key, Value::Text),
+            _ => key,
+        };
         let fits = match key {
             Value::Text(text) => text.len() <= ALIEN_KEY_BYTES,
             Value::Bytes(_) => false,
@@ -151,6 +171,8 @@ pub(crate) struct Part {
     pub rows: Vec<Row>,
     pub bounds: ValueBuf,
     pub aliens: ValueBuf,
+    /// It has read back what the store holds: nobody's question, and no answer to be judged.
+    pub reads_back: bool,
 }
 
 impl Part {
@@ -172,6 +194,11 @@ impl Part {
         let start = usize::try_from(event.row_start).unwrap_or(usize::MAX).min(self.rows.len());
         let end = start.saturating_add(event.row_count as usize).min(self.rows.len());
         &self.rows[start..end]
+    }
+
+    /// What an event that is about one value shows, as a row.
+    pub fn value_of(event: &Event) -> Option<Row> {
+        (event.row_count > 0).then_some(Row { id: event.id, digest: 0, stamp: event.stamp })
     }
 
     /// The bounds of a question.

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use plimsoll_core::{Answer, Call, OpKind, RecordsCall, Truth, ValueBuf, Values, Version, Workload};
+use plimsoll_core::{
+    Answer, Call, KindId, OpKind, Outcome, RecordsCall, Stream, Truth, ValueBuf, Values, Version, Workload,
+};
 
 use crate::answers::within;
 use crate::digest::digest;
-use crate::log::{ALIEN, NO_STAMP, Row};
+use crate::history::History;
+use crate::ledger::key_position;
+use crate::log::{ALIEN, NO_STAMP, Part, Row};
 use crate::witness::record_number;
 use crate::words::shown;
 
@@ -36,11 +40,19 @@ pub(crate) struct IndexAnswer {
 impl ReadBack {
     /// An empty one.
     ///
-    /// # Panics
-    /// When the workload has no collection.
     pub fn new(workload: Arc<dyn Workload>) -> Self {
-        let key = usize::from(workload.layout().collections.first().expect("records of a collection").key);
+        let key = key_position(&*workload);
         Self { workload, key, rows: Vec::new(), aliens: Vec::new(), index: None }
+    }
+
+    /// What `phase` read key by key, with observers of [`crate::Ledger::observers_reading_back`].
+    pub fn of_phase(history: &History, phase: u16) -> Self {
+        let mut found = Self::new(Arc::clone(&history.workload));
+        for part in history.parts.iter().filter(|part| part.reads_back) {
+            let events = part.events.iter().filter(|event| event.phase == phase && event.id != ALIEN);
+            found.rows.extend(events.filter(|event| event.outcome == Outcome::Ok).filter_map(Part::value_of));
+        }
+        found
     }
 
     /// Announces that `kind`, a find, will be asked through the index with `params`, so that records can be
@@ -98,5 +110,31 @@ impl ReadBack {
         }
         let stamp = truth.and_then(|truth| truth.version(values)).map_or(NO_STAMP, Version::stamp);
         Row { id, digest: digest(values), stamp }
+    }
+}
+
+/// Reads every record there may be once, by its key, dealt to `clients` in turn.
+pub struct EachKey {
+    workload: Arc<dyn Workload>,
+    kind: KindId,
+    records: u64,
+    clients: u64,
+}
+
+impl EachKey {
+    /// For the kind of operation at position `kind`, which reads one record by its key.
+    pub fn new(workload: Arc<dyn Workload>, kind: KindId, records: u64, clients: u32) -> Self {
+        Self { workload, kind, records, clients: u64::from(clients).max(1) }
+    }
+}
+
+impl Stream for EachKey {
+    fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
+        let id = cycle * self.clients + u64::from(client);
+        if id >= self.records {
+            return None;
+        }
+        self.workload.truth()?.key(id, params);
+        Some(self.kind)
     }
 }

@@ -11,11 +11,16 @@
 //!
 //! A refused write has no state. It is kept, so that a record which shows it can be told from plain garbage.
 
+use std::collections::BTreeMap;
+
 use plimsoll_core::{Outcome, Value, ValueBuf, Version};
 
 use crate::digest::digest;
 use crate::history::History;
 use crate::log::{ABSENT, ALIEN, Event, NEVER, NO_STAMP, Part, Row, Watch};
+
+/// Effects on a record up to which one is looked for by going through them.
+const FEW: usize = 32;
 
 /// How far the clocks of two workers may be apart: questions are taken to have begun so much earlier and
 /// ended so much later.
@@ -90,11 +95,17 @@ pub(crate) struct Timelines {
     effects: Vec<Effect>,
     /// Where each record's timeline begins, and the end of the last.
     starts: Vec<usize>,
+    /// Of records with many effects: their positions on the timeline, by stamp.
+    by_stamp: BTreeMap<u32, Box<[u32]>>,
+    /// There were effects before the first ones here.
+    is_folded: bool,
+    /// Of each record with an effect that makes it absent besides the empty store: the positions of these.
+    deletes: BTreeMap<u32, Vec<u32>>,
 }
 
 impl Timelines {
     pub fn new(history: &History) -> Self {
-        let records = history.workload.record_count() as usize;
+        let records = history.records() as usize;
         let mut starts = vec![1usize; records + 1];
         starts[records] = 0;
         for_each_write(history, &mut |id, _| starts[id] += 1);
@@ -111,11 +122,13 @@ impl Timelines {
             effects[ends[id]] = effect;
             ends[id] += 1;
         });
-        let mut all = Self { effects, starts };
+        let is_folded = !history.base.is_empty();
+        let mut all = Self { effects, starts, by_stamp: BTreeMap::new(), is_folded, deletes: BTreeMap::new() };
         for id in 0..records {
             // The empty store stays first.
             all.effects[all.starts[id] + 1..all.starts[id + 1]].sort_by_key(|effect| (effect.sent_ns, effect.done_ns));
         }
+        all.find_ways();
         all.digest(history);
         all.see(history);
         all.live();
@@ -125,6 +138,11 @@ impl Timelines {
     /// Number of records.
     pub fn len(&self) -> usize {
         self.starts.len() - 1
+    }
+
+    /// Whether anybody tried to write this record.
+    pub fn knows(&self, id: u32) -> bool {
+        (id as usize) < self.len()
     }
 
     /// Every effect of every record.
@@ -162,7 +180,13 @@ impl Timelines {
 
     /// True when the record can have been absent at some moment of `at`.
     pub fn can_be_absent(&self, id: usize, at: Interval) -> bool {
-        self.alive(id, at).any(|position| self.of(id)[position].stamp == ABSENT)
+        // Not by what is alive: of a popular record that may be much.
+        let effects = self.of(id);
+        let deletes = self.deletes.get(&(id as u32)).map_or(&[][..], Vec::as_slice);
+        std::iter::once(&0)
+            .chain(deletes)
+            .map(|position| &effects[*position as usize])
+            .any(|effect| effect.sent_ns <= at.to_ns && effect.fate != Fate::Refused && effect.death_ns >= at.from_ns)
     }
 
     /// Position on its timeline of the state that `row` shows and that was alive in `at`; otherwise what is
@@ -171,11 +195,13 @@ impl Timelines {
         let effects = self.of(row.id as usize);
         // What was sent only later cannot have been seen: to look like that takes garbage.
         let sent = effects.partition_point(|effect| effect.sent_ns <= at.to_ns);
-        let mut verdict = (Untrue::Content, None);
-        for (position, effect) in effects[..sent].iter().enumerate().rev() {
-            if effect.stamp != row.stamp || effect.digest != row.digest {
-                continue;
-            }
+        // Of what has been forgotten nobody knows more than that it is older than all that is known.
+        let mut verdict = match self.is_folded && row.digest == 0 && Version::from_stamp(row.stamp).is_some() {
+            true => (Untrue::Stale, Some(0)),
+            false => (Untrue::Content, None),
+        };
+        for position in self.showing(row, sent) {
+            let effect = &effects[position];
             if effect.fate == Fate::Refused {
                 verdict = (Untrue::Refused, Some(position));
             } else if effect.death_ns >= at.from_ns {
@@ -187,8 +213,40 @@ impl Timelines {
         Err(verdict)
     }
 
+    /// Positions below `end` of the effects that look like `row`, the last first.
+    fn showing(&self, row: Row, end: usize) -> impl Iterator<Item = usize> + '_ {
+        let effects = self.of(row.id as usize);
+        let by_stamp = self.by_stamp.get(&row.id).map(|all| {
+            let from = all.partition_point(|position| effects[*position as usize].stamp < row.stamp);
+            let to = all.partition_point(|position| effects[*position as usize].stamp <= row.stamp);
+            all[from..to].iter().rev().map(|position| *position as usize)
+        });
+        let few = if by_stamp.is_none() { 0..end } else { 0..0 };
+        by_stamp.into_iter().flatten().chain(few.rev()).filter(move |position| {
+            let effect = &effects[*position];
+            *position < end && effect.stamp == row.stamp && effect.digest == row.digest
+        })
+    }
+
+    /// Makes what finds an effect among many.
+    fn find_ways(&mut self) {
+        for id in 0..self.len() {
+            let effects = self.of(id);
+            let deletes = (1u32..).zip(&effects[1..]).filter(|(_, effect)| effect.stamp == ABSENT);
+            let deletes: Vec<u32> = deletes.map(|(position, _)| position).collect();
+            let mut by_stamp: Box<[u32]> = (0..effects.len() as u32).collect();
+            if effects.len() > FEW {
+                by_stamp.sort_by_key(|position| effects[*position as usize].stamp);
+                self.by_stamp.insert(id as u32, by_stamp);
+            }
+            if !deletes.is_empty() {
+                self.deletes.insert(id as u32, deletes);
+            }
+        }
+    }
+
     fn digest(&mut self, history: &History) {
-        let Some(truth) = history.workload.truth() else { return };
+        let Some(truth) = history.workload.truth().filter(|truth| !truth.sees_contents()) else { return };
         let mut row = ValueBuf::new();
         for id in 0..self.len() {
             let (start, end) = (self.starts[id], self.starts[id + 1]);
@@ -204,11 +262,12 @@ impl Timelines {
 
     /// Notes when each state was first seen, and so when a write without an answer has happened.
     fn see(&mut self, history: &History) {
-        for part in &history.parts {
+        for part in history.parts.iter().filter(|part| !part.reads_back) {
             for event in part.events.iter().filter(|event| event.finished_ns != NEVER) {
                 match history.watches[usize::from(event.kind)] {
-                    Watch::Get if event.outcome == Outcome::NotFound => self.see_absence(event),
-                    Watch::Get | Watch::Find { .. } | Watch::All => {
+                    Watch::Get | Watch::Value if event.outcome == Outcome::NotFound => self.see_absence(event),
+                    Watch::Value => Part::value_of(event).iter().for_each(|row| self.see_row(*row, event)),
+                    Watch::Get | Watch::Find { .. } | Watch::All | Watch::Range => {
                         part.rows_of(event).iter().for_each(|row| self.see_row(*row, event));
                     }
                     _ => {}
@@ -218,24 +277,24 @@ impl Timelines {
     }
 
     fn see_row(&mut self, row: Row, event: &Event) {
-        if row.id == ALIEN || row.stamp == NO_STAMP {
+        if !self.knows(row.id) || row.stamp == NO_STAMP {
             return;
         }
-        let (start, end) = (self.starts[row.id as usize], self.starts[row.id as usize + 1]);
-        let effects = &mut self.effects[start..end];
-        let sent = effects.partition_point(|effect| effect.sent_ns <= event.finished_ns);
-        let mut showing = effects[..sent].iter_mut().rev();
-        let shows = |effect: &&mut Effect| effect.stamp == row.stamp && effect.digest == row.digest;
-        let Some(effect) = showing.find(shows) else { return };
-        effect.seen_ns = effect.seen_ns.min(event.finished_ns);
+        let sent = self.of(row.id as usize).partition_point(|effect| effect.sent_ns <= event.finished_ns);
+        let mut showing = self.showing(row, sent);
+        let Some(position) = showing.next() else { return };
         // Of several that look alike nobody knows which one was seen.
-        if effect.fate == Fate::Unknown && showing.find(shows).is_none() {
+        let is_only = showing.next().is_none();
+        drop(showing);
+        let effect = &mut self.effects[self.starts[row.id as usize] + position];
+        effect.seen_ns = effect.seen_ns.min(event.finished_ns);
+        if effect.fate == Fate::Unknown && is_only {
             effect.done_ns = effect.done_ns.min(event.finished_ns);
         }
     }
 
     fn see_absence(&mut self, event: &Event) {
-        if event.id == ALIEN {
+        if !self.knows(event.id) {
             return;
         }
         let (start, end) = (self.starts[event.id as usize], self.starts[event.id as usize + 1]);
@@ -303,6 +362,9 @@ impl Effect {
 
 /// Calls `visit` with each record written and the effect on it, observer by observer in the order of their ends.
 fn for_each_write(history: &History, visit: &mut dyn FnMut(usize, Effect)) {
+    for (id, effect) in &history.base {
+        visit(*id as usize, *effect);
+    }
     for part in &history.parts {
         for event in &part.events {
             let watch = history.watches[usize::from(event.kind)];
@@ -341,6 +403,7 @@ fn effects_of(part: &Part, event: &Event, watch: Watch, visit: &mut dyn FnMut(us
             let version = Version::Written { client: event.client, cycle: event.cycle };
             visit(event.id as usize, effect(version.stamp()));
         }
+        Watch::Put => visit(event.id as usize, effect(event.stamp)),
         Watch::Delete => visit(event.id as usize, effect(ABSENT)),
         _ => {}
     }

@@ -170,7 +170,7 @@ impl Audit<'_> {
     fn records(&mut self, found: &ReadBack) {
         let mut by_id = vec![None; self.judge.timelines.len()];
         for row in &found.rows {
-            if row.id == ALIEN {
+            if !self.judge.timelines.knows(row.id) {
                 self.verdict.alien += 1;
             } else if by_id[row.id as usize].is_some() {
                 // The first that was read is judged like those that are there once.

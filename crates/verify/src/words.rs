@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_core::{Value, ValueBuf, Version};
 
 use crate::history::History;
-use crate::log::{ABSENT, Event, Part, Row};
+use crate::log::{ABSENT, ALIEN, Event, Part, Row};
 use crate::timeline::{Effect, Fate, Interval, Timelines};
 
 /// Sentences kept of each sort.
@@ -42,21 +42,17 @@ impl<'a> Words<'a> {
 
     /// The record's key as it is shown to people.
     pub fn key(&self, id: u32) -> String {
-        let (Some(truth), Some(collection)) =
-            (self.history.workload.truth(), self.history.workload.layout().collections.first())
-        else {
-            return format!("record {id}");
-        };
-        let mut row = ValueBuf::new();
-        truth.row(u64::from(id), Version::Loaded, &mut row);
-        shown(row.values().get(usize::from(collection.key)))
+        let Some(truth) = self.history.workload.truth() else { return format!("record {id}") };
+        let mut key = ValueBuf::new();
+        truth.key(u64::from(id), &mut key);
+        shown(key.values().get(0))
     }
 
     fn operation(&self, event: &Event) -> String {
         let kind = self.history.workload.kinds().get(usize::from(event.kind)).map_or("?", |kind| kind.name.as_str());
         format!(
             "`{kind}` {} of client {} in phase {} at {}",
-            event.cycle,
+            within_phase(event.cycle),
             event.client,
             event.phase,
             seconds(event.sent_ns)
@@ -67,9 +63,9 @@ impl<'a> Words<'a> {
     pub fn effect(&self, effect: &Effect) -> String {
         let what = match (effect.stamp, effect.written) {
             (_, false) => return "the empty store".into(),
-            (ABSENT, _) => format!("the delete {} of client {}", effect.cycle, effect.client),
+            (ABSENT, _) => format!("the delete {} of client {}", within_phase(effect.cycle), effect.client),
             (0, _) => "the load".to_owned(),
-            _ => format!("write {} of client {}", effect.cycle, effect.client),
+            _ => format!("write {} of client {}", within_phase(effect.cycle), effect.client),
         };
         match effect.fate {
             Fate::Acknowledged => format!("{what}, acknowledged at {}", seconds(effect.acknowledged_ns)),
@@ -104,12 +100,25 @@ impl<'a> Words<'a> {
         format!("{} has {} more than once", self.operation(event), self.key(row.id))
     }
 
+    pub fn disordered(&self, event: &Event, row: Row) -> String {
+        format!("{} has {} behind a record that should follow it", self.operation(event), self.key(row.id))
+    }
+
+    pub fn too_many(&self, event: &Event) -> String {
+        let (asked, got) = (event.bounds, event.row_count);
+        format!("{} asked for {asked} records and got {got}", self.operation(event))
+    }
+
     pub fn other_record(&self, event: &Event, row: Row) -> String {
         format!("{} asked for {} and got {}", self.operation(event), self.key(event.id), self.key(row.id))
     }
 
     pub fn alien(&self, event: &Event, part: &Part, row: Row) -> String {
-        let key = usize::try_from(row.stamp).map_or(Value::Null, |position| part.aliens.values().get(position));
+        let key = match row.id {
+            ALIEN => usize::try_from(row.stamp).map_or(Value::Null, |position| part.aliens.values().get(position)),
+            // The key of a record that there could have been.
+            id => return format!("{} has {}, which nobody wrote", self.operation(event), self.key(id)),
+        };
         format!("{} has {}, which nobody wrote", self.operation(event), shown(key))
     }
 
@@ -135,10 +144,10 @@ impl<'a> Words<'a> {
 /// What a row of wrong content claims to be.
 pub(crate) fn claim(row: Row) -> String {
     match Version::from_stamp(row.stamp) {
-        None => "a stamp that is none".into(),
+        None => "bytes that no write put there".into(),
         Some(Version::Loaded) => "other values than were loaded".into(),
         Some(Version::Written { client, cycle }) => {
-            format!("values that write {cycle} of client {client} did not give it")
+            format!("values that write {} of client {client} did not give it", within_phase(cycle))
         }
     }
 }
@@ -151,8 +160,16 @@ pub(crate) fn shown(key: Value<'_>) -> String {
         Value::Bool(value) => value.to_string(),
         Value::Int(value) | Value::Timestamp(value) => value.to_string(),
         Value::Float(value) => value.to_string(),
-        Value::Bytes(bytes) => format!("a key of {} bytes", bytes.len()),
+        Value::Bytes(bytes) => match str::from_utf8(bytes) {
+            Ok(text) => text.to_owned(),
+            Err(_) => format!("a key of {} bytes", bytes.len()),
+        },
     }
+}
+
+/// The number of an operation among its client's in its phase: a phase's begin at a multiple of 2^32.
+fn within_phase(cycle: u64) -> u64 {
+    cycle & 0xffff_ffff
 }
 
 /// A time since the run's start.

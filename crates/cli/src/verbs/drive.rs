@@ -114,6 +114,12 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(Stri
     if args.duration.is_none() && args.ops.is_none() {
         push(&mut text, "for", "\"30s\"");
     }
+    // What a ledger has seen from the load on is looked for in the end.
+    let has_ledger =
+        name == "kv" && !args.no_load && !workload.iter().any(|(key, given)| key == "ledger" && given == "off");
+    if has_ledger {
+        text.push_str("\n[[phase]]\ndo = \"check\"\n");
+    }
     if !args.goal.is_empty() {
         text.push_str("\n[goals]\n");
         for (key, given) in settings(&args.goal)? {

@@ -96,6 +96,7 @@ pub fn run_plan(
         slice,
         io,
         store_counters: plan.samplers.iter().any(|name| name == plimsoll_sample::STORE.name),
+        ledger: None,
         server_pin: &plan.server_pin,
     };
     let result = trials(catalogue, plan, &mut bench, &directory, passwords);
@@ -194,6 +195,7 @@ fn each_trial(
             let store = open_store(catalogue, &trial.store, directory, bench, passwords)?;
             *open = Some((trial.store.clone(), store));
             before = None;
+            bench.ledger = None;
         }
         let Some((_, store)) = open else { break };
         let Some(kind) = catalogue.store(&trial.store.kind) else { break };
@@ -203,9 +205,8 @@ fn each_trial(
             rungs += search.run(bench, &mut **store, directory)?;
             continue;
         }
-        // What a ledger is to vouch for, it has to have seen from the start.
         let same = before.is_some_and(|before| before.has_same_data(trial) && before.loads() == trial.loads())
-            && workload.truth().is_none();
+            && trial::ledger_goes_on(&*workload);
         let found = Found { start: plan.start, data: same && plan.start != Start::Fresh };
         trial::run(bench, &mut **store, kind.spec(), trial, workload, found)?;
         before = Some(trial);

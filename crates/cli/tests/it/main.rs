@@ -10,6 +10,7 @@ mod doctor;
 mod failures;
 mod kill;
 mod kv;
+mod kv_ledger;
 mod line;
 mod open_loop;
 mod secrets;

@@ -3,13 +3,13 @@
 //!
 //! The operation is what the phase counts: one start, one end, one time, from when it was begun. A step is timed by
 //! itself, under its own kind, from its send to its answer; those times stand in the slices beside the operation's.
-//! An observer sees the operation only: sent with what the stream made, finished with an answer that is empty but for
-//! the reason of an error that was no step's.
+//! An observer sees the operation sent with what the stream made, and finished with an answer that is empty but for the
+//! reason of an error that was no step's; and each step for itself, if it looks at them.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use plimsoll_core::{Answer, Call, KindId, Op, OpKind, Outcome, Step, Steps, ValueBuf, Values};
+use plimsoll_core::{Answer, Call, KindId, Op, OpKind, Outcome, Step, Steps, Ticket, ValueBuf, Values};
 
 use super::{Busy, WorkerCore};
 
@@ -209,7 +209,13 @@ impl WorkerCore {
             }
         };
         let Some(tracks) = &self.tracks else { return NextStep::Wait };
-        NextStep::Send(Op { kind, params: tracks.params.values(), more })
+        let op = Op { kind, params: tracks.params.values(), more };
+        if let Some(observer) = &mut self.observer {
+            let begun = &self.slots[slot];
+            // A slot's cycle is that of its next operation.
+            observer.step_sent(Ticket(slot as u32), now_ns, begun.client, begun.cycle.saturating_sub(1), &op);
+        }
+        NextStep::Send(op)
     }
 
     /// The oldest step of the operation of `slot` that had no answer came to `outcome`.
@@ -225,6 +231,9 @@ impl WorkerCore {
             self.errors.note(outcome, answer);
         }
         track.steps.answered(outcome, answer);
+        if let Some(observer) = &mut self.observer {
+            observer.step_finished(Ticket(slot as u32), now_ns, outcome, answer);
+        }
     }
 
     /// The operation of `slot`, if there is one, gets no further: it is unknown, and so are its steps that had no

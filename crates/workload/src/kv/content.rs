@@ -69,11 +69,48 @@ impl Content {
 
     /// Which write a value found under `key` is of; `None` when no write of ours put such bytes there.
     pub fn version_of(&self, key: &[u8], value: &[u8]) -> Option<Version> {
+        self.version_in(number_of(key)?, value)
+    }
+
+    /// The same of a value found under the key of record `id`.
+    #[inline]
+    pub fn version_under(&self, id: u64, value: &[u8]) -> Option<Version> {
+        self.version_in(self.keys.apply(id), value)
+    }
+
+    /// Which write a value says that it is of, at its beginning.
+    #[inline]
+    pub(super) fn claim(value: &[u8]) -> Option<Version> {
         let stamp = value.get(8..HEADER_BYTES)?.try_into().map(i64::from_le_bytes).ok()?;
-        let version = Version::from_stamp(stamp)?;
-        let mut expected = Vec::with_capacity(self.value_bytes);
-        self.value_of(number_of(key)?, version, &mut expected);
-        (expected == value).then_some(version)
+        Version::from_stamp(stamp)
+    }
+
+    /// Compares every byte, without making the value that it compares with.
+    #[inline]
+    fn version_in(&self, number: u64, value: &[u8]) -> Option<Version> {
+        let version = Self::claim(value)?;
+        if value.len() != self.value_bytes || value.get(..8)? != number.to_le_bytes() {
+            return None;
+        }
+        let mut rest = value.get(HEADER_BYTES..)?;
+        let mut place = self.first_place(number, version.stamp());
+        while !rest.is_empty() {
+            let from = place as usize % CHARACTERS;
+            let part = &self.characters[from..CHARACTERS.min(from + rest.len())];
+            let (found, after) = rest.split_at(part.len());
+            if found != part {
+                return None;
+            }
+            rest = after;
+            place = mix(place);
+        }
+        Some(version)
+    }
+
+    /// Where in the characters a value's first part begins.
+    #[inline]
+    fn first_place(&self, number: u64, stamp: i64) -> u64 {
+        mix(self.seed ^ number ^ (stamp as u64).rotate_left(32))
     }
 
     #[inline]
@@ -83,7 +120,7 @@ impl Content {
         value.extend_from_slice(&number.to_le_bytes());
         value.extend_from_slice(&stamp.to_le_bytes());
         let mut left = self.value_bytes - HEADER_BYTES;
-        let mut place = mix(self.seed ^ number ^ (stamp as u64).rotate_left(32));
+        let mut place = self.first_place(number, stamp);
         while left > 0 {
             let from = place as usize % CHARACTERS;
             let part = &self.characters[from..CHARACTERS.min(from + left)];
@@ -174,7 +211,9 @@ mod tests {
             prop_assert_eq!(&value, &same);
             prop_assert_eq!(value.len(), bytes);
             prop_assert_eq!(content.version_of(&key, &value), Some(version));
+            prop_assert_eq!(content.version_under(id, &value), Some(version));
             prop_assert_eq!(content.version_of(&other, &value), None);
+            prop_assert_eq!(content.version_under(id + 1, &value), None);
             let place = place.index(bytes);
             value[place] ^= 1;
             prop_assert_eq!(content.version_of(&key, &value), None);

@@ -11,11 +11,13 @@
 //! | `turns` | which kind is next, and which of its kind |
 //! | `stream` | which operation each client does next |
 //! | `steps` | the two steps of a `read_modify_write` |
+//! | `truth` | what must stand under which key |
 
 mod choose;
 mod content;
 mod steps;
 mod stream;
+mod truth;
 pub(crate) mod turns;
 
 use plimsoll_core::{
@@ -52,6 +54,12 @@ const PARAMS: &[ParamSpec] = &[
     int("hot_records", (0, 100), "20", "percent of the records that are hot, with `hotspot`"),
     int("hot_operations", (0, 100), "80", "percent of the operations that go to them"),
     int("scan_length", (1, 10_000), "100", "a scan reads 1 to this many records, each number as likely"),
+    ParamSpec {
+        name: "ledger",
+        param_type: ParamType::OneOf(&["on", "off"]),
+        default: "on",
+        summary: "whether every answer is held against the truth and every acknowledged write is looked for",
+    },
 ];
 
 /// The workload's name, interfaces, kinds and parameters.
@@ -77,6 +85,7 @@ struct Pairs {
     chooser: Chooser,
     layout: Layout,
     kinds: Vec<OpKind>,
+    has_truth: bool,
 }
 
 impl Pairs {
@@ -93,6 +102,7 @@ impl Pairs {
         let chooser = Chooser::new(distribution, records, hot, hot_operations).ok_or_else(|| {
             wrong(format!("there is no distribution `{distribution}`"), "see `plimsoll list workloads`")
         })?;
+        let has_truth = params.text("ledger") != "off";
         Ok(Self {
             seed,
             records,
@@ -101,18 +111,20 @@ impl Pairs {
             content: Content::new(seed, value_bytes as usize),
             chooser,
             layout: Layout::default(),
-            kinds: kinds(),
+            kinds: kinds(has_truth),
+            has_truth,
         })
     }
 }
 
-fn kinds() -> Vec<OpKind> {
+/// Answers are wanted where they are held against the truth.
+fn kinds(has_truth: bool) -> Vec<OpKind> {
     let (key, value) = (ValueType::Bytes, ValueType::Bytes);
     let kind = |name: &str, call, params: &[ValueType], step_of| OpKind {
         name: name.into(),
-        call,
         params: params.to_vec(),
-        keep_answer: false,
+        keep_answer: has_truth && matches!(call, Call::Kv(KvCall::Get | KvCall::Scan)),
+        call,
         step_of,
     };
     let of_steps = Some(READ_MODIFY_WRITE);
@@ -145,7 +157,7 @@ impl Workload for Pairs {
     }
 
     fn truth(&self) -> Option<&dyn Truth> {
-        None
+        self.has_truth.then_some(&self.content as &dyn Truth)
     }
 
     fn record_count(&self) -> u64 {
@@ -228,6 +240,30 @@ mod tests {
         }
         assert!(there.into_iter().eq(500 - 500..500 + 4 * 200), "inserted records leave no gap");
         assert!(reads_of_new * 2 > reads, "{reads_of_new} of {reads} reads are of what was inserted");
+    }
+
+    #[test]
+    fn a_later_phase_inserts_the_same_keys_with_stamps_of_its_own_and_reads_what_is_there() {
+        let pairs = pairs(500, "latest");
+        let stream = mix(&pairs, &[("read", 95), ("insert", 5)], 2);
+        let phase = |first: u64| {
+            let (mut params, mut inserted, mut versions) = (ValueBuf::new(), BTreeSet::new(), BTreeSet::new());
+            for cycle in first..first + 2_000 {
+                params.clear();
+                let kind = stream.op(1, cycle, &mut params).unwrap();
+                let id = pairs.content.id_of(bytes(&params, 0)).unwrap();
+                if kind == INSERT {
+                    inserted.insert(id);
+                    versions.insert(pairs.content.version_of(bytes(&params, 0), bytes(&params, 1)).unwrap());
+                } else {
+                    assert!(id < 500 || inserted.contains(&id), "{id} is not there at {cycle}");
+                }
+            }
+            (inserted, versions)
+        };
+        let ((first, versions), (second, others)) = (phase(0), phase(3 << 32));
+        assert!(first == second && first.len() == 100);
+        assert!(versions.is_disjoint(&others));
     }
 
     #[test]

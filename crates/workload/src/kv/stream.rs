@@ -44,6 +44,13 @@ fn mixed(pairs: &Pairs, mix: &[(String, u32)], clients: u32) -> Result<Box<dyn S
     }))
 }
 
+/// Which of its client's operations in this phase an operation is: a phase's cycles begin at a multiple of 2^32, so that
+/// operations of one phase are others than those of another. What is inserted counts from each phase's beginning.
+#[inline]
+fn within_phase(cycle: u64) -> u64 {
+    cycle & 0xffff_ffff
+}
+
 struct Load {
     content: Content,
     records: u64,
@@ -75,7 +82,7 @@ struct Mixed {
 
 impl Stream for Mixed {
     fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
-        let turn = self.turns.turn(u64::from(client), cycle);
+        let turn = self.turns.turn(u64::from(client), within_phase(cycle));
         if turn.kind == INSERT {
             self.write(self.inserted(u64::from(client), turn.number), client, cycle, params);
             return Some(INSERT);
@@ -115,7 +122,7 @@ impl Mixed {
         }
         // Clients insert in step, more or less, so the newest records are all clients' in turn. Which of the others'
         // are there already nobody knows: a client takes its own of the same age, which are.
-        let own = self.turns.before(INSERT, cycle);
+        let own = self.turns.before(INSERT, within_phase(cycle));
         let (age, others) = (chosen / self.clients, own * self.clients);
         if age < own { self.inserted(client, own - 1 - age) } else { self.records - 1 - (chosen - others) }
     }
