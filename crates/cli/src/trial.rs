@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Durability, Store, StoreSpec, Workload};
+use plimsoll_core::{Durability, ParamValue, Store, StoreSpec, Workload};
 use plimsoll_plan::model::{self, Start, Step};
 use plimsoll_record::data::{Event, PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
 use plimsoll_verify::Ledger;
@@ -55,6 +55,15 @@ pub fn run(
         record_bytes: workload.record_bytes(),
         start_ns: bench.clock.now_ns(),
     })?;
+    if trial.workload.params.0.get("ledger").is_some_and(|value| *value == ParamValue::Text("off".to_owned())) {
+        bench.recorder.event(Event {
+            at_ns: bench.clock.now_ns(),
+            trial: Some(trial.ordinal),
+            level: "warning".to_owned(),
+            kind: "ledger".to_owned(),
+            text: "the ledger is off: no answer is held against the truth, and no write is looked for".to_owned(),
+        })?;
+    }
     let embedded = spec.schemes.is_empty();
     // What is to be taken as it is has been made by somebody else.
     if !trial.loads() && !found.data && found.start != Start::AsIs {
