@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Rates that a clock of nanoseconds can tell apart, operations per second.
-const RATES_PER_S: std::ops::RangeInclusive<f64> = 1e-3..=1e8;
+use plimsoll_core::workload::RATES_PER_S;
 
 /// When operations are started.
 #[derive(Debug, Clone, PartialEq)]

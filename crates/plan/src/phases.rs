@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use plimsoll_core::workload::RATES_PER_S;
 use plimsoll_core::{Durability, Mix};
 
 use crate::document::{Kind, Node, Reading, Section, short};
@@ -410,13 +411,14 @@ impl Reading<'_> {
         self.problem(span, what, Some(nearest::help(name, "kinds", &workload.kind_names())));
     }
 
-    /// A rate above zero, in operations a second.
+    /// A rate, in operations a second.
     pub(crate) fn rate(&self, node: &Node<'_>) -> Option<f64> {
         let rate = self.quantity(node, Dimension::Rate)?;
-        if rate > 0.0 && rate <= 1e9 {
+        if RATES_PER_S.contains(&rate) {
             return Some(rate);
         }
-        self.problem(node.span.clone(), format!("`{}` must be above 0/s and at most 1000000000/s", node.key), None);
+        let (least, most) = (RATES_PER_S.start(), RATES_PER_S.end());
+        self.problem(node.span.clone(), format!("`{}` must be {least}/s to {most}/s", node.key), None);
         None
     }
 
