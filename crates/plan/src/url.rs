@@ -78,7 +78,10 @@ pub fn password_ranges(text: &str) -> Vec<Range<usize>> {
             ranges.extend(found.into_iter().map(|range| start + range.start..start + range.end));
             continue;
         }
-        let rest = rest.split(|c: char| c.is_whitespace() || c == '"' || c == '\'').next().unwrap_or_default();
+        // A DN may hold blanks. What is masked too much in a text is a lesser evil than a password that is shown.
+        let blanks_belong = is_directory(text.get(..at).unwrap_or_default());
+        let ends = |c: char| matches!(c, '"' | '\'' | '\n') || (c.is_whitespace() && !blanks_belong);
+        let rest = rest.split(ends).next().unwrap_or_default();
         if let Some(range) = authority_password(rest) {
             ranges.push(start + range.start..start + range.end);
         }
@@ -102,12 +105,17 @@ pub fn password_ranges(text: &str) -> Vec<Range<usize>> {
 /// Where the key=value string ends that follows `://`: at a plan's closing quote or the end of the line. `None` when it
 /// is none. `before` ends with the scheme: a directory's users are DNs, so `ldap://cn=admin,dc=example@host` is a URL.
 fn words(before: &str, rest: &str) -> Option<usize> {
-    if ["ldap", "ldaps", "ldapi"].iter().any(|scheme| before.ends_with(scheme)) {
+    if is_directory(before) {
         return None;
     }
     let key_end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '_'))?;
     let is_words = key_end > 0 && rest.get(key_end..)?.trim_start().starts_with('=');
     is_words.then(|| rest.find(['"', '\n']).unwrap_or(rest.len()))
+}
+
+/// Whether the scheme that `before` ends with is a directory's.
+fn is_directory(before: &str) -> bool {
+    ["ldap", "ldaps", "ldapi"].iter().any(|scheme| before.ends_with(scheme))
 }
 
 /// The values of `password` in a key=value string, quotes included. A value with blanks, or none, stands in single

@@ -46,10 +46,7 @@ pub fn run_plan(
     passwords: &Passwords,
     quiet: bool,
 ) -> Result<u8, CliError> {
-    let io = match named_io(plan) {
-        Some(io) => io,
-        None => sockets::wanted()?,
-    };
+    let io = named_io(plan).unwrap_or(Io::Auto);
     let runs_dir = plimsoll_record::default_runs_dir()?;
     sweep(&runs_dir);
     let interrupt = Interrupt::install();
