@@ -129,6 +129,8 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView]) -> 
                 continue;
             }
             match &phase.end.state {
+                // Said with the run's end.
+                PhaseState::Failed(why) if run.state == RunState::Failed(why.clone()) => {}
                 state @ (PhaseState::Failed(_) | PhaseState::Void(_)) => unseen.push(format!(
                     "phase {} of {} {}",
                     phase.header.name,

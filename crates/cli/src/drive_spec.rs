@@ -8,9 +8,6 @@ use plimsoll_plan::model::{self, Step};
 
 use crate::error::{CliError, exit};
 
-/// How much earlier than an operation is due a spinning worker wakes up.
-const SPIN: Duration = Duration::from_micros(50);
-
 /// How a drive of the plan is driven; `seed` is that of its arrivals, and `bench` says what the plan leaves open.
 pub fn of(drive: &model::Drive, seed: u64, bench: &DriveSpec) -> DriveSpec {
     DriveSpec {
@@ -25,7 +22,7 @@ pub fn of(drive: &model::Drive, seed: u64, bench: &DriveSpec) -> DriveSpec {
         backlog: Duration::from_nanos(drive.backlog_ns),
         wake: match drive.wake {
             model::Wake::Precise => plimsoll_drive::Wake::Precise,
-            model::Wake::Spin => plimsoll_drive::Wake::Spin(SPIN),
+            model::Wake::Spin => plimsoll_drive::Wake::Spin(plimsoll_drive::SPIN),
             model::Wake::Coarse => plimsoll_drive::Wake::Coarse,
         },
         io: match drive.io {

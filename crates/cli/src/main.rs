@@ -52,7 +52,9 @@ fn main() -> ExitCode {
     // while no other thread runs, passwords are taken out of what others can see of us.
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if secrets::scrub_command_line() {
-        say("warning: a password in a URL can be seen by other users; use PGPASSWORD, ~/.pgpass or --password-file");
+        for places in secrets::better_places(&arguments) {
+            say(&format!("warning: a password in a URL can be seen by other users; use {places}"));
+        }
     }
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,

@@ -1,9 +1,11 @@
 //! Passwords that came in by the command line: taken out of URLs, and out of what others can see of us.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use plimsoll_plan::password_ranges;
+use plimsoll_plan::{password_places, password_ranges};
 
 use crate::error::{CliError, exit};
 
@@ -39,6 +41,15 @@ pub fn scrub_command_line() -> bool {
         overwrite_argv_passwords();
     }
     found
+}
+
+/// Where the passwords in URLs of `arguments` may stand instead: a line for each family of stores.
+pub fn better_places(arguments: &[OsString]) -> BTreeSet<&'static str> {
+    let places = |argument: &OsString| {
+        let text = argument.to_string_lossy();
+        password_ranges(&text).into_iter().map(|range| password_places(&text, range.start)).collect::<Vec<_>>()
+    };
+    arguments.iter().flat_map(places).collect()
 }
 
 /// The command line as a recording may keep it: passwords inside URLs replaced by `***`.
@@ -90,7 +101,25 @@ fn overwrite_argv_passwords() {
 
 #[cfg(test)]
 mod tests {
-    use super::masked;
+    use super::{better_places, masked};
+
+    #[test]
+    fn each_url_is_told_where_its_password_belongs() {
+        let places = |argument: &str| better_places(&[argument.into()]).into_iter().collect::<Vec<_>>();
+        let postgres = "PGPASSWORD, PGPASSFILE, a service file or --password-file";
+        let (mariadb, redis) = ("MYSQL_PWD, ~/.my.cnf or --password-file", "REDISCLI_AUTH or --password-file");
+        for (url, wanted) in [
+            ("postgres://me:secret@db/shop", vec![postgres]),
+            ("--on=postgresql://host=db password=secret", vec![postgres]),
+            ("mysql://me:secret@db/shop", vec![mariadb]),
+            ("redis+unix://:secret@/run/redis", vec![redis]),
+            ("ldap://cn=admin,dc=example,dc=com:secret@db", vec!["--password-file"]),
+            ("rediss://me:a,b@db,mariadb://me:secret@db/shop", vec![mariadb, redis]),
+            ("postgres://me@db/shop", vec![]),
+        ] {
+            assert_eq!(places(url), wanted, "{url}");
+        }
+    }
 
     #[test]
     fn a_masked_argument_shows_no_password() {

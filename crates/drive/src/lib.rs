@@ -44,7 +44,7 @@ mod worker;
 
 pub use clock::Clock;
 pub use control::Drive;
-pub use pace::{Arrivals, Pace, Shape, Wake};
+pub use pace::{Arrivals, Pace, SPIN, Shape, Wake};
 pub use spec::{
     DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Hung, Io, IoUsed, Lag, Limit, OpTime, StopReason,
 };

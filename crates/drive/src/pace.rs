@@ -75,6 +75,9 @@ pub enum Arrivals {
     },
 }
 
+/// How much earlier than an operation is due a spinning worker wakes up, unless somebody says otherwise.
+pub const SPIN: Duration = Duration::from_micros(50);
+
 /// How exactly a worker wakes up for an operation that is due. Open loop only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wake {

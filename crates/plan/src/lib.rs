@@ -52,7 +52,7 @@ pub use model::{
 pub use params::defaults;
 pub use schema::schema;
 use sweep::{Choices, Dimensions};
-pub use url::{password_ranges, split_password};
+pub use url::{password_places, password_ranges, split_password};
 
 /// The keys of a plan.
 const KEYS: &[&str] = &[
@@ -124,8 +124,8 @@ pub fn parse_with_files(
         dimensions: RefCell::new(Dimensions::default()),
     };
     for password in passwords {
-        let help = "leave it out; say it with PGPASSWORD, PGPASSFILE, a service file or `--password-file`";
-        reading.problem(password, "a plan must not hold a password", Some(help.to_owned()));
+        let help = format!("leave it out; say it with {}", password_places(text, password.start));
+        reading.problem(password, "a plan must not hold a password", Some(help));
     }
     let plan = match toml_edit::Document::parse(shown.as_str()) {
         Ok(document) => reading.plan(name, document.as_table(), overrides),

@@ -102,6 +102,18 @@ pub fn password_ranges(text: &str) -> Vec<Range<usize>> {
     ranges
 }
 
+/// Where else than in its URL the password may stand that begins at byte `at` of `text`, as the end of a sentence.
+pub fn password_places(text: &str, at: usize) -> &'static str {
+    let before = text.get(..at).and_then(|before| before.rsplit_once("://")).map_or("", |(before, _)| before);
+    let scheme = before.rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '+')).next().unwrap_or_default();
+    match scheme {
+        "postgres" | "postgresql" => "PGPASSWORD, PGPASSFILE, a service file or --password-file",
+        "mysql" | "mariadb" => "MYSQL_PWD, ~/.my.cnf or --password-file",
+        "redis" | "rediss" | "redis+unix" | "valkey" | "valkeys" | "valkey+unix" => "REDISCLI_AUTH or --password-file",
+        _ => "--password-file",
+    }
+}
+
 /// Where the key=value string ends that follows `://`: at a plan's closing quote or the end of the line. `None` when it
 /// is none. `before` ends with the scheme: a directory's users are DNs, so `ldap://cn=admin,dc=example@host` is a URL.
 fn words(before: &str, rest: &str) -> Option<usize> {

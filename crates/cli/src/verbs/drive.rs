@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use plimsoll_core::{Catalogue, ParamType};
+use plimsoll_core::{Catalogue, ParamType, WorkloadSpec};
 
 use crate::args::DriveArgs;
 use crate::error::{CliError, exit};
@@ -58,6 +58,13 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(Stri
     if args.on.is_empty() {
         return Err(CliError::new(exit::USAGE, "it must be said on which store")
             .next("name one or more with --on, for example --on postgres; `plimsoll list stores` lists them"));
+    }
+    if args.mix.is_none()
+        && let Some(kinds) = catalogue.workload(&name).and_then(kinds_without_a_usual_mix)
+    {
+        let first = kinds.first().unwrap_or(&"read");
+        return Err(CliError::new(exit::USAGE, format!("it must be said what to drive of `{name}`"))
+            .next(format!("give shares with --mix, for example --mix {first}=1; its kinds: {}", kinds.join(", "))));
     }
     let mut text = String::from("# Written by `plimsoll drive` from its options.\n");
     let (stores, workload): (Vec<_>, Vec<_>) = settings(&args.set)?.into_iter().partition(|(key, _)| key.contains('.'));
@@ -127,6 +134,11 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(Stri
         }
     }
     Ok((name, text))
+}
+
+/// The kinds of a workload that has several, none of them named as itself: nobody can know which are meant.
+fn kinds_without_a_usual_mix(spec: &WorkloadSpec) -> Option<&'static [&'static str]> {
+    (spec.kinds.len() > 1 && !spec.kinds.contains(&spec.name)).then_some(spec.kinds)
 }
 
 pub(super) fn push(text: &mut String, key: &str, value: &str) {
@@ -327,6 +339,7 @@ p99 = "20ms"
             ("tpcb --on postgres --set sqlite.cache=1", "is for a store that is not there"),
             ("tpcb --on postgres --mix a=b", "`b` is not the share of a"),
             ("tpcb", "it must be said on which store"),
+            ("kv --on redis", "--mix read=1; its kinds: read, update"),
         ] {
             let error = text(options).unwrap_err();
             assert!(error.contains(what), "{options}: {error}");

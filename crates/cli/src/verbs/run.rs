@@ -10,7 +10,9 @@ use plimsoll_core::{Catalogue, OpenOptions, Store, Target};
 use plimsoll_drive::{Clock, Io};
 use plimsoll_plan::model::{self, Plan, Start, Step, StoreUse, Trial};
 use plimsoll_record::Recorder;
-use plimsoll_record::data::{Event, FigureSpec, GoalSpec, PublishedSpec, Run, RunHeader, RunState, SamplerSeries};
+use plimsoll_record::data::{
+    Event, FigureSpec, GoalSpec, Phase, PhaseState, PublishedSpec, Run, RunHeader, RunState, SamplerSeries,
+};
 
 use crate::args::RunArgs;
 use crate::calibration::Calibration;
@@ -119,14 +121,17 @@ pub fn run_plan(
 
 /// Report, page, exit code.
 fn conclude(path: &Path, result: Result<(), CliError>, interrupted: bool) -> Result<u8, CliError> {
-    let reported = Run::load(path).map_err(CliError::from).and_then(|run| {
-        // Of a run that ended before it began there is nothing to report but the error.
-        if run.trials.is_empty() && result.is_err() {
+    let reported = Run::load(path).map_err(CliError::from).and_then(|mut run| {
+        if result.as_ref().is_err_and(|error| is_all_there_is(error, &run)) {
             return Ok(VerdictState::Incomplete);
         }
-        let view = plimsoll_analysis::view(&run);
+        let mut view = plimsoll_analysis::view(&run);
         let page = report::page_path(path);
         report::write(&page, &plimsoll_report::html(&view))?;
+        if result.is_err() {
+            leave_to_the_error(&mut run);
+            view = plimsoll_analysis::view(&run);
+        }
         report::print_text(&view)?;
         crate::print(&format!("\npage       {}\nrecording  {}\n", page.display(), path.display()))?;
         Ok(view.verdict.state)
@@ -139,6 +144,28 @@ fn conclude(path: &Path, result: Result<(), CliError>, interrupted: bool) -> Res
         (Ok(()), Ok(_)) if interrupted => Ok(exit::INTERRUPTED),
         (Ok(()), Ok(VerdictState::Pass)) => Ok(exit::OK),
         (Ok(()), Ok(VerdictState::Incomplete)) => Ok(exit::GOAL_MISSED),
+    }
+}
+
+/// Whether there is nothing to report but the error: the run ended before it began, or on a mistake in what was asked
+/// before the first operation that would have counted.
+fn is_all_there_is(error: &CliError, run: &Run) -> bool {
+    let counts = |phase: &Phase| {
+        matches!(phase.header.kind.as_str(), "ask" | "drive")
+            && !(phase.slices.is_empty() && phase.end.asked.is_empty())
+    };
+    run.trials.is_empty()
+        || (error.code == exit::USAGE && !run.trials.iter().flat_map(|trial| &trial.phases).any(counts))
+}
+
+/// What a report printed right above the error says of it: the error itself says it in full.
+fn leave_to_the_error(run: &mut Run) {
+    const BELOW: &str = "see the error below";
+    let RunState::Failed(why) = std::mem::replace(&mut run.state, RunState::Failed(BELOW.to_owned())) else { return };
+    for phase in run.trials.iter_mut().flat_map(|trial| &mut trial.phases) {
+        if phase.end.state == PhaseState::Failed(why.clone()) {
+            phase.end.state = PhaseState::Failed(BELOW.to_owned());
+        }
     }
 }
 
@@ -216,7 +243,13 @@ fn make_workload(catalogue: &Catalogue, trial: &Trial) -> Result<Arc<dyn plimsol
         .workload(&trial.workload.name)
         .ok_or_else(|| CliError::new(exit::USAGE, format!("there is no workload `{}`", trial.workload.name)))?;
     let made = (spec.make)(trial.seed, &trial.workload.params, &trial.workload.scripts);
-    made.map(Arc::from).map_err(|error| CliError::new(exit::USAGE, error.to_string()))
+    made.map(Arc::from).map_err(|error| {
+        let told = CliError::new(exit::USAGE, error.what);
+        match error.help {
+            Some(help) => told.next(help),
+            None => told,
+        }
+    })
 }
 
 fn open_store(

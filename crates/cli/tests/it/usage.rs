@@ -18,6 +18,30 @@ fn a_mistake_in_a_plan_is_shown_with_line_and_column() {
 }
 
 #[test]
+fn what_a_workload_cannot_be_made_of_is_said_with_advice() {
+    let place = Place::new();
+    place
+        .run(&["drive", "ldap", "--on", "ldap", "--set", "dn=nonsense", "--mix", "search=1"])
+        .expect(2)
+        .says("`nonsense` is no DN")
+        .says("→ write it as uid=user.{},ou=People");
+}
+
+#[test]
+fn a_statement_that_the_server_does_not_take_is_said_once_and_is_no_result() {
+    let place = Place::new();
+    let script = place.path().join("a.sql");
+    std::fs::write(&script, "select * from nothere;").unwrap();
+    let ran = place.run(&["drive", "-f", script.to_str().unwrap(), "--on", "postgres", "--ops", "1"]).expect(2);
+    assert_eq!((ran.out.as_str(), ran.err.matches("\"nothere\" does not exist").count()), ("", 1), "{ran:?}");
+    // The recording has it all the same.
+    let report = place.run(&["report", "latest", "--format", "text"]).expect(0).out;
+    assert!(report.starts_with("INCOMPLETE"), "{report}");
+    let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(report.matches("\"nothere\" does not exist").count(), 1, "{report}");
+}
+
+#[test]
 fn check_says_what_would_run_and_runs_nothing() {
     let place = Place::new();
     place.run(&["check", "coupons"]).expect(0).says("5 trials").says("30");

@@ -410,7 +410,7 @@ fn passwords_are_refused_and_not_shown() {
     let error = parse("test", &text, &catalogue(), &Overrides::default()).unwrap_err();
     assert_eq!(error.to_string(), "a plan must not hold a password");
     assert_eq!(error.position(), (1, 26));
-    let help = "leave it out; say it with PGPASSWORD, PGPASSFILE, a service file or `--password-file`";
+    let help = "leave it out; say it with PGPASSWORD, PGPASSFILE, a service file or --password-file";
     assert_eq!(error.problems()[0].help(), Some(help));
     let debugged = format!("{error:?}");
     let shown = format!("{debugged}{:?}", miette::Report::new(error));
