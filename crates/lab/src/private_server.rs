@@ -95,6 +95,8 @@ pub struct PrivateServer {
     control: Option<ChildStdin>,
     replies: ChildStdout,
     running: Option<Running>,
+    /// How the program ended that should be running.
+    ended: Option<StoreError>,
 }
 
 impl PrivateServer {
@@ -137,6 +139,7 @@ impl PrivateServer {
             control: Some(control),
             replies,
             running: None,
+            ended: None,
         })
     }
 
@@ -192,6 +195,7 @@ impl PrivateServer {
             .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()))
             .map_err(|error| StoreError::io(format_args!("process {pid}"), &error.into()))?;
         let pid = pid.unsigned_abs();
+        self.ended = None;
         self.running = Some(Running { name: name.to_owned(), pid, handle, log_start });
         Ok(pid)
     }
@@ -220,13 +224,17 @@ impl PrivateServer {
     /// Whether the program still runs.
     ///
     /// # Errors
-    /// When it has ended, which it should not: how, and the last lines of its log, which is kept.
+    /// When it has ended, which it should not: how, and the last lines of its log, which is kept. The same however
+    /// often it is asked.
     pub fn check(&mut self) -> Result<(), StoreError> {
         if self.running.is_none() {
-            return Err(StoreError::new(StoreErrorKind::Unreachable, "the server is stopped"));
+            let stopped = || StoreError::new(StoreErrorKind::Unreachable, "the server is stopped");
+            return Err(self.ended.clone().unwrap_or_else(stopped));
         }
         if self.wait(Duration::ZERO)? {
-            return Err(self.reap()?.1);
+            let error = self.reap()?.1;
+            self.ended = Some(error.clone());
+            return Err(error);
         }
         Ok(())
     }

@@ -23,7 +23,9 @@ mix = { select = 1 }
 #[test]
 fn every_operation_that_was_due_stands_in_the_result() {
     let place = Place::new();
-    place.run(&["run", &place.plan(PLAN)]).expect(0);
+    let ran = place.run(&["run", &place.plan(PLAN)]);
+    // On a machine that has other work to do the phase is void, and what was due is counted all the same.
+    assert!(ran.code == Some(0) || ran.code == Some(1) && ran.out.contains("the generator was the limit"), "{ran:?}");
     let ran = place.run(&["report", "latest", "--format", "json"]).expect(0);
     let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     let results = report["trials"][0]["phases"][1]["results"].as_array().unwrap();

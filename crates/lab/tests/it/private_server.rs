@@ -141,6 +141,8 @@ fn a_server_that_dies_says_how_and_what_it_said_last_and_its_log_is_kept() {
     let error = died.unwrap();
     assert_eq!(error.kind, StoreErrorKind::Broken);
     assert_eq!(error.what, "shell ended with exit status 3");
+    // Whoever asks first does not take it away from the others.
+    assert_eq!(server.check().unwrap_err().what, error.what);
     assert_eq!(error.detail.as_deref(), Some("all was well\nthen it was not"));
     let next = error.next.unwrap();
     let kept = PathBuf::from(next.strip_prefix("read its log, ").unwrap());
