@@ -106,7 +106,7 @@ pub(super) enum What {
 /// done when its command completes, and holds only if those that follow up to the Sync do: an error rolls
 /// back all of them, and the server skips what comes after it ([`PIPELINE_ABORTED`]).
 ///
-/// Reads of clients that know nothing of each other may share a Sync too: see [`Joint`].
+/// Reads of clients that know nothing of each other may share a Sync too: see `Joint`.
 ///
 /// Errors that leave a commit open are [`Outcome::Unknown`]. When the connection fails, everything in flight is pushed
 /// as unknown.
