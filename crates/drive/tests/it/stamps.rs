@@ -1,12 +1,14 @@
 //! The truth that exactness is held against: a server that stamps every request and every answer itself, and a thread
-//! with nothing to do that sees how late this machine wakes anybody up.
+//! with nothing to do that sees how late this machine wakes anybody up, and how long others had to wait for a processor.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -52,6 +54,8 @@ pub type Script = Box<dyn Fn(u64, u64, u64) -> Deed + Send>;
 
 /// A server for all connections on one thread, with a queue of answers that are due.
 pub struct StampingServer {
+    /// Whose waiting for a processor the witness is to see: the server's own thread, and those that join.
+    pub threads: Threads,
     path: std::path::PathBuf,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<HashMap<i64, Stamp>>>,
@@ -65,9 +69,11 @@ impl StampingServer {
         let listener = UnixListener::bind(&path).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let mut desk = Desk::new(listener, manner, Box::new(script));
+        let threads = Threads::default();
         let thread = std::thread::spawn({
-            let stop = stop.clone();
+            let (stop, threads) = (stop.clone(), threads.clone());
             move || {
+                threads.join();
                 let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
                 while !stop.load(SeqCst) {
                     desk.turn();
@@ -75,7 +81,7 @@ impl StampingServer {
                 desk.stamps
             }
         });
-        Self { path, stop, thread: Some(thread), _place: place }
+        Self { threads, path, stop, thread: Some(thread), _place: place }
     }
 
     pub fn clients(&self, count: usize, ballast: usize) -> Sessions {
@@ -239,44 +245,119 @@ impl Desk {
     }
 }
 
-/// A thread with nothing to do but to wake up on time, a thousand times a second whatever happens: how late it is,
-/// anybody on this machine is.
+/// Threads by their numbers.
+#[derive(Clone, Default)]
+pub struct Threads(Arc<Mutex<Vec<i32>>>);
+
+impl Threads {
+    /// Adds the thread that calls.
+    pub fn join(&self) {
+        self.0.lock().unwrap().push(rustix::thread::gettid().as_raw_nonzero().get());
+    }
+}
+
+/// Threads with nothing to do but to wake up on time, a thousand times a second whatever happens: how late they are,
+/// anybody on this machine is. One of them also reads how long the threads at work have been waiting for a processor:
+/// somebody with work to do waits where who sleeps does not.
 pub struct Witness {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Vec<u64>>>,
+    waited: JoinHandle<Vec<(u64, u64)>>,
+}
+
+/// What the witness saw.
+pub struct Saw {
+    /// How late each tick was, in ascending order.
+    pub late_ns: Vec<u64>,
+    /// When, on CLOCK_MONOTONIC, and how long the threads at work had been waiting by then, all together.
+    waited: Vec<(u64, u64)>,
 }
 
 const TICK_NS: u64 = 1_000_000;
+/// Of waiting between two looks: so much there is on an idle machine too.
+const USUAL_WAIT_NS: u64 = 100_000;
 
 impl Witness {
-    pub fn start() -> Self {
+    pub fn start(at_work: &Threads) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let threads = (0..2).map(|_| {
+        let ticking = |mut each: Box<dyn FnMut(u64) + Send>| {
             let stop = stop.clone();
-            std::thread::spawn(move || {
+            move || {
                 let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-                let mut late_ns = Vec::with_capacity(1 << 16);
                 let mut at_ns = monotonic_ns() + TICK_NS;
                 while !stop.load(SeqCst) {
                     let at = Timespec { tv_sec: (at_ns / 1_000_000_000) as i64, tv_nsec: (at_ns % 1_000_000_000) as _ };
                     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
-                    late_ns.push(monotonic_ns().saturating_sub(at_ns));
+                    each(at_ns);
                     // After a while of not running, all ticks in it are late: none is left out.
                     at_ns += TICK_NS;
                 }
-                late_ns
+                drop(each);
+            }
+        };
+        let threads = (0..2).map(|_| {
+            let (send, receive) = std::sync::mpsc::channel();
+            let tick = ticking(Box::new(move |at_ns| send.send(monotonic_ns().saturating_sub(at_ns)).unwrap()));
+            std::thread::spawn(move || {
+                tick();
+                receive.into_iter().collect()
             })
         });
         let threads = threads.collect();
-        Self { stop, threads }
+        let (send, receive) = std::sync::mpsc::channel();
+        let at_work = at_work.clone();
+        let mut files: Vec<Option<File>> = Vec::new();
+        let tick = ticking(Box::new(move |_| {
+            let known = files.len();
+            let new = at_work.0.lock().unwrap()[known..].to_vec();
+            // One that has ended already has nothing more to wait for.
+            files.extend(new.iter().map(|thread| File::open(format!("/proc/self/task/{thread}/schedstat")).ok()));
+            let waited_ns = files.iter().flatten().map(waited_ns).sum::<u64>();
+            send.send((monotonic_ns(), waited_ns)).unwrap();
+        }));
+        let waited = std::thread::spawn(move || {
+            tick();
+            receive.into_iter().collect()
+        });
+        Self { stop, threads, waited }
     }
 
-    /// How late each tick was, in ascending order.
-    pub fn finish(self) -> Vec<u64> {
+    pub fn finish(self) -> Saw {
         self.stop.store(true, SeqCst);
         let mut late_ns: Vec<u64> = self.threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
         late_ns.sort_unstable();
-        late_ns
+        let mut waited = self.waited.join().unwrap();
+        // A thread that has ended takes its time with it.
+        let mut most_ns = 0;
+        for (_, waited_ns) in &mut waited {
+            most_ns = most_ns.max(*waited_ns);
+            *waited_ns = most_ns;
+        }
+        Saw { late_ns, waited }
+    }
+}
+
+/// How long a thread has been ready to run without running: the second number of its schedstat. 0 once it has ended.
+fn waited_ns(file: &File) -> u64 {
+    let mut text = [0; 96];
+    let length = file.read_at(&mut text, 0).unwrap_or(0);
+    let text = std::str::from_utf8(&text[..length]).unwrap();
+    text.split(' ').nth(1).map_or(0, |number| number.parse().unwrap())
+}
+
+impl Saw {
+    /// How much later than on an idle machine something between these two times can have been done: the threads waited
+    /// for a processor, and had what came meanwhile to do afterwards.
+    pub fn held_up_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let before = self.waited.partition_point(|(at_ns, _)| *at_ns <= from_ns).saturating_sub(1);
+        let after = self.waited.partition_point(|(at_ns, _)| *at_ns < to_ns);
+        let waited = |at: usize| self.waited.get(at).or(self.waited.last()).map_or(0, |(_, waited_ns)| *waited_ns);
+        2 * (waited(after) - waited(before)).saturating_sub(USUAL_WAIT_NS)
+    }
+
+    /// The latest tick.
+    pub fn latest_ns(&self) -> u64 {
+        quantile(&self.late_ns, 1.0)
     }
 }
 
