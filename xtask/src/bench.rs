@@ -7,7 +7,7 @@
 
 use crate::Result;
 #[cfg(not(feature = "bench"))]
-use crate::process::{cargo, run};
+use crate::process::{cargo, output, run};
 
 /// Measures, prints, and fails only when it could not measure: whether a target was met is for a reader.
 /// It gets the arguments behind its name.
@@ -29,7 +29,16 @@ const BENCHES: &[(&str, Bench)] = &[
 pub fn peers(arguments: &[String]) -> Result {
     crate::setup::peers()?;
     let build = ["run", "--quiet", "--release", "--package", "xtask", "--features", "bench", "--", "peers"];
-    run(cargo().args(build).args(arguments))
+    run(cargo().args(build).args(arguments).env("PLIMSOLL_COMMIT", commit()))
+}
+
+/// The commit that is built, with `-dirty` where files differ from it.
+#[cfg(not(feature = "bench"))]
+fn commit() -> String {
+    let mut git = std::process::Command::new("git");
+    git.args(["describe", "--always", "--dirty", "--exclude", "*"]).current_dir(crate::root());
+    // Sources without a repository can be measured too.
+    output(&mut git).map_or_else(|_| "unknown".to_owned(), |commit| commit.trim().to_owned())
 }
 
 /// Compares with peers; see the module of that name.

@@ -64,6 +64,9 @@ pub fn be(words: &[String]) -> Result<(), Box<dyn Error>> {
         return Err(format!("{} operations went wrong: {} {}", error.count, error.code, error.message).into());
     }
     println!("ops: {}", result.ops);
+    if let Some(why) = &result.void {
+        println!("void: {why}");
+    }
     if result.lag.n > 0 {
         println!("lag: {} {}", result.lag.p50_ns, result.lag.p99_ns);
     }
@@ -129,6 +132,11 @@ fn open(name: &str, url: &str) -> Result<Box<dyn Store>, Box<dyn Error>> {
 /// The operations that a client printed.
 pub fn ops(printed: &str) -> Option<f64> {
     printed.lines().find_map(|line| line.strip_prefix("ops: ")?.parse().ok())
+}
+
+/// Whether a client printed that its run is void.
+pub fn is_void(printed: &str) -> bool {
+    printed.lines().any(|line| line.starts_with("void: "))
 }
 
 /// The lag that a client printed, in microseconds: p50 and p99.

@@ -32,6 +32,8 @@ struct Run {
     lag_us: Option<(f64, f64)>,
     /// What a peer says of its own.
     lag_said: Option<String>,
+    /// The generator was the limit: as a comparison it is none.
+    void: bool,
 }
 
 impl Run {
@@ -46,13 +48,33 @@ struct Entry {
     /// Peer and ours of the same round.
     pairs: Vec<(Run, Run)>,
     dropped: usize,
+    /// How many of them because ours was void.
+    void: usize,
     /// Why it takes no part.
     absent: Option<String>,
 }
 
+impl Entry {
+    /// Takes a round's pair, or counts why not. `None` is a run that others took too much of the machine in.
+    fn take(&mut self, run: Option<Run>, our: Option<Run>) {
+        match (run, our) {
+            (Some(run), Some(our)) if !our.void => return self.pairs.push((run, our)),
+            (_, Some(our)) if our.void => self.void += 1,
+            _ => {}
+        }
+        self.dropped += 1;
+    }
+
+    /// The pairs, and in brackets those that were dropped.
+    fn counts(&self) -> String {
+        let void = if self.void > 0 { format!(", {} of them void", self.void) } else { String::new() };
+        format!("{} ({}{void})", self.pairs.len(), self.dropped)
+    }
+}
+
 /// Compares, and returns the row's lines.
 pub fn row(row: &'static Row, pairs: usize, servers: &mut Servers, tools: &mut Tools) -> String {
-    let fresh = |peer| Entry { peer, pairs: Vec::new(), dropped: 0, absent: None };
+    let fresh = |peer| Entry { peer, pairs: Vec::new(), dropped: 0, void: 0, absent: None };
     let mut entries: Vec<Entry> = row.peers.iter().map(fresh).collect();
     let apart = match rounds(row, &mut entries, pairs, servers, tools) {
         Ok(apart) => apart,
@@ -111,10 +133,7 @@ fn rounds(
         }
         let our = runs.pop().flatten();
         for (entry, run) in entries.iter_mut().zip(runs).filter(|(entry, _)| entry.absent.is_none()) {
-            match (run, our.clone()) {
-                (Some(run), Some(our)) => entry.pairs.push((run, our)),
-                _ => entry.dropped += 1,
-            }
+            entry.take(run, our.clone());
         }
     }
     lag_apart(row, servers)
@@ -128,7 +147,13 @@ fn theirs(peer: &Peer, servers: &mut Servers, tools: &mut Tools) -> Result<Optio
     let command = their_command(peer, servers, tools)?;
     let (printed, cost, share) = run(command, servers)?;
     let ops = (peer.ops)(&printed).filter(|ops| *ops > 0.0).ok_or_else(|| format!("no operations: {printed}"))?;
-    let run = Run { ops: ops * peer.ops_per_unit, cost, lag_us: None, lag_said: commands::pgbench_lag(&printed) };
+    let run = Run {
+        ops: ops * peer.ops_per_unit,
+        cost,
+        lag_us: None,
+        lag_said: commands::pgbench_lag(&printed),
+        void: false,
+    };
     Ok((share <= OTHERS_MAX).then_some(run))
 }
 
@@ -141,7 +166,8 @@ pub fn their_command(peer: &Peer, servers: &mut Servers, tools: &mut Tools) -> R
 fn ours(asks: &Asks, servers: &Servers) -> Result<Option<Run>, Box<dyn Error>> {
     let (printed, cost, share) = run(client::command(asks)?, servers)?;
     let ops = client::ops(&printed).filter(|ops| *ops > 0.0).ok_or_else(|| format!("no operations: {printed}"))?;
-    Ok((share <= OTHERS_MAX).then(|| Run { ops, cost, lag_us: client::lag(&printed), lag_said: None }))
+    let void = client::is_void(&printed);
+    Ok((share <= OTHERS_MAX).then(|| Run { ops, cost, lag_us: client::lag(&printed), lag_said: None, void }))
 }
 
 /// What it printed and cost, and the share of the machine that others took meanwhile.
@@ -175,16 +201,20 @@ fn lag_apart(row: &Row, servers: &mut Servers) -> Result<Option<String>, Box<dyn
 
 /// The medians of the runs' p50 and p99.
 fn lag_in_words<'r>(runs: impl Iterator<Item = &'r Run>) -> String {
-    let lags: Vec<(f64, f64)> = runs.filter_map(|run| run.lag_us).collect();
+    let runs: Vec<&Run> = runs.collect();
+    let lags: Vec<(f64, f64)> = runs.iter().filter_map(|run| run.lag_us).collect();
     if lags.is_empty() {
         return "not measured on this busy machine".to_owned();
     }
     let of = |part: fn(&(f64, f64)) -> f64| median(&lags.iter().map(part).collect::<Vec<_>>()).unwrap_or(f64::NAN);
-    format!("p50 {:.1} µs, p99 {:.1} µs (n = {})", of(|lag| lag.0), of(|lag| lag.1), lags.len())
+    // Of a run that was too late its lag is just what is asked for.
+    let void = runs.iter().filter(|run| run.void).count();
+    let void = if void > 0 { format!(", {void} void") } else { String::new() };
+    format!("p50 {:.1} µs, p99 {:.1} µs (n = {}{void})", of(|lag| lag.0), of(|lag| lag.1), lags.len())
 }
 
 fn line(name: &str, entry: &Entry, goal: Goal, tools: &Tools, apart: Option<&str>) -> String {
-    let Entry { peer, pairs, dropped, absent } = entry;
+    let Entry { peer, pairs, absent, .. } = entry;
     let title = format!("{}, {}", tools.title(peer.tool), peer.told);
     if let Some(reason) = absent {
         return format!("| {name} | {title} | {reason} | | | {goal} | not compared | |\n");
@@ -203,10 +233,7 @@ fn line(name: &str, entry: &Entry, goal: Goal, tools: &Tools, apart: Option<&str
     };
     let lag = lags(pairs, apart).unwrap_or_default();
     let (theirs, ours) = (spread(&theirs), spread(&ours));
-    format!(
-        "| {name} | {title} | {theirs} | {ours} | {figure}{lag} | {goal} | {state} | {} ({dropped}) |\n",
-        pairs.len()
-    )
+    format!("| {name} | {title} | {theirs} | {ours} | {figure}{lag} | {goal} | {state} | {} |\n", entry.counts())
 }
 
 /// Lags, where there are any to speak of.
@@ -239,5 +266,25 @@ fn judged(interval: Option<Interval>, goal: f64, pairs: usize) -> &'static str {
             _ => "open",
         },
         _ => "open (too few pairs)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::rows::ROWS;
+
+    #[test]
+    fn a_pair_whose_half_of_ours_is_void_is_dropped_and_counted() {
+        let cost = Cost { user_us: 1.0, system_us: 1.0, waits: 0 };
+        let run = |void| Some(Run { ops: 1.0, cost, lag_us: None, lag_said: None, void });
+        let mut entry = Entry { peer: &ROWS[0].peers[0], pairs: Vec::new(), dropped: 0, void: 0, absent: None };
+        entry.take(run(false), run(false));
+        entry.take(None, run(false));
+        entry.take(run(false), None);
+        assert_eq!(entry.counts(), "1 (2)");
+        entry.take(run(false), run(client::is_void("ops: 7\nvoid: the generator was the limit\n")));
+        entry.take(run(false), run(client::is_void("ops: 7\nlag: 1 2\n")));
+        assert_eq!(entry.counts(), "2 (3, 1 of them void)");
     }
 }

@@ -4,7 +4,7 @@
 //! All are whole processes on their own. Their CPU time, user and system, is what the kernel accounts them with when
 //! they end (wait4). Peers and ours take turns in an order drawn by lot, in the same session, on the same server, with
 //! the same affinity. A pair is dropped, and counted, when other processes took more than 15 % of the machine during one
-//! of its halves. A goal is met when the upper end of the 95 % interval of the paired ratio is at most the goal, missed
+//! of its halves, or when ours was void: its generator was the limit. A goal is met when the upper end of the 95 % interval of the paired ratio is at most the goal, missed
 //! when the lower end is above it, and open in between. It is about the row's first peer, the best known one; the others
 //! stand there for comparison. A row whose peer cannot be had is not compared, never met.
 //!
@@ -41,6 +41,11 @@ use servers::Servers;
 use tools::Tools;
 
 const PAIRS: usize = 10;
+/// What this program was made of, whatever the checkout is by now: `cargo xtask peers` says so when it builds it.
+const BUILT_OF: &str = match option_env!("PLIMSOLL_COMMIT") {
+    Some(commit) => commit,
+    None => "unknown (not built by `cargo xtask peers`)",
+};
 const USAGE: &str = "\
 cargo xtask peers [ROW …] [--pairs N] [--page FILE]   compare; FILE is begun, or gone on with
 cargo xtask peers --profile ROW …                      where the time goes, ours and the peer's
@@ -134,10 +139,9 @@ impl Say {
 
 fn head(pairs: usize) -> String {
     format!(
-        "# What an operation costs: Plimsoll and its peers, {}\n\nCommit {}; {pairs} pairs a row, {} s a run; load at the start {}; {} processors, {}.\nCPU time (user + system) of the whole client \
+        "# What an operation costs: Plimsoll and its peers, {}\n\nBuilt of commit {BUILT_OF}; {pairs} pairs a row, {} s a run; load at the start {}; {} processors, {}.\nCPU time (user + system) of the whole client \
          process a unit of work: median (least … most). Ratio: median of the pairs (95 % interval).\n\n| case | peer | peer µs | ours µs | ratio or figure | goal | state | pairs (dropped) |\n|---|---|---|---|---|---|---|---|\n",
         date("%Y-%m-%d %H:%M UTC"),
-        output("git", &["rev-parse", "--short", "HEAD"]),
         commands::SECONDS,
         load(),
         std::thread::available_parallelism().map_or(0, usize::from),
