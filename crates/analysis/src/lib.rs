@@ -23,6 +23,7 @@
 //! | [`chart`] | charts over a number that is not time |
 //! | [`compare`] | two runs side by side |
 //! | [`mod@line`] | the search for the load line, rung by rung, and its result |
+//! | [`mod@size`] | how large the data are beside the store's cache and its machine's memory |
 //! | [`slices`] | every slice as rows, for those who go on calculating elsewhere |
 //! | [`sweep`], [`usl`] | what was driven at every point of a sweep, and the scalability law |
 //! | [`stat`] | intervals, tests, autocorrelation, warm-up: pure functions of numbers |
@@ -46,6 +47,7 @@ mod latency;
 pub mod line;
 pub mod number;
 mod phase;
+pub mod size;
 pub mod slices;
 pub mod stall;
 pub mod stat;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{KindId, Outcome, Slice};
+use plimsoll_core::{Footprint, KindId, Outcome, Slice};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{Phase, PhaseState, Run, RunState, Trial, TrialHeader};
 
 use crate::latency::{self, Times};
 use crate::number;
 use crate::phase::PhaseFacts;
+use crate::size;
 use crate::step;
 use crate::view::{
     AnswerTotals, AnswerView, AskedView, EventView, FootprintView, LagView, LatencyView, LedgerView, Named, OpsView,
@@ -201,7 +202,13 @@ fn one(run: &Run, trial: &Trial, facts: &[PhaseFacts<'_>]) -> TrialView {
         end_s: trial.end_ns.map(|end| end as f64 / 1e9),
         record_count: header.record_count,
         record_bytes: header.record_bytes,
-        footprint: footprint(trial),
+        footprint: footprint(trial).map(|(phase, footprint)| FootprintView {
+            phase: phase.header.name.clone(),
+            data_bytes: footprint.data_bytes,
+            index_bytes: footprint.index_bytes,
+            total_bytes: footprint.total_bytes,
+        }),
+        size: size::size(trial, footprint(trial).map(|(_, footprint)| footprint)),
         device_bytes_per_record,
         write_amplification: device_bytes_per_record
             .filter(|_| header.record_bytes > 0)
@@ -277,17 +284,13 @@ fn before_driving(trial: &Trial) -> impl Iterator<Item = &Phase> {
     trial.phases.iter().take_while(|phase| phase.header.kind != "drive")
 }
 
-fn footprint(trial: &Trial) -> Option<FootprintView> {
-    let (phase, footprint) = before_driving(trial)
-        .filter_map(|phase| Some((phase, phase.end.footprint?)))
+/// The last one before the first phase that drives; without any, the first.
+fn footprint(trial: &Trial) -> Option<(&Phase, Footprint)> {
+    let taken = |phase: &'_ Phase| phase.end.footprint;
+    before_driving(trial)
+        .filter_map(|phase| Some((phase, taken(phase)?)))
         .last()
-        .or_else(|| trial.phases.iter().filter_map(|phase| Some((phase, phase.end.footprint?))).next())?;
-    Some(FootprintView {
-        phase: phase.header.name.clone(),
-        data_bytes: footprint.data_bytes,
-        index_bytes: footprint.index_bytes,
-        total_bytes: footprint.total_bytes,
-    })
+        .or_else(|| trial.phases.iter().find_map(|phase| Some((phase, taken(phase)?))))
 }
 
 /// What load and settle wrote, per record: until a store has settled, it still owes the device some of the load.

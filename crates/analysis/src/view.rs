@@ -282,6 +282,8 @@ pub struct TrialView {
     pub record_bytes: u64,
     /// The last footprint that was taken before the first driven phase.
     pub footprint: Option<FootprintView>,
+    /// How large the data are beside what can hold them; `None` where nothing is known.
+    pub size: Option<SizeView>,
     /// Bytes that load and settle wrote to the device, per record. The recorder's own are not in it.
     pub device_bytes_per_record: Option<f64>,
     /// The same over the record's own bytes.
@@ -322,6 +324,26 @@ pub struct FootprintView {
     pub index_bytes: Option<u64>,
     /// Everything on disk, where it can be known.
     pub total_bytes: Option<u64>,
+}
+
+/// How large the data are beside what can hold them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SizeView {
+    /// All of it in words: `data 1.20 GiB (scale 80: 8,000,000 records); cache 128 MiB (shared_buffers): 10 % of it fits;
+    /// memory 24.0 GiB: all of it fits`.
+    pub sentence: String,
+    /// Records and indexes, as the store says it.
+    pub data_bytes: Option<u64>,
+    /// The store's own name of the setting that says how large its cache is, or the memory that it may have.
+    pub cache_setting: Option<String>,
+    /// The value of that setting in bytes; `None` where there is no cache, or no limit.
+    pub cache_bytes: Option<u64>,
+    /// Memory for the store on its machine; `None` of a host that is not this one.
+    pub memory_bytes: Option<u64>,
+    /// All data fit the store's own cache.
+    pub fits_cache: Option<bool>,
+    /// All data fit the memory.
+    pub fits_memory: Option<bool>,
 }
 
 /// Something the store said in a phase.

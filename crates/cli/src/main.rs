@@ -30,6 +30,7 @@ mod plans;
 mod precheck;
 mod progress;
 mod secrets;
+mod size;
 mod sockets;
 mod steps;
 mod studies;

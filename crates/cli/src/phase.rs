@@ -68,6 +68,10 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) found: crate::trial::Found,
     /// The store is to be settled before the first operation that counts.
     pub(crate) to_settle: bool,
+    /// Where the store runs, without credentials.
+    pub(crate) place: String,
+    /// How large its data are has been looked at.
+    pub(crate) is_sized: bool,
     /// Why the store could not be made cold by the phase before, if it could not.
     pub(crate) not_cold: Option<String>,
 }

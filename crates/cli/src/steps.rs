@@ -35,8 +35,7 @@ impl TrialRun<'_, '_> {
                 if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, self.bench.recorder) {
                     push(end, "device_bytes", "B", bytes as f64, 1);
                 }
-                end.footprint = Some(self.store.footprint()?);
-                Ok(())
+                self.size_settled(end)
             }
             Step::Cold => self.cold(end),
             Step::Restart => {

@@ -44,7 +44,7 @@ pub fn run(
         ordinal: trial.ordinal,
         store: trial.store.kind.clone(),
         store_label: trial.store.label.clone(),
-        place: description.place,
+        place: description.place.clone(),
         version: description.version,
         settings: description.settings,
         workload: trial.workload.name.clone(),
@@ -77,6 +77,8 @@ pub fn run(
         workload,
         ledger,
         answers_checked: false,
+        place: description.place,
+        is_sized: !spec.keeps_data,
         not_cold: None,
         found,
         to_settle: found.start == Start::Settled,
@@ -165,6 +167,8 @@ impl TrialRun<'_, '_> {
             return Ok(());
         }
         let (durability, clients, rate_per_s) = shape(&phase.step);
+        let mut end = PhaseEnd { state: PhaseState::Complete, ..PhaseEnd::default() };
+        self.size_first(&phase.step, &mut end);
         self.bench.progress.phase(&phase.name, duration(&phase.step));
         self.bench.recorder.begin_phase(PhaseHeader {
             trial: self.trial.ordinal,
@@ -176,7 +180,6 @@ impl TrialRun<'_, '_> {
             rate_per_s,
             start_ns: self.bench.clock.now_ns(),
         })?;
-        let mut end = PhaseEnd { state: PhaseState::Complete, ..PhaseEnd::default() };
         let result = self.step(ordinal, phase, &mut end);
         end.end_ns = self.bench.clock.now_ns();
         if let Err(error) = &result {

@@ -48,8 +48,8 @@ pub use sampler::{Reading, Sampler, SeriesSpec, Unavailable};
 pub use session::{Address, BlockingSession, Branches, Done, Sessions, WireClient, WireSession, WireState, Wish};
 pub use slice::{Measure, Slice, SliceHistogram};
 pub use store::{
-    Cold, Counter, CounterSort, Cycle, Dialect, Durability, Footprint, Interface, OpenOptions, Setting, Store,
-    StoreDescription, StoreKind, StoreSpec, Target,
+    CacheSize, Cold, Counter, CounterSort, Cycle, Dialect, Durability, Footprint, Interface, OpenOptions, Setting,
+    Store, StoreDescription, StoreKind, StoreSpec, Target,
 };
 pub use value::{Value, ValueBuf, ValueType, Values};
 pub use workload::{Mix, Step, Steps, Stream, StreamSpec, Truth, Version, Workload};

@@ -185,6 +185,27 @@ pub struct Footprint {
     pub total_bytes: Option<u64>,
 }
 
+/// Where a store keeps what it has read, so that it need not read it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheSize {
+    /// In a cache of its own.
+    Own {
+        /// The store's own name of the setting: `shared_buffers`.
+        setting: &'static str,
+        /// Bytes of it, all servers of a cluster together.
+        bytes: u64,
+    },
+    /// In the kernel's page cache only.
+    PageCache,
+    /// All its data live in memory.
+    InMemory {
+        /// The store's own name of the setting that limits them: `maxmemory`.
+        setting: &'static str,
+        /// Bytes that it allows, all servers of a cluster together; `None` where there is no limit.
+        limit_bytes: Option<u64>,
+    },
+}
+
 /// One of a store's own counters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Counter {
@@ -286,6 +307,11 @@ pub trait Store: Send {
 
     /// Bytes it takes.
     fn footprint(&mut self) -> Result<Footprint, StoreError>;
+
+    /// Where it keeps what it has read, and how much of that its settings allow; `None` where it does not tell.
+    fn cache_bytes(&mut self) -> Result<Option<CacheSize>, StoreError> {
+        Ok(None)
+    }
 
     /// How the store would do this operation, in its own words; `None` when it has none.
     fn explain(&mut self, kind: &OpKind, params: Values<'_>) -> Result<Option<String>, StoreError>;

@@ -60,6 +60,12 @@ pub fn run(view: &RunView) -> String {
         }
     }
     table(&mut out, &["trial", "phase", "rate", "p50", "p90", "p99", "p99.9", "errors", "n"], rows);
+    let sizes = view.trials.iter().filter_map(|trial| Some((trial, trial.size.as_ref()?)));
+    let sizes: Vec<String> =
+        sizes.map(|(trial, size)| format!("- {}: {}\n", text(&trial.name), text(&size.sentence))).collect();
+    if !sizes.is_empty() {
+        out.push_str(&format!("\n{}", sizes.concat()));
+    }
     out.push_str(&format!(
         "\n<sub>run {} · {} · Plimsoll {}</sub>\n",
         text(&view.run.id),

@@ -37,6 +37,36 @@ pub fn environment(data: &Path) -> Vec<(String, String)> {
     facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
+/// Bytes of this machine's memory.
+pub fn memory_bytes() -> Option<u64> {
+    memory::parse(&read("/proc/meminfo")?).total
+}
+
+/// Bytes of memory that this process and its children may have: the machine's, or less where a control group says so.
+pub fn own_memory_bytes() -> Option<u64> {
+    let groups = read("/proc/self/cgroup").unwrap_or_default();
+    let limits = limit_files(&groups).into_iter().filter_map(|file| read(file)?.parse().ok());
+    limits.chain(memory_bytes()).min()
+}
+
+/// The files that hold the memory limits of the control groups in the text of `/proc/self/cgroup` and of all above them
+/// (cgroups(7)), for both versions. Some are not there: the root has none, and a container sees its own group as one.
+fn limit_files(groups: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else { continue };
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            list if list.split(',').any(|name| name == "memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            _ => continue,
+        };
+        let groups = Path::new(path).ancestors().filter_map(|group| group.strip_prefix("/").ok());
+        files.extend(groups.map(|group| Path::new(root).join(group).join(file)));
+    }
+    files
+}
+
 /// A file's text without white space around it; `None` when it cannot be read or is empty.
 fn read(path: impl AsRef<Path>) -> Option<String> {
     let text = String::from_utf8_lossy(&fs::read(path).ok()?).trim().to_owned();
@@ -242,6 +272,21 @@ mod tests {
         assert_eq!(cpu_field(arm, "CPU part"), Some("0xd0c"));
         assert_eq!(cpu_field("model name\t: AMD EPYC\nmodel name\t: x", "model name"), Some("AMD EPYC"));
         assert_eq!(cpu_field("model name\t:\n", "model name"), None);
+    }
+
+    #[test]
+    fn limits_of_memory_are_those_of_the_group_and_of_all_above_it() {
+        let files = limit_files("9:name=systemd:/\n5:cpu:/x\n4:memory:/a/b\n0::/c\nno line\n");
+        let files: Vec<_> = files.iter().map(|file| file.to_str().unwrap()).collect();
+        let expected = [
+            "/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/a/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/c/memory.max",
+            "/sys/fs/cgroup/memory.max",
+        ];
+        assert_eq!(files, expected);
+        assert!(own_memory_bytes().unwrap() <= memory_bytes().unwrap());
     }
 
     #[test]

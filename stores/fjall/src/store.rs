@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use plimsoll_core::{
-    Cold, Durability, Footprint, IndexMode, Layout, OpKind, Sessions, Setting, Store, StoreDescription, StoreError,
-    StoreErrorKind, Values,
+    CacheSize, Cold, Durability, Footprint, IndexMode, Layout, OpKind, Sessions, Setting, Store, StoreDescription,
+    StoreError, StoreErrorKind, Values,
 };
 use plimsoll_keyindex::records::Records;
 use plimsoll_keyindex::{Check, IndexError};
@@ -198,6 +198,10 @@ impl Store for FjallStore {
             index_bytes: Some(keyspaces.index.disk_space()),
             total_bytes: Some(total),
         })
+    }
+
+    fn cache_bytes(&mut self) -> Result<Option<CacheSize>, StoreError> {
+        Ok(Some(CacheSize::Own { setting: "cache", bytes: self.cache_bytes }))
     }
 
     fn explain(&mut self, kind: &OpKind, _params: Values<'_>) -> Result<Option<String>, StoreError> {

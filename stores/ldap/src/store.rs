@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Cold, Counter, CounterSort, Durability, Footprint, Layout, LdapCall, LdapChange, LdapHow, LdapScope, OpKind,
-    Outcome, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Value, Values, WireClient,
+    CacheSize, Cold, Counter, CounterSort, Durability, Footprint, Layout, LdapCall, LdapChange, LdapHow, LdapScope,
+    OpKind, Outcome, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Value, Values, WireClient,
     WireSession,
 };
 use plimsoll_lab::page_cache;
@@ -367,6 +367,11 @@ impl Store for LdapStore {
         let number = |at: usize| pages.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         let data_bytes = number(0).saturating_sub(number(1)) * PAGE_BYTES;
         Ok(Footprint { data_bytes, index_bytes: None, total_bytes: Some(file_bytes) })
+    }
+
+    fn cache_bytes(&mut self) -> Result<Option<CacheSize>, StoreError> {
+        // LMDB reads its map. Which database an attached server has is not asked.
+        Ok(self.server.as_ref().map(|_| CacheSize::PageCache))
     }
 
     fn explain(&mut self, _: &OpKind, _: Values<'_>) -> Result<Option<String>, StoreError> {

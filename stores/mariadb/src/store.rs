@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, Call, Cold, Counter, Dialect, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind,
+    Address, CacheSize, Call, Cold, Counter, Dialect, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind,
     OpenOptions, Outcome, ParamSpec, ParamType, Sessions, Store, StoreDescription, StoreError, StoreErrorKind,
     StoreKind, StoreSpec, Target, Values, WireClient,
 };
@@ -450,11 +450,21 @@ impl Store for MariadbStore {
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         let flavor = self.flavor;
+        if !self.has_database {
+            // What others have made and filled is in the database that the URL names.
+            let theirs = self.login.database.clone().unwrap_or_default();
+            return control::footprint(self.control()?, &theirs, flavor);
+        }
         let mut footprint = self.tidy(|control, database| control::footprint(control, database, flavor))?;
         if let Some(server) = &self.server {
             footprint.total_bytes = tree_bytes(server.data_dir());
         }
         Ok(footprint)
+    }
+
+    fn cache_bytes(&mut self) -> Result<Option<CacheSize>, StoreError> {
+        let bytes = self.control()?.value("SELECT @@GLOBAL.innodb_buffer_pool_size")?;
+        Ok(bytes.parse().ok().map(|bytes| CacheSize::Own { setting: "innodb_buffer_pool_size", bytes }))
     }
 
     fn explain(&mut self, kind: &OpKind, params: Values<'_>) -> Result<Option<String>, StoreError> {

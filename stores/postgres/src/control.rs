@@ -140,17 +140,29 @@ pub(crate) fn end_given_up(schema: &str) -> String {
     )
 }
 
+/// What of `pg_class` is counted: tables with all that belongs to them, and of that, secondary indexes.
+const TABLES_AND_INDEXES: &str = "SELECT coalesce(sum(pg_total_relation_size(oid)) FILTER (WHERE relkind IN ('r', 'm')), 0), \
+     coalesce(sum(pg_total_relation_size(oid)) FILTER (WHERE relkind = 'i' AND NOT EXISTS \
+     (SELECT FROM pg_index WHERE indexrelid = pg_class.oid AND indisprimary)), 0) FROM pg_class";
+
+/// Bytes of all tables and indexes of the database that are not the server's own: where others have made and filled
+/// them, nobody says which of them will be asked.
+pub(crate) fn footprint_of_others(connection: &mut Connection) -> Result<Footprint, StoreError> {
+    let answer = connection.simple(&format!(
+        "{TABLES_AND_INDEXES} WHERE relnamespace IN (SELECT oid FROM pg_namespace \
+         WHERE nspname NOT LIKE 'pg\\_%' AND nspname <> 'information_schema')"
+    ))?;
+    let (total, secondary) = (number(&answer, 0), number(&answer, 1));
+    let data_bytes = total.saturating_sub(secondary);
+    Ok(Footprint { data_bytes, index_bytes: Some(secondary), total_bytes: None })
+}
+
 /// Bytes of the schema's tables and indexes. Without `keyindex`, records with their primary keys are data and
 /// the other indexes are index. With it there is one table, whose bytes are shared out by what records and
 /// index keys hold of it.
 pub(crate) fn footprint(connection: &mut Connection, schema: &str, keyindex: bool) -> Result<Footprint, StoreError> {
-    let answer = connection.simple(&format!(
-        "SELECT coalesce(sum(pg_total_relation_size(oid)) FILTER (WHERE relkind IN ('r', 'm')), 0), \
-         coalesce(sum(pg_total_relation_size(oid)) FILTER (WHERE relkind = 'i' AND NOT EXISTS \
-         (SELECT FROM pg_index WHERE indexrelid = pg_class.oid AND indisprimary)), 0) \
-         FROM pg_class WHERE relnamespace = {}::regnamespace",
-        literal(&quoted(schema))
-    ))?;
+    let answer = connection
+        .simple(&format!("{TABLES_AND_INDEXES} WHERE relnamespace = {}::regnamespace", literal(&quoted(schema))))?;
     let (total, secondary) = (number(&answer, 0), number(&answer, 1));
     if !keyindex {
         let data_bytes = total.saturating_sub(secondary);

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    BlockingSession, Call, Cold, Counter, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Op, OpKind,
-    Outcome, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Value, Values, WireClient, WireSession,
+    BlockingSession, CacheSize, Call, Cold, Counter, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Op,
+    OpKind, Outcome, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Value, Values, WireClient,
+    WireSession,
 };
 use plimsoll_endpoint::TextSession;
 use plimsoll_keyindex::records::Records;
@@ -343,12 +344,20 @@ impl Store for PostgresStore {
     }
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
+        if !self.has_schema {
+            return control::footprint_of_others(self.control()?);
+        }
         let keyindex = self.records.is_some();
         let mut footprint = self.tidy(|control, schema| control::footprint(control, schema, keyindex))?;
         if let Some(server) = &self.server {
             footprint.total_bytes = tree_bytes(server.data_dir());
         }
         Ok(footprint)
+    }
+
+    fn cache_bytes(&mut self) -> Result<Option<CacheSize>, StoreError> {
+        let bytes = self.control()?.value("SELECT pg_size_bytes(current_setting('shared_buffers'))")?;
+        Ok(bytes.parse().ok().map(|bytes| CacheSize::Own { setting: "shared_buffers", bytes }))
     }
 
     fn explain(&mut self, kind: &OpKind, params: Values<'_>) -> Result<Option<String>, StoreError> {

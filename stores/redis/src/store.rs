@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_core::{
-    Address, Cold, Counter, CounterSort, Durability, Footprint, Layout, OpKind, Sessions, Store, StoreDescription,
-    StoreError, StoreErrorKind, Values, WireClient, WireSession,
+    Address, CacheSize, Cold, Counter, CounterSort, Durability, Footprint, Layout, OpKind, Sessions, Store,
+    StoreDescription, StoreError, StoreErrorKind, Values, WireClient, WireSession,
 };
 use plimsoll_lab::{page_cache, tree_bytes};
 use plimsoll_tls::{TlsClient, TlsSession};
@@ -391,6 +391,16 @@ impl Store for RedisStore {
             total_bytes = total_bytes.zip(tree).map(|(total, tree)| total + tree);
         }
         Ok(Footprint { data_bytes, index_bytes: None, total_bytes })
+    }
+
+    fn cache_bytes(&mut self) -> Result<Option<CacheSize>, StoreError> {
+        let mut limit_bytes = Some(0);
+        for member in &mut self.members {
+            // In INFO also where CONFIG may not be asked. One node without a limit: the whole has none.
+            let own = Info::read(member.control()?)?.number("maxmemory");
+            limit_bytes = limit_bytes.filter(|_| own > 0).map(|sum| sum + own);
+        }
+        Ok(Some(CacheSize::InMemory { setting: "maxmemory", limit_bytes }))
     }
 
     fn explain(&mut self, _: &OpKind, _: Values<'_>) -> Result<Option<String>, StoreError> {

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::{
-    BlockingSession, Cold, Dialect, Durability, Footprint, IndexMode, Layout, OpKind, ParamValue, Params, Sessions,
-    Store, StoreDescription, StoreError, StoreErrorKind, Values,
+    BlockingSession, CacheSize, Cold, Dialect, Durability, Footprint, IndexMode, Layout, OpKind, ParamValue, Params,
+    Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Values,
 };
 use plimsoll_keyindex::records::Records;
 use plimsoll_lab::page_cache;
@@ -239,6 +239,19 @@ impl Store for SqliteStore {
         let on_disk = |path: &PathBuf| path.metadata().map_or(0, |metadata| metadata.len());
         let total_bytes = self.files().iter().map(on_disk).sum();
         Ok(Footprint { data_bytes, index_bytes: Some(index_bytes), total_bytes: Some(total_bytes) })
+    }
+
+    fn cache_bytes(&mut self) -> Result<Option<CacheSize>, StoreError> {
+        let ask = |pragma: &str| -> Result<i64, StoreError> {
+            let connection = &self.held()?.connection;
+            let answer = connection.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get(0));
+            answer.map_err(|error| store_error(&format!("cannot read the setting {pragma}"), &error))
+        };
+        // Pages, or with a minus KiB.
+        let size = ask("cache_size")?;
+        let unit_bytes = if size < 0 { 1024 } else { ask("page_size")?.unsigned_abs() };
+        let bytes = size.unsigned_abs().saturating_mul(unit_bytes);
+        Ok(Some(CacheSize::Own { setting: "cache_size of each connection", bytes }))
     }
 
     fn explain(&mut self, kind: &OpKind, params: Values<'_>) -> Result<Option<String>, StoreError> {

@@ -381,6 +381,36 @@ fn device_bytes_are_those_of_load_and_settle() {
 }
 
 #[test]
+fn data_stand_beside_what_can_hold_them() {
+    let mut run = study::complete();
+    assert_eq!(view(&run).trials[0].size, None, "recorded before sizes were");
+    let settle = run.trials[2].phases.iter_mut().find(|phase| phase.header.name == "settle").unwrap();
+    let data = settle.end.footprint.unwrap();
+    let data_bytes = data.data_bytes + data.index_bytes.unwrap_or(0);
+    let result = |name: &str, value| PhaseResult { name: name.into(), unit: "B".into(), value, n: 1 };
+    settle.end.results.push(result("cache_bytes cache_size", data_bytes as f64 / 4.0));
+    settle.end.results.push(result("memory_bytes", 8e9));
+    let size = view(&run).trials[2].size.clone().unwrap();
+    assert_eq!((size.data_bytes, size.cache_setting.as_deref()), (Some(data_bytes), Some("cache_size")));
+    assert_eq!((size.fits_cache, size.fits_memory, size.memory_bytes), (Some(false), Some(true), Some(8_000_000_000)));
+    let words = ["(100,000 records); cache ", "(cache_size): 25 % of it fits; memory 7.45 GiB: all of it fits"];
+    assert!(words.iter().all(|words| size.sentence.contains(words)), "{}", size.sentence);
+
+    // Of a server elsewhere nobody here knows the memory; and tables of a scale are said to be so.
+    run.trials[2].header.place = "postgres://db.example.org:5432/app".into();
+    run.trials[2].header.params.insert("scale".into(), "10".into());
+    let settle = run.trials[2].phases.iter_mut().find(|phase| phase.header.name == "settle").unwrap();
+    settle.end.results.retain(|result| result.name != "memory_bytes");
+    let size = view(&run).trials[2].size.clone().unwrap();
+    assert!(size.sentence.ends_with("; memory of its host unknown"), "{}", size.sentence);
+    assert!(size.sentence.contains("(scale 10: 100,000 records)"), "{}", size.sentence);
+    assert_eq!((size.memory_bytes, size.fits_memory), (None, None));
+    run.trials[2].phases.retain(|phase| phase.header.kind != "load");
+    let sentence = view(&run).trials[2].size.clone().unwrap().sentence;
+    assert!(sentence.contains("(scale 10: 100,000 records taken to be there)"), "{sentence}");
+}
+
+#[test]
 fn a_run_without_anything_is_no_panic() {
     let mut run = study::complete();
     run.trials.clear();

@@ -2,6 +2,7 @@
 
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
+use plimsoll_analysis::size::is_of_size;
 use plimsoll_analysis::view::{PhaseView, ResultView, TrialView};
 
 use super::markup::{Table, Text, esc, numbers, pairs, words};
@@ -43,6 +44,13 @@ pub fn trials(view: &RunView) -> String {
             "<p class=\"note\">Written per record: bytes that load and settle together wrote to the device, without \
              the recorder's own. Index: – where the store cannot tell it apart from the data.</p>\n",
         );
+    }
+    let sizes = view.trials.iter().filter_map(|trial| Some((trial, trial.size.as_ref()?)));
+    let sizes: Vec<String> = sizes
+        .map(|(trial, size)| format!("<li><b>{}</b>: {}</li>\n", Text(&trial.name), Text(&size.sentence)))
+        .collect();
+    if !sizes.is_empty() {
+        out.push_str(&format!("<p>Data beside what can hold them:</p>\n<ul>\n{}</ul>\n", sizes.concat()));
     }
     for trial in &view.trials {
         out.push_str(&one(trial));
@@ -143,7 +151,7 @@ fn said(phase: &PhaseView, result: &ResultView) -> bool {
         "ops" => matches!(phase.kind.as_str(), "drive" | "ask"),
         "records" | "planned_seconds" | "unfinished" | "lag_p50" | "lag_p99" | "lag_max" => true,
         "lost_connections" | "ended_connections" => result.value == 0.0,
-        _ => false,
+        name => is_of_size(name),
     }
 }
 

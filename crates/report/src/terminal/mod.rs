@@ -268,7 +268,15 @@ impl Text {
                 Cell::new(&trial.version),
             ]);
         }
-        self.table("Space", "after load and settle; written to the device by both", &table);
+        let note = "after load and settle; written to the device by both";
+        self.table("Space", note, &table);
+        let sizes: Vec<_> = view.trials.iter().filter_map(|trial| Some((trial, trial.size.as_ref()?))).collect();
+        if table.is_empty() && !sizes.is_empty() {
+            self.heading("Space", "");
+        }
+        for (trial, size) in sizes {
+            self.paragraph("  ", Style::new(), &format!("{}: {}", trial.name, size.sentence), Style::new());
+        }
     }
 
     /// How each store did what it was asked, in its own words.

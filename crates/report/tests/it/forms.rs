@@ -7,6 +7,7 @@ use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_analysis::compare::{Comparison, compare};
 use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::view;
+use plimsoll_record::data::PhaseResult;
 
 use crate::pages::place;
 use crate::{recorded, study};
@@ -57,6 +58,26 @@ fn a_summary_for_a_pull_request_has_the_verdict_and_no_markup_of_others() {
         }
     }
     assert!(plimsoll_report::markdown(&view(&recorded::searched())).contains("**fjall**: Carries 4,"));
+}
+
+#[test]
+fn the_size_of_the_data_beside_what_can_hold_them_stands_in_every_form() {
+    let mut run = study::complete();
+    let settle = run.trials[0].phases.iter_mut().find(|phase| phase.header.name == "settle").unwrap();
+    let result = |name: &str, value| PhaseResult { name: name.into(), unit: "B".into(), value, n: 1 };
+    settle.end.results.push(result("cache_bytes <shared>", 1e6));
+    settle.end.results.push(result("memory_bytes", 8e9));
+    let view = view(&run);
+    let words = "memory 7.45 GiB: all of it fits";
+    let text = plimsoll_report::terminal(&view, false, 200);
+    assert!(text.split("Space").nth(1).unwrap().contains(words), "{text}");
+    let page = plimsoll_report::html(&view);
+    let sentence = page.lines().find(|line| line.starts_with("<li>") && line.contains(words)).unwrap();
+    assert!(sentence.contains("(&lt;shared&gt;)"), "{sentence}");
+    assert!(!page.contains("memory bytes"), "it is not said once more among what the phase came to");
+    assert!(plimsoll_report::markdown(&view).contains(words));
+    let json: serde_json::Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
+    assert_eq!(json["trials"][0]["size"]["cache_bytes"], 1_000_000);
 }
 
 #[test]

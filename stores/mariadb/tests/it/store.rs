@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use plimsoll_core::{
-    Cold, CounterSort, Durability, IndexMode, Layout, OpenOptions, Outcome, ParamValue, Params, Sessions, Statement,
-    Store, StoreError, StoreErrorKind, Target, Value,
+    CacheSize, Cold, CounterSort, Durability, IndexMode, Layout, OpenOptions, Outcome, ParamValue, Params, Sessions,
+    Statement, Store, StoreError, StoreErrorKind, Target, Value,
 };
 use plimsoll_store_mariadb::{Connection, kind};
 
@@ -215,6 +215,26 @@ fn the_layouts_own_statements_are_run_in_its_dialect() {
 }
 
 #[test]
+fn data_of_others_are_those_of_the_database_in_the_url() {
+    let server = Server::start();
+    let mut control = server.control();
+    control.simple("CREATE TABLE theirs (n INT PRIMARY KEY)").expect("a table of theirs");
+    control.simple("INSERT INTO theirs SELECT seq FROM seq_1_to_20000").expect("filled");
+    control.simple("ANALYZE TABLE theirs").expect("analyzed");
+    let size = "SELECT DATA_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()";
+    let bytes: u64 = control.value(size).expect("a size").parse().expect("a number");
+    assert!(bytes > 20_000 * 4, "{bytes}");
+    let database = control.value("SELECT DATABASE()").expect("its name");
+    let url = server.url("root").replace("@/?", &format!("@/{database}?"));
+    let mut store = kind().open(options(Target::Attach { url, password: None }), &mut |_| {}).expect("attached");
+    assert_eq!(store.footprint().expect("a size").data_bytes, bytes);
+    let bytes = control.value("SELECT @@GLOBAL.innodb_buffer_pool_size").expect("a setting").parse().expect("a number");
+    let cache = store.cache_bytes().expect("a size");
+    assert_eq!(cache, Some(CacheSize::Own { setting: "innodb_buffer_pool_size", bytes }));
+    store.close().expect("closed");
+}
+
+#[test]
 fn a_private_server_keeps_its_data_through_cold_and_restart() {
     let (_dir, mut store) = private();
     let described = store.describe().expect("described");
@@ -247,6 +267,10 @@ fn a_private_server_keeps_its_data_through_cold_and_restart() {
     assert!(footprint.data_bytes > 5_000 * 40, "{footprint:?}");
     assert!((30_000..=footprint.data_bytes).contains(&index_bytes), "{footprint:?}");
     assert!(footprint.total_bytes.expect("it is ours") > footprint.data_bytes + index_bytes, "{footprint:?}");
+
+    let cache = store.cache_bytes().expect("a size");
+    let bytes = pool.value.parse().expect("bytes");
+    assert_eq!(cache, Some(CacheSize::Own { setting: "innodb_buffer_pool_size", bytes }));
 
     let range = values(&[Value::Int(3), Value::Int(5)]);
     let plan = store.explain(&kinds()[FIND as usize], range.values()).expect("explained").expect("a plan");

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Answer, BlockingSession, Cold, CounterSort, Durability, IndexMode, Op, OpenOptions, Outcome, ParamValue, Params,
-    Sessions, Store, StoreError, StoreErrorKind, Target, Value,
+    Answer, BlockingSession, CacheSize, Cold, CounterSort, Durability, IndexMode, Op, OpenOptions, Outcome, ParamValue,
+    Params, Sessions, Store, StoreError, StoreErrorKind, Target, Value,
 };
 use plimsoll_store_postgres::kind;
 
@@ -243,6 +243,9 @@ fn a_private_server_keeps_its_data_through_cold_and_restart() {
     assert!((30_000..footprint.data_bytes).contains(&index_bytes), "{footprint:?}");
     assert!(footprint.total_bytes.expect("it is ours") > footprint.data_bytes + index_bytes, "{footprint:?}");
 
+    let cache = store.cache_bytes().expect("a size");
+    assert_eq!(cache, Some(CacheSize::Own { setting: "shared_buffers", bytes: 32 << 20 }), "as it describes itself");
+
     let range = values(&[Value::Int(3), Value::Int(5)]);
     let plan = store.explain(&kinds()[FIND as usize], range.values()).expect("explained").expect("a plan");
     assert!(plan.contains("items_index_0"), "{plan}");
@@ -264,6 +267,28 @@ fn a_private_server_keeps_its_data_through_cold_and_restart() {
     let mut session = wire(&mut *store, Durability::Durable);
     assert_eq!(session.ask(COUNT, &[]).1.rows, 5_000);
     drop(session);
+    store.close().expect("closed");
+}
+
+#[test]
+fn data_and_cache_of_an_attached_server_are_those_of_the_server() {
+    let server = Server::start();
+    let mut control = server.control();
+    control
+        .simple("CREATE TABLE theirs (n int PRIMARY KEY); INSERT INTO theirs SELECT generate_series(1, 10000)")
+        .expect("a table of theirs");
+    let mut store = attached(&server, "postgres").expect("attached");
+    // Nothing of ours is there: what will be asked is theirs.
+    let bytes: u64 =
+        control.value("SELECT pg_total_relation_size('theirs')").expect("a size").parse().expect("a number");
+    let footprint = store.footprint().expect("a size");
+    assert_eq!((footprint.data_bytes, footprint.index_bytes), (bytes, Some(0)));
+    let pages: u64 = control
+        .value("SELECT setting::int8 * 8192 FROM pg_settings WHERE name = 'shared_buffers'")
+        .expect("a setting")
+        .parse()
+        .expect("a number");
+    assert_eq!(store.cache_bytes().expect("a size"), Some(CacheSize::Own { setting: "shared_buffers", bytes: pages }));
     store.close().expect("closed");
 }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use plimsoll_core::{
-    Access, Call, Cold, Durability, IndexMode, OpKind, Outcome, RecordsCall, Value, ValueBuf, ValueType,
+    Access, CacheSize, Call, Cold, Durability, IndexMode, OpKind, OpenOptions, Outcome, ParamValue, Params,
+    RecordsCall, Target, Value, ValueBuf, ValueType,
 };
 
 use crate::{Fixture, ask, items, open, params};
@@ -94,6 +95,21 @@ fn answers_stay_true_when_settled_cold_and_restarted() {
         let keys = if mode == IndexMode::Keyindex { "; `items`: 3000 index keys agree with 3000 records" } else { "" };
         assert_eq!(said, format!("integrity_check: ok{keys}"));
     }
+}
+
+#[test]
+fn the_cache_is_as_large_as_the_pragma_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = Target::Private { data_dir: dir.path().to_owned(), log_dir: dir.path().to_owned() };
+    let params = Params([("cache_size".to_owned(), ParamValue::Int(8 << 20))].into());
+    let options = OpenOptions { target, params, run_id: "test".into() };
+    let mut store = plimsoll_store_sqlite::kind().open(options, &mut |_| {}).unwrap();
+    let described = store.describe().unwrap().settings;
+    let pragma = described.iter().find(|setting| setting.name == "cache_size").unwrap();
+    assert_eq!(pragma.value, "-8192", "KiB");
+    let Some(CacheSize::Own { setting, bytes }) = store.cache_bytes().unwrap() else { panic!("it has one") };
+    assert_eq!((setting, bytes), ("cache_size of each connection", 8 << 20));
+    store.close().unwrap();
 }
 
 #[test]

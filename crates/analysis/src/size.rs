@@ -1,0 +1,144 @@
+//! How large the data are beside what can hold them: the store's own cache, and the memory of its machine.
+//!
+//! A store whose data fit its cache answers from memory; one whose data do not waits for the device. Figures of the two
+//! are of different things, so this stands with every result.
+
+use plimsoll_core::Footprint;
+use plimsoll_record::data::{PhaseResult, Trial};
+
+use crate::number;
+use crate::view::SizeView;
+
+/// Begins the name of the phase result that says how large a store's own cache is, in bytes; behind it stands the
+/// store's name of the setting. With nothing behind it: the store has none, and reads through the kernel's page cache.
+pub const CACHE_RESULT: &str = "cache_bytes ";
+/// Begins the name of the phase result that says how much the store may have of the memory in which all its data live,
+/// in bytes; 0 where there is no limit. Behind it stands the store's name of the setting.
+pub const LIMIT_RESULT: &str = "memory_limit_bytes ";
+/// The name of the phase result that says how much memory there is for the store on its machine, in bytes.
+pub const MEMORY_RESULT: &str = "memory_bytes";
+
+/// True for results that [`SizeView`] holds.
+pub fn is_of_size(result: &str) -> bool {
+    result == MEMORY_RESULT || result.starts_with(CACHE_RESULT) || result.starts_with(LIMIT_RESULT)
+}
+
+/// Where a store keeps what it has read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Cache<'a> {
+    Unknown,
+    Own(&'a str, f64),
+    Kernels,
+    InMemory(&'a str, f64),
+}
+
+/// What the trial's phases say of it; `None` where they say nothing.
+pub fn size(trial: &Trial, footprint: Option<Footprint>) -> Option<SizeView> {
+    let results = || trial.phases.iter().flat_map(|phase| &phase.end.results);
+    let first = |prefix: &'static str| results().find_map(move |one| Some((one.name.strip_prefix(prefix)?, one.value)));
+    let cache = match (first(CACHE_RESULT), first(LIMIT_RESULT)) {
+        (Some(("", _)), _) => Cache::Kernels,
+        (Some((setting, bytes)), _) => Cache::Own(setting, bytes),
+        (None, Some((setting, bytes))) => Cache::InMemory(setting, bytes),
+        (None, None) => Cache::Unknown,
+    };
+    let memory = results().find(|one: &&PhaseResult| one.name == MEMORY_RESULT).map(|one| one.value);
+    // A store that cannot tell says 0.
+    let data = footprint.map(|all| all.data_bytes + all.index_bytes.unwrap_or(0)).filter(|bytes| *bytes > 0);
+    if cache == Cache::Unknown && (memory.is_none() || data.is_none()) {
+        return None;
+    }
+    let (cache_setting, cache_bytes) = match cache {
+        Cache::Own(setting, bytes) => (Some(setting.to_string()), Some(bytes as u64)),
+        Cache::InMemory(setting, bytes) => (Some(setting.to_string()), (bytes > 0.0).then_some(bytes as u64)),
+        Cache::Kernels | Cache::Unknown => (None, None),
+    };
+    let is_attached = trial.header.place.contains("://");
+    let parts = [
+        data_words(trial, data),
+        cache_words(cache, data),
+        match memory {
+            Some(bytes) => format!("memory {}{}", number::bytes(bytes), share(data, bytes)),
+            None if is_attached => "memory of its host unknown".to_string(),
+            None => "memory of this machine unknown".to_string(),
+        },
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    Some(SizeView {
+        sentence: parts.join("; "),
+        data_bytes: data,
+        cache_setting,
+        cache_bytes,
+        memory_bytes: memory.map(|bytes| bytes as u64),
+        fits_cache: data.zip(cache_bytes).map(|(data, cache)| data <= cache),
+        fits_memory: data.zip(memory).map(|(data, memory)| data as f64 <= memory),
+    })
+}
+
+/// `data 1.20 GiB (scale 10: 1,000,000 records)`.
+fn data_words(trial: &Trial, data: Option<u64>) -> String {
+    let mut out = match data {
+        Some(bytes) => format!("data {}", number::bytes(bytes as f64)),
+        None => "data of unknown size".to_string(),
+    };
+    let count = trial.header.record_count;
+    // Nobody here has counted what somebody else has loaded.
+    let is_theirs = !trial.phases.iter().any(|phase| phase.header.kind == "load");
+    let taken = if is_theirs { " taken to be there" } else { "" };
+    let records = (count > 0).then(|| format!("{}{taken}", number::plural(count, "record", "records")));
+    let scale = trial.header.params.get("scale").map(|scale| format!("scale {scale}"));
+    let about: Vec<String> = scale.into_iter().chain(records).collect();
+    if !about.is_empty() {
+        out.push_str(&format!(" ({})", about.join(": ")));
+    }
+    out
+}
+
+fn cache_words(cache: Cache<'_>, data: Option<u64>) -> String {
+    match cache {
+        Cache::Unknown => String::new(),
+        Cache::Own(setting, bytes) => format!("cache {} ({setting}){}", number::bytes(bytes), share(data, bytes)),
+        Cache::Kernels => "no cache but the kernel's page cache".to_string(),
+        Cache::InMemory(setting, bytes) if bytes > 0.0 => {
+            format!("all of it lives in memory, of which it may have {} ({setting})", number::bytes(bytes))
+        }
+        Cache::InMemory(setting, _) => format!("all of it lives in memory (no {setting})"),
+    }
+}
+
+/// How much of the data `bytes` of memory can hold, in words.
+fn share(data: Option<u64>, bytes: f64) -> String {
+    let Some(data) = data else { return String::new() };
+    let share = bytes / data as f64;
+    if share >= 1.0 {
+        return ": all of it fits".to_string();
+    }
+    // What is less than all is not rounded to it.
+    match (share * 100.0).floor() {
+        0.0 => ": less than 1 % of it fits".to_string(),
+        percent => format!(": {percent:.0} % of it fits"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_say_what_fits_and_how_much_of_it() {
+        let (mib, gib) = ((1u64 << 20) as f64, 1u64 << 30);
+        let own = |bytes, data| cache_words(Cache::Own("shared_buffers", bytes), data);
+        assert_eq!(own(128.0 * mib, Some(gib)), "cache 128 MiB (shared_buffers): 12 % of it fits");
+        assert_eq!(own(1024.0 * mib, Some(gib)), "cache 1.00 GiB (shared_buffers): all of it fits");
+        assert_eq!(own(1023.9 * mib, Some(gib)), "cache 1.00 GiB (shared_buffers): 99 % of it fits");
+        assert_eq!(own(2.0 * mib, Some(gib)), "cache 2.00 MiB (shared_buffers): less than 1 % of it fits");
+        assert_eq!(own(2.0 * mib, None), "cache 2.00 MiB (shared_buffers)");
+        assert_eq!(cache_words(Cache::Kernels, Some(gib)), "no cache but the kernel's page cache");
+        assert_eq!(cache_words(Cache::InMemory("maxmemory", 0.0), None), "all of it lives in memory (no maxmemory)");
+        assert_eq!(
+            cache_words(Cache::InMemory("maxmemory", 64.0 * mib), None),
+            "all of it lives in memory, of which it may have 64.0 MiB (maxmemory)"
+        );
+        assert_eq!(cache_words(Cache::Unknown, Some(gib)), "");
+    }
+}

@@ -1,0 +1,108 @@
+//! How large the data are beside what can hold them: the store's own cache, and the memory of its machine.
+
+use plimsoll_analysis::size::{CACHE_RESULT, LIMIT_RESULT, MEMORY_RESULT};
+use plimsoll_core::CacheSize;
+use plimsoll_plan::model::{Start, Step};
+use plimsoll_record::data::PhaseEnd;
+
+use crate::error::CliError;
+use crate::phase::{TrialRun, push};
+
+/// Of the remarks, the one that says why a size is not known.
+const REMARK: &str = "size of the data";
+
+impl TrialRun<'_, '_> {
+    /// Before the first phase that works with the data, after all that made and tidied them.
+    pub(crate) fn size_first(&mut self, step: &Step, end: &mut PhaseEnd) {
+        if self.found.data
+            || matches!(step, Step::Load { .. } | Step::Settle)
+            || std::mem::replace(&mut self.is_sized, true)
+        {
+            return;
+        }
+        // To look at an embedded store's tables writes to them what stands in memory only: of one that is to be taken
+        // as its load left it, that would make another.
+        if self.embedded && self.found.start != Start::Settled {
+            end.remarks.push((REMARK.to_owned(), "not looked at: it would settle the store".to_owned()));
+        } else {
+            match self.store.footprint() {
+                Ok(footprint) => end.footprint = Some(footprint),
+                Err(error) => end.remarks.push((REMARK.to_owned(), format!("not known: {error}"))),
+            }
+        }
+        self.memories(end);
+    }
+
+    /// After the store's own tidying.
+    pub(crate) fn size_settled(&mut self, end: &mut PhaseEnd) -> Result<(), CliError> {
+        end.footprint = Some(self.store.footprint()?);
+        self.is_sized = true;
+        self.memories(end);
+        Ok(())
+    }
+
+    /// What could hold them.
+    fn memories(&mut self, end: &mut PhaseEnd) {
+        match self.store.cache_bytes() {
+            Ok(Some(CacheSize::Own { setting, bytes })) => {
+                push(end, &format!("{CACHE_RESULT}{setting}"), "B", bytes as f64, 1);
+            }
+            // The kernel's takes what memory there is.
+            Ok(Some(CacheSize::PageCache)) => push(end, CACHE_RESULT, "B", 0.0, 1),
+            Ok(Some(CacheSize::InMemory { setting, limit_bytes })) => {
+                push(end, &format!("{LIMIT_RESULT}{setting}"), "B", limit_bytes.unwrap_or(0) as f64, 1);
+            }
+            Ok(None) => {}
+            Err(error) => end.remarks.push(("size of the cache".to_owned(), format!("not known: {error}"))),
+        }
+        let memory_bytes = match self.place.split_once("://") {
+            // Ours: what this program may have, its children have.
+            None => plimsoll_sample::environment::own_memory_bytes(),
+            Some((scheme, rest)) if is_here(scheme, rest) => plimsoll_sample::environment::memory_bytes(),
+            Some(_) => None,
+        };
+        if let Some(bytes) = memory_bytes {
+            push(end, MEMORY_RESULT, "B", bytes as f64, 1);
+        }
+    }
+}
+
+/// Whether a URL, without credentials, leads to this machine.
+fn is_here(scheme: &str, rest: &str) -> bool {
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+    };
+    let address: Option<std::net::IpAddr> = host.parse().ok();
+    // A path, plain or escaped: a Unix socket. So is the host that is named behind the `?` only.
+    host.is_empty() && !authority.starts_with(':')
+        || host.starts_with("%2F")
+        || scheme == "ldapi"
+        || scheme.ends_with("+unix")
+        || host == "localhost"
+        || address.is_some_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_here;
+
+    #[test]
+    fn sockets_and_the_loopback_interface_are_here() {
+        for (url, here) in [
+            ("postgres:///app?host=/run/postgresql", true),
+            ("postgres://localhost:5432/app", true),
+            ("redis+unix:///run/redis.sock?db=0", true),
+            ("ldapi://%2Frun%2Fldapi/dc=x", true),
+            ("mariadb://127.0.0.1:3306/app", true),
+            ("redis://[::1]:6379/0", true),
+            ("postgres://db.example.org:5432/app", false),
+            ("redis://[2001:db8::1]:6379/0", false),
+            ("mariadb://192.0.2.7/app", false),
+        ] {
+            let (scheme, rest) = url.split_once("://").unwrap();
+            assert_eq!(is_here(scheme, rest), here, "{url}");
+        }
+    }
+}
