@@ -76,6 +76,8 @@ fn named(series: &SamplerSeries, cores: f64) -> Option<(String, Option<f64>, boo
             Some(("the machine's CPU".to_string(), Some(100.0), false))
         }
         "cpu" => None,
+        // The first lags behind what it averages; the second counts what is started, mostly elsewhere.
+        "tasks" if matches!(spec.name.as_str(), "load" | "forks") => None,
         "server" if spec.unit == "%" && matches!(spec.name.as_str(), "user" | "system") => {
             Some(("the server's CPU".to_string(), Some(100.0 * cores), false))
         }
