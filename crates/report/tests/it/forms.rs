@@ -7,7 +7,7 @@ use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_analysis::compare::{Comparison, compare};
 use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::view;
-use plimsoll_record::data::PhaseResult;
+use plimsoll_record::data::{PhaseResult, Run};
 
 use crate::pages::place;
 use crate::{recorded, study};
@@ -60,13 +60,19 @@ fn a_summary_for_a_pull_request_has_the_verdict_and_no_markup_of_others() {
     assert!(plimsoll_report::markdown(&view(&recorded::searched())).contains("**fjall**: Carries 4,"));
 }
 
-#[test]
-fn the_size_of_the_data_beside_what_can_hold_them_stands_in_every_form() {
+/// A run whose recording says how large the data are, and what can hold them.
+pub(crate) fn sized() -> Run {
     let mut run = study::complete();
     let settle = run.trials[0].phases.iter_mut().find(|phase| phase.header.name == "settle").unwrap();
     let result = |name: &str, value| PhaseResult { name: name.into(), unit: "B".into(), value, n: 1 };
     settle.end.results.push(result("cache_bytes <shared>", 1e6));
     settle.end.results.push(result("memory_bytes", 8e9));
+    run
+}
+
+#[test]
+fn the_size_of_the_data_beside_what_can_hold_them_stands_in_every_form() {
+    let run = sized();
     let view = view(&run);
     let words = "memory 7.45 GiB: all of it fits";
     let text = plimsoll_report::terminal(&view, false, 200);

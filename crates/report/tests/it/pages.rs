@@ -118,7 +118,7 @@ fn json_is_the_view_and_has_the_documented_shape() {
     let (_, shape) = book.split_once("## JSON").unwrap();
     let names: Vec<&str> = shape.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     // Not every run has everything.
-    let others = [recorded::searched(), recorded::transactions(), recorded::swept(&[])]
+    let others = [recorded::searched(), recorded::transactions(), recorded::swept(&[]), crate::forms::sized()]
         .map(|run| serde_json::to_value(plimsoll_analysis::view(&run)).unwrap());
     let is_in = |value: &Value, name: &str| {
         let mut at = value;
