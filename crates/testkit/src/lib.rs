@@ -17,11 +17,13 @@
 //! | [`lying`] | the reference store with one kind of lie |
 //! | [`lying_kv`] | keys and values in memory, told truly or with one kind of lie |
 //! | [`trial`] | a small trial with the ledger on |
+//! | [`allocations`] | what each thread allocates |
 //! | [`ask`] | single operations with their answers |
 //! | [`wire`] | the same without the drive loop, over a socket |
 //! | [`params`] | parameters at their defaults |
 //! | [`owned`], `table` | values that own what they hold; records in memory |
 
+pub mod allocations;
 pub mod ask;
 pub mod conformance;
 pub mod lying;

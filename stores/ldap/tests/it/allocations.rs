@@ -1,31 +1,9 @@
 //! Once warm, an operation allocates nothing.
 
-use std::alloc::{GlobalAlloc, Layout as Memory, System};
-use std::cell::Cell;
-
 use plimsoll_core::{Answer, Done, Op, Outcome, Ticket, Value, ValueBuf, WireSession};
+use plimsoll_testkit::allocations::{Counting, count};
 
 use crate::fixture::{ADD, COMPARE, DELETE, LOOK, entry, ready, result};
-
-thread_local! {
-    static COUNT: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call is handed on to the system's allocator as it is; the counter is a thread's own and allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, memory: Memory) -> *mut u8 {
-        COUNT.with(|count| count.set(count.get() + 1));
-        // SAFETY: as promised by the caller.
-        unsafe { System.alloc(memory) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, memory: Memory) {
-        // SAFETY: as promised by the caller.
-        unsafe { System.dealloc(pointer, memory) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -64,10 +42,10 @@ fn operations_in_a_pipeline_allocate_nothing() {
         session.feed(&answers, &mut Vec::new(), &mut done)
     };
     assert_eq!(round(), answers.len());
-    let before = COUNT.get();
+    let before = count();
     for _ in 0..1_000 {
         round();
     }
-    assert_eq!(COUNT.get() - before, 0);
+    assert_eq!(count() - before, 0);
     assert_eq!(done.0, 5 * 1_001);
 }

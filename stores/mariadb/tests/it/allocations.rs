@@ -1,54 +1,15 @@
 //! Counts what each thread allocates, and proves that operations on a session allocate nothing.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use plimsoll_core::{Answer, Done, IndexMode, Op, OpKind, Outcome, Ticket, Value, ValueType, WireSession, WireState};
 use plimsoll_store_mariadb::wire::{Login, MySession};
+use plimsoll_testkit::allocations::{Counting, count};
 
 use crate::fixture::{Server, TIMEOUT, create, layout, login, sql, values};
 use crate::records::{GET, INSERT, record};
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    // A thread that is being torn down has no counter any more, and nobody asks for it.
-    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
-}
-
-// SAFETY: every call is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are the system allocator's conditions.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: as above.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count();
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -110,10 +71,10 @@ fn an_operation_allocates_nothing() {
     // Buffers grow in the first rounds.
     run(0);
     run(1);
-    let before = ALLOCATIONS.get();
+    let before = count();
     (2..102).for_each(&mut run);
     // What is refused makes words of the server's, three pieces of text each time.
     let refused = 100 * 4;
-    let allocated = ALLOCATIONS.get() - before;
+    let allocated = count() - before;
     assert!(allocated <= refused, "{allocated} allocations in 600 operations, 100 of them refused");
 }

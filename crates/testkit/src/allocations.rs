@@ -1,0 +1,37 @@
+//! What each thread allocates, for tests that hold the hot path to nothing.
+//!
+//! ```text
+//! #[global_allocator]
+//! static ALLOCATOR: plimsoll_testkit::allocations::Counting = plimsoll_testkit::allocations::Counting;
+//! ```
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, which counts what it is asked for.
+#[derive(Debug)]
+pub struct Counting;
+
+/// How often the calling thread has allocated so far; 0 where [`Counting`] is not the program's allocator.
+pub fn count() -> u64 {
+    COUNT.get()
+}
+
+// SAFETY: every call is handed on to the system's allocator as it is; the counter is a thread's own and allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // A thread that is being torn down has no counter any more, and nobody asks for it.
+        let _ = COUNT.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: as promised by the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as promised by the caller.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
