@@ -122,9 +122,10 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(Stri
         push(&mut text, "for", "\"30s\"");
     }
     // What a ledger has seen from the load on is looked for in the end.
-    let has_ledger =
-        name == "kv" && !args.no_load && !workload.iter().any(|(key, given)| key == "ledger" && given == "off");
-    if has_ledger {
+    let keeps_ledger =
+        catalogue.workload(&name).is_some_and(|spec| spec.params.iter().any(|param| param.name == "ledger"));
+    let is_off = workload.iter().any(|(key, given)| key == "ledger" && given == "off");
+    if keeps_ledger && !is_off && !args.no_load {
         text.push_str("\n[[phase]]\ndo = \"check\"\n");
     }
     if !args.goal.is_empty() {

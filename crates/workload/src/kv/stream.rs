@@ -4,7 +4,7 @@ use plimsoll_core::{KindId, Steps, Stream, StreamSpec, Value, ValueBuf, Version}
 
 use super::content::Content;
 use super::steps::ReadModifyWrite;
-use super::turns::Turns;
+use super::turns::{Turns, within_phase};
 use super::{Chooser, INSERT, KINDS, Pairs, READ, READ_MODIFY_WRITE, SCAN, UPDATE};
 use crate::scramble::{beginning, below, hash_from, mix};
 
@@ -44,13 +44,6 @@ fn mixed(pairs: &Pairs, mix: &[(String, u32)], clients: u32) -> Result<Box<dyn S
     }))
 }
 
-/// Which of its client's operations in this phase an operation is: a phase's cycles begin at a multiple of 2^32, so that
-/// operations of one phase are others than those of another. What is inserted counts from each phase's beginning.
-#[inline]
-fn within_phase(cycle: u64) -> u64 {
-    cycle & 0xffff_ffff
-}
-
 struct Load {
     content: Content,
     records: u64,
@@ -82,6 +75,7 @@ struct Mixed {
 
 impl Stream for Mixed {
     fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
+        // What is inserted counts from each phase's beginning.
         let turn = self.turns.turn(u64::from(client), within_phase(cycle));
         if turn.kind == INSERT {
             self.write(self.inserted(u64::from(client), turn.number), client, cycle, params);

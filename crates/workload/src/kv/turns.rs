@@ -11,6 +11,13 @@ use crate::scramble::{below, hash};
 /// Multipliers of a round's order that are kept at most.
 const STEPS_MAX: usize = 64;
 
+/// Which of its client's operations in this phase an operation is: a phase's cycles begin at a multiple of 2^32, so that
+/// operations of one phase are others than those of another.
+#[inline]
+pub(crate) fn within_phase(cycle: u64) -> u64 {
+    cycle & 0xffff_ffff
+}
+
 /// The kinds of a mix and their turns.
 #[derive(Debug, Clone)]
 pub(crate) struct Turns {

@@ -5,7 +5,7 @@ use plimsoll_core::{KindId, Stream, StreamSpec, Value, ValueBuf, Version};
 use super::person::Person;
 use super::{ADD, COMPARE, DELETE, KINDS, MODIFY, People, SEARCH};
 use crate::kv::Chooser;
-use crate::kv::turns::Turns;
+use crate::kv::turns::{Turns, within_phase};
 use crate::scramble::hash;
 
 const KIND_SALT: u64 = 0x61;
@@ -83,7 +83,9 @@ struct Mixed {
 impl Stream for Mixed {
     #[inline]
     fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
-        let turn = self.turns.turn(u64::from(client), cycle);
+        // What is added has to be new in every phase. What was loaded is deleted from each phase's beginning on.
+        let turn_cycle = if self.deletes_added { cycle } else { within_phase(cycle) };
+        let turn = self.turns.turn(u64::from(client), turn_cycle);
         let numbers = self.numbers[usize::from(turn.kind)];
         let written = Version::Written { client, cycle };
         match turn.kind {
