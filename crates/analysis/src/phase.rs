@@ -51,7 +51,8 @@ impl<'a> PhaseFacts<'a> {
         if !phase.end.results.iter().any(|result| result.name == WARMUP_IS_FOUND) {
             return all;
         }
-        let from_ns = all.settled_after().and_then(|(found, _)| Some(phase.slices.get(found)?.start_ns));
+        let found = all.settled_after().map(|(found, _)| found).filter(|found| *found > 0);
+        let from_ns = found.and_then(|found| Some(phase.slices.get(found)?.start_ns));
         from_ns.map_or(all, |from_ns| PhaseFacts::from(trial, phase, from_ns))
     }
 

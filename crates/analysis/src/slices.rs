@@ -95,7 +95,7 @@ fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) ->
         phase: facts.phase.header.name.clone(),
         phase_kind: facts.phase.header.kind.clone(),
         slice: slice.ordinal,
-        warmup: slice.warmup,
+        warmup: facts.is_warmup(slice),
         start_s: slice.start_ns as f64 / 1e9,
         end_s: slice.end_ns as f64 / 1e9,
         wall_ns: slice.wall_ns,

@@ -26,6 +26,8 @@ const HIGHER_PERCENT: f64 = 20.0;
 const HIGHER_TIMES: f64 = 3.0;
 /// What stands out that is named for one phase.
 const NAMED_MAX: usize = 3;
+/// Stalls whose times are said.
+const NAMED_STALLS_MAX: usize = 5;
 /// Spread of the time between stalls, as a share, up to which they come regularly.
 const REGULAR: f64 = 0.25;
 
@@ -117,13 +119,19 @@ fn sentence(place: &str, stalls: &[Stall], mean: f64, usual: f64, with: &[String
     let regular = stat::median(&gaps)
         .filter(|gap| gaps.len() >= 2 && gaps.iter().all(|one| (one / gap - 1.0).abs() <= REGULAR))
         .map_or(String::new(), |gap| format!(", one every {}", number::seconds(gap)));
+    let (least, usual) = (number::with_unit(least, "1/s"), number::with_unit(usual, "1/s"));
     let which = match stalls {
-        [one] => format!("it stalled at {:.0} s for {}", one.start_ns as f64 / 1e9, number::seconds(seconds(one))),
+        [one] => format!(
+            "it stalled for {} at {:.0} s: throughput fell from its usual {usual} to {least}",
+            number::seconds(seconds(one)),
+            one.start_ns as f64 / 1e9
+        ),
         _ => format!(
-            "it stalled {} times (at {} s{}), for {} at the longest{regular}",
+            "it stalled {} times{regular} (at {} s{}), for up to {}: throughput fell from its usual {usual} to {least} \
+             at worst",
             number::count(stalls.len() as u64),
-            starts.iter().take(5).map(|at| format!("{at:.0}")).collect::<Vec<_>>().join(", "),
-            if starts.len() > 5 { " …" } else { "" },
+            starts.iter().take(NAMED_STALLS_MAX).map(|at| format!("{at:.0}")).collect::<Vec<_>>().join(", "),
+            if starts.len() > NAMED_STALLS_MAX { ", …" } else { "" },
             number::seconds(longest)
         ),
     };
@@ -131,12 +139,7 @@ fn sentence(place: &str, stalls: &[Stall], mean: f64, usual: f64, with: &[String
         [] => "nothing that was sampled was otherwise in these seconds".to_string(),
         with => format!("in these seconds {}", number::list(with)),
     };
-    format!(
-        "{place}: {which}; {} at the least of a usual {}, which the mean of {} hides; {with}.",
-        number::with_unit(least, "1/s"),
-        number::with_unit(usual, "1/s"),
-        number::with_unit(mean, "1/s"),
-    )
+    format!("{place}: {which}, which the mean of {} hides; {with}.", number::with_unit(mean, "1/s"))
 }
 
 /// What was otherwise in the stalls than in the rest of the phase, what stands out most first.

@@ -80,7 +80,7 @@ impl CounterReader<'_> {
     ) -> Result<(), plimsoll_record::RecordError> {
         let mut values = Vec::with_capacity(now.counters.len());
         for counter in &now.counters {
-            let Some(value) = self.value(before, now, counter) else { continue };
+            let Some(value) = value_of(self.slice, before, now, counter) else { continue };
             let position = match positions.get(counter.name) {
                 Some(position) => *position,
                 None => {
@@ -95,23 +95,6 @@ impl CounterReader<'_> {
             return Ok(());
         }
         self.recorder.sample(Sample { at_ns: now.at_ns, values })
-    }
-
-    /// The counter over the time since the reading before; of a level, as it is. `None` where that says nothing: there
-    /// was no reading before, the server has begun to count anew, or hardly any time has passed.
-    fn value(&self, before: Option<&Read>, now: &Read, counter: &Counter) -> Option<f64> {
-        if counter.sort == CounterSort::Level {
-            return Some(counter.value);
-        }
-        let before = before?;
-        let earlier = before.counters.iter().find(|other| other.name == counter.name)?;
-        let growth = counter.value - earlier.value;
-        let elapsed = Duration::from_nanos(now.at_ns.saturating_sub(before.at_ns));
-        match counter.sort {
-            _ if growth < 0.0 => None,
-            CounterSort::Cycle => Some(growth),
-            _ => (elapsed * 4 >= self.slice).then(|| growth / elapsed.as_secs_f64()),
-        }
     }
 
     fn series(&self, counter: &Counter) -> SamplerSeries {
@@ -138,5 +121,57 @@ impl CounterReader<'_> {
             kind: "sampler".to_owned(),
             text,
         });
+    }
+}
+
+/// A counter over the time since the reading before; of a level, as it is. `None` where that says nothing: there was no
+/// reading before, the server has begun to count anew, or hardly any time has passed.
+fn value_of(slice: Duration, before: Option<&Read>, now: &Read, counter: &Counter) -> Option<f64> {
+    if counter.sort == CounterSort::Level {
+        return Some(counter.value);
+    }
+    let before = before?;
+    let earlier = before.counters.iter().find(|other| other.name == counter.name)?;
+    let growth = counter.value - earlier.value;
+    let elapsed = Duration::from_nanos(now.at_ns.saturating_sub(before.at_ns));
+    match counter.sort {
+        _ if growth < 0.0 => None,
+        CounterSort::Cycle => Some(growth),
+        _ => (elapsed * 4 >= slice).then(|| growth / elapsed.as_secs_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLICE: Duration = Duration::from_secs(1);
+
+    fn read(at_s: f64, sort: CounterSort, value: f64) -> Read {
+        let counter = Counter { name: "checkpoints", unit: "", sort, value };
+        Read { at_ns: (at_s * 1e9) as u64, counters: vec![counter] }
+    }
+
+    fn value(sort: CounterSort, before: Option<(f64, f64)>, now: (f64, f64)) -> Option<f64> {
+        let now = read(now.0, sort, now.1);
+        let before = before.map(|(at_s, value)| read(at_s, sort, value));
+        value_of(SLICE, before.as_ref(), &now, &now.counters[0])
+    }
+
+    #[test]
+    fn a_total_is_a_rate_a_cycle_its_number_and_a_level_itself() {
+        assert_eq!(value(CounterSort::Total, Some((1.0, 100.0)), (3.0, 700.0)), Some(300.0));
+        assert_eq!(value(CounterSort::Cycle, Some((1.0, 4.0)), (3.0, 6.0)), Some(2.0));
+        assert_eq!(value(CounterSort::Level, None, (3.0, 6.0)), Some(6.0));
+    }
+
+    #[test]
+    fn what_says_nothing_is_left_out() {
+        for sort in [CounterSort::Total, CounterSort::Cycle] {
+            assert_eq!(value(sort, None, (3.0, 700.0)), None, "nothing was read before");
+            assert_eq!(value(sort, Some((1.0, 700.0)), (3.0, 5.0)), None, "the server counts anew");
+        }
+        assert_eq!(value(CounterSort::Total, Some((1.0, 0.0)), (1.2, 9.0)), None, "a fifth of a slice makes no rate");
+        assert_eq!(value(CounterSort::Cycle, Some((1.0, 0.0)), (1.2, 1.0)), Some(1.0), "but a cycle is one");
     }
 }

@@ -4,8 +4,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod compare;
+mod driven;
 mod line;
 mod recorded;
 mod simulated;
+mod stall;
 mod study;
 mod view;
+mod warmup;

@@ -15,3 +15,4 @@ mod line;
 mod open_loop;
 mod secrets;
 mod usage;
+mod warmup;

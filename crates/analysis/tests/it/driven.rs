@@ -1,0 +1,76 @@
+//! One driven phase as it would have been recorded, second by second: for what is said of its course.
+
+use hdrhistogram::Histogram;
+use plimsoll_core::{Measure, Outcome, SeriesSpec, Slice, SliceHistogram};
+use plimsoll_record::Distribution;
+use plimsoll_record::data::{Run, Sample, SamplerSeries};
+
+use crate::study::{SECOND_NS, complete};
+
+/// Second of the run's clock at which the phase begins.
+pub const START_S: u64 = 100;
+
+/// The mixed phase of the study's last trial alone, a closed loop of one slice a second in which as many operations
+/// ended as `rates` has them, without warm-up.
+pub fn driven(rates: &[u64]) -> Run {
+    let mut run = complete();
+    let mut trial = run.trials.remove(4);
+    run.trials.clear();
+    run.samples.clear();
+    run.events.clear();
+    run.header.series.clear();
+    run.header.figures.clear();
+    run.header.goals.clear();
+    run.header.plan_json = r#"{"name":"driven","trials":[{"phases":[{"name":"mixed","step":{"workers":1}}]}]}"#.into();
+    let mut mixed = trial.phases.remove(5);
+    mixed.header.ordinal = 0;
+    mixed.header.trial = 0;
+    mixed.header.start_ns = START_S * SECOND_NS;
+    mixed.end.end_ns = (START_S + rates.len() as u64) * SECOND_NS;
+    mixed.end.results.clear();
+    mixed.slices = rates.iter().enumerate().map(|(at, rate)| slice(at as u32, *rate)).collect();
+    trial.header.ordinal = 0;
+    trial.header.labels.clear();
+    trial.header.start_ns = mixed.header.start_ns;
+    trial.end_ns = Some(mixed.end.end_ns);
+    trial.answers.clear();
+    trial.ledgers.clear();
+    run.end_ns = trial.end_ns;
+    trial.phases = vec![mixed];
+    run.trials = vec![trial];
+    run
+}
+
+fn slice(ordinal: u32, ops: u64) -> Slice<Distribution> {
+    let mut histogram = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
+    histogram.record_n(1_000_000, ops).unwrap();
+    let start_ns = (START_S + u64::from(ordinal)) * SECOND_NS;
+    Slice {
+        ordinal,
+        start_ns,
+        end_ns: start_ns + SECOND_NS,
+        histograms: vec![SliceHistogram {
+            kind: 1,
+            outcome: Outcome::Ok,
+            measure: Measure::Service,
+            histogram: Distribution::from(&histogram),
+        }],
+        ..Slice::default()
+    }
+}
+
+/// Adds a sampled series to the run: one value for each second of the phase, which is of the second before it.
+pub fn sampled(run: &mut Run, sampler: &str, subject: &str, name: &str, unit: &str, values: &[f64]) {
+    let series = run.header.series.len() as u32;
+    run.header.series.push(SamplerSeries {
+        sampler: sampler.into(),
+        spec: SeriesSpec { subject: subject.into(), name: name.into(), unit: unit.into() },
+    });
+    for (second, value) in values.iter().enumerate() {
+        let at_ns = (START_S + second as u64 + 1) * SECOND_NS;
+        match run.samples.iter_mut().find(|sample| sample.at_ns == at_ns) {
+            Some(sample) => sample.values.push((series, *value)),
+            None => run.samples.push(Sample { at_ns, values: vec![(series, *value)] }),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Stalls: which seconds are one, what is said to have been otherwise in them, and what is none.
+
+use plimsoll_analysis::view;
+use plimsoll_analysis::view::VerdictState;
+use plimsoll_record::data::{CYCLES, Run, STORE_COUNTERS};
+
+use crate::driven::{START_S, driven, sampled};
+use crate::study::SECOND_NS;
+
+/// `usual` a second for `seconds`, and `stalled` in the seconds `at`.
+fn rates(seconds: usize, usual: u64, stalled: u64, at: &[usize]) -> Vec<u64> {
+    (0..seconds).map(|second| if at.contains(&second) { stalled } else { usual }).collect()
+}
+
+/// `usual` for `seconds`, and `other` in the seconds `at`.
+fn values(seconds: usize, usual: f64, other: f64, at: &[usize]) -> Vec<f64> {
+    (0..seconds).map(|second| if at.contains(&second) { other } else { usual }).collect()
+}
+
+/// The one sentence about the run's stalls.
+#[track_caller]
+fn sentence(run: &Run) -> String {
+    let view = view(run);
+    let [stalls] = view.stalls.as_slice() else { panic!("one phase with stalls: {:?}", view.stalls) };
+    stalls.sentence.clone()
+}
+
+#[track_caller]
+fn none(run: &Run) {
+    let stalls = view(run).stalls;
+    assert!(stalls.is_empty(), "{stalls:?}");
+}
+
+#[test]
+fn seconds_that_follow_upon_each_other_are_one_stall_with_its_place_and_depth() {
+    let run = driven(&rates(30, 1_000, 100, &[12, 13, 14]));
+    let view = view(&run);
+    let [stalls] = view.stalls.as_slice() else { panic!("{:?}", view.stalls) };
+    let start_s = (START_S + 12) as f64;
+    assert_eq!(stalls.spans_s, [(start_s, start_s + 3.0)]);
+    assert_eq!((stalls.mean_per_s, stalls.usual_per_s), (910.0, 1_000.0));
+    assert_eq!(
+        stalls.sentence,
+        "fjall, phase mixed: it stalled for 3.00 s at 112 s: throughput fell from its usual 1,000/s to 100/s, which the \
+         mean of 910/s hides; nothing that was sampled was otherwise in these seconds."
+    );
+    // It is no broken promise.
+    assert_eq!(view.verdict.state, VerdictState::Pass);
+}
+
+#[test]
+fn stalls_that_come_regularly_are_said_to() {
+    let regular = sentence(&driven(&rates(40, 1_000, 200, &[5, 15, 25, 35])));
+    assert!(
+        regular.contains(
+            "it stalled 4 times, one every 10.0 s (at 105, 115, 125, 135 s), for up to 1.00 s: throughput fell from \
+             its usual 1,000/s to 200/s at worst, which the mean of 920/s hides"
+        ),
+        "{regular}"
+    );
+    let irregular = sentence(&driven(&rates(40, 1_000, 200, &[5, 7, 25, 35])));
+    assert!(irregular.contains("it stalled 4 times") && !irregular.contains("every"), "{irregular}");
+    // Two stalls have one distance, which is no rule.
+    let twice = sentence(&driven(&rates(40, 1_000, 200, &[5, 15])));
+    assert!(!twice.contains("every"), "{twice}");
+}
+
+#[test]
+fn what_was_otherwise_in_these_seconds_is_named_and_what_was_not_is_not() {
+    let at = [7, 17, 27];
+    let mut run = driven(&rates(40, 1_000, 50, &at));
+    sampled(&mut run, "disk", "vda", "busy", "%", &values(40, 12.0, 97.0, &at));
+    sampled(&mut run, "pressure", "io", "some", "%", &values(40, 3.0, 64.0, &at));
+    sampled(&mut run, "server", "", "user", "%", &values(40, 80.0, 9.0, &at));
+    sampled(&mut run, "memory", "", "dirty", "B", &values(40, 1e7, 1.1e7, &at));
+    let text = sentence(&run);
+    assert!(text.contains("in these seconds disk vda was 97.0 % (usually 12.0 %)"), "{text}");
+    assert!(text.contains("waiting for io (some) was 64.0 % (usually 3.00 %)"), "{text}");
+    assert!(!text.contains("CPU") && !text.contains("dirty") && !text.contains("nothing that was sampled"), "{text}");
+}
+
+#[test]
+fn what_has_no_capacity_stands_out_by_how_many_times_it_is_higher() {
+    let at = [9];
+    let mut run = driven(&rates(30, 1_000, 50, &at));
+    sampled(&mut run, "disk", "vda", "written", "B/s", &values(30, 1e6, 2.9e6, &at));
+    let below = sentence(&run);
+    assert!(below.contains("nothing that was sampled"), "less than three times is not named: {below}");
+    let mut run = driven(&rates(30, 1_000, 50, &at));
+    sampled(&mut run, "disk", "vda", "written", "B/s", &values(30, 1e6, 9e6, &at));
+    let above = sentence(&run);
+    assert!(above.contains("vda: written was 8.58 MiB/s (usually 977 KiB/s)"), "{above}");
+}
+
+#[test]
+fn the_generators_own_use_explains_no_stall_of_the_store() {
+    let at = [9];
+    let mut run = driven(&rates(30, 1_000, 50, &at));
+    sampled(&mut run, "generator", "", "user", "%", &values(30, 10.0, 90.0, &at));
+    let text = sentence(&run);
+    assert!(text.contains("nothing that was sampled"), "{text}");
+}
+
+#[test]
+fn a_cycle_of_the_store_that_ended_in_the_stalls_is_named_with_how_many_of_them() {
+    let at = [7, 17, 27];
+    let mut run = driven(&rates(40, 1_000, 50, &at));
+    // Counted when it ended; the third stall had none.
+    sampled(&mut run, STORE_COUNTERS, "postgres", "checkpoints", CYCLES, &values(40, 0.0, 1.0, &at[..2]));
+    let text = sentence(&run);
+    assert!(text.contains("in these seconds a checkpoint of postgres ended (in 2 of 3)"), "{text}");
+
+    let mut run = driven(&rates(40, 1_000, 50, &[17]));
+    sampled(&mut run, STORE_COUNTERS, "postgres", "checkpoints", CYCLES, &values(40, 0.0, 1.0, &[30]));
+    let text = sentence(&run);
+    assert!(!text.contains("checkpoint"), "one that ended 13 s later is not named: {text}");
+}
+
+#[test]
+fn at_most_three_things_are_named_what_stands_out_most_first() {
+    let at = [9];
+    let mut run = driven(&rates(30, 1_000, 50, &at));
+    for (disk, busy) in [("vda", 40.0), ("vdb", 95.0), ("vdc", 60.0), ("vdd", 80.0)] {
+        sampled(&mut run, "disk", disk, "busy", "%", &values(30, 5.0, busy, &at));
+    }
+    let text = sentence(&run);
+    let place = |disk: &str| text.find(&format!("disk {disk}"));
+    assert!(place("vdb") < place("vdd") && place("vdd") < place("vdc") && place("vdb").is_some(), "{text}");
+    assert_eq!(place("vda"), None, "{text}");
+}
+
+#[test]
+fn half_of_the_usual_and_more_is_no_stall() {
+    none(&driven(&rates(30, 1_000, 500, &[9])));
+    assert!(sentence(&driven(&rates(30, 1_000, 499, &[9]))).contains("at 109 s"));
+}
+
+#[test]
+fn a_few_seconds_or_a_few_operations_tell_nothing() {
+    none(&driven(&rates(7, 1_000, 0, &[3])));
+    assert!(sentence(&driven(&rates(8, 1_000, 0, &[3]))).contains("at 103 s"));
+    none(&driven(&rates(30, 49, 0, &[9])));
+    assert!(sentence(&driven(&rates(30, 50, 0, &[9]))).contains("at 109 s"));
+}
+
+#[test]
+fn warm_up_the_last_part_of_a_second_and_what_drains_are_no_stall() {
+    let mut run = driven(&rates(30, 1_000, 50, &[0, 1]));
+    run.trials[0].phases[0].slices[..2].iter_mut().for_each(|slice| slice.warmup = true);
+    none(&run);
+
+    let mut run = driven(&rates(30, 1_000, 50, &[29]));
+    run.trials[0].phases[0].slices[29].drain = true;
+    none(&run);
+
+    let mut run = driven(&rates(30, 1_000, 0, &[29]));
+    let last = &mut run.trials[0].phases[0].slices[29];
+    last.end_ns = last.start_ns + SECOND_NS / 3;
+    none(&run);
+}
+
+#[test]
+fn a_rung_of_a_search_is_to_break() {
+    let mut run = driven(&rates(30, 1_000, 50, &[9]));
+    run.trials[0].phases[0].header.name = "rung 3".into();
+    none(&run);
+}

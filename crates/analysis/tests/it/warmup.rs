@@ -1,0 +1,99 @@
+//! A warm-up that the plan leaves to be found: what is left out, and what is said where nothing was.
+
+use plimsoll_analysis::view;
+use plimsoll_analysis::view::{PhaseView, RunView};
+use plimsoll_core::Measure;
+use plimsoll_record::data::{GoalSpec, PhaseResult, Run};
+
+use crate::driven::{START_S, driven};
+
+/// `before` for `ramp` seconds, rising evenly, then 1,000 for `rest`.
+fn ramp(ramp: u64, rest: usize) -> Vec<u64> {
+    (0..ramp).map(|second| 100 + 900 * second / ramp).chain(std::iter::repeat_n(1_000, rest)).collect()
+}
+
+fn found(rates: &[u64]) -> Run {
+    let mut run = driven(rates);
+    let result = PhaseResult { name: plimsoll_analysis::WARMUP_IS_FOUND.into(), unit: String::new(), value: 1.0, n: 1 };
+    run.trials[0].phases[0].end.results.push(result);
+    run
+}
+
+fn phase(view: &RunView) -> &PhaseView {
+    &view.trials[0].phases[0]
+}
+
+#[test]
+fn a_ramp_counts_for_nothing() {
+    let run = found(&ramp(10, 40));
+    let view = view(&run);
+    let phase = phase(&view);
+    let ops = phase.ops.as_ref().unwrap();
+    assert_eq!((ops.seconds, ops.count, ops.rate_per_s), (40.0, 40_000, 1_000.0));
+    assert_eq!(phase.latencies[0].count, 40_000, "its response times are left out too");
+    assert_eq!(phase.settled_after_s, Some(10.0));
+    let with: f64 = ramp(10, 40).iter().sum::<u64>() as f64 / 50.0;
+    assert_eq!(phase.rate_with_warmup_per_s, Some(with));
+    assert_eq!(view.plots.bands[0].warmup_end_s, Some((START_S + 10) as f64));
+    assert!(view.stalls.is_empty(), "{:?}", view.stalls);
+    assert!(view.warnings.is_empty(), "{:?}", view.warnings);
+}
+
+#[test]
+fn a_goal_is_held_against_what_counts() {
+    let mut run = found(&ramp(10, 40));
+    run.header.goals = vec![GoalSpec { what: "rate".into(), limit: 1_000.0, unit: "1/s".into() }];
+    assert_eq!(view(&run).goals[0].got, Some(1_000.0));
+    // The same phase, all of which counts.
+    run.trials[0].phases[0].end.results.clear();
+    assert!(view(&run).goals[0].got.unwrap() < 950.0);
+}
+
+#[test]
+fn a_warm_up_that_the_plan_does_not_want_found_counts_and_is_a_doubt() {
+    let view = view(&driven(&ramp(10, 40)));
+    assert_eq!(phase(&view).ops.as_ref().unwrap().seconds, 50.0);
+    assert_eq!((phase(&view).rate_with_warmup_per_s, view.plots.bands[0].warmup_end_s), (None, None));
+    assert!(view.warnings.iter().any(|warning| warning.text.contains("throughput settled after 10")), "{view:?}");
+}
+
+#[test]
+fn an_even_phase_has_no_warm_up() {
+    let view = view(&found(&[1_000; 40]));
+    let phase = phase(&view);
+    assert_eq!(phase.ops.as_ref().unwrap().seconds, 40.0);
+    assert_eq!(phase.rate_with_warmup_per_s, None, "nothing was left out");
+    assert_eq!((phase.settled_after_s, view.plots.bands[0].warmup_end_s), (None, None));
+}
+
+#[test]
+fn what_never_settles_and_what_is_too_short_counts_whole() {
+    let growing: Vec<u64> = (1..=40).map(|second| 10 * second * second).collect();
+    for rates in [growing.as_slice(), &[100, 1_000, 1_000, 1_000, 1_000]] {
+        let view = view(&found(rates));
+        assert_eq!(phase(&view).ops.as_ref().unwrap().seconds, rates.len() as f64);
+        assert_eq!(phase(&view).rate_with_warmup_per_s, None);
+    }
+}
+
+#[test]
+fn an_open_loop_has_the_rate_it_was_given() {
+    let mut run = found(&ramp(10, 40));
+    let mixed = &mut run.trials[0].phases[0];
+    mixed.header.rate_per_s = Some(1_000.0);
+    for slice in &mut mixed.slices {
+        slice.histograms.iter_mut().for_each(|one| one.measure = Measure::Response);
+    }
+    let view = view(&run);
+    assert_eq!(phase(&view).ops.as_ref().unwrap().seconds, 50.0);
+}
+
+#[test]
+fn a_warm_up_of_the_plan_before_it_stays_left_out() {
+    let mut run = found(&ramp(10, 40));
+    // Slices that the plan takes for warm-up, of which the ramp is the second half.
+    let mixed = &mut run.trials[0].phases[0];
+    mixed.slices[..5].iter_mut().for_each(|slice| slice.warmup = true);
+    let view = view(&run);
+    assert_eq!(phase(&view).ops.as_ref().unwrap().seconds, 40.0);
+}
