@@ -273,12 +273,12 @@ fn scale(points: &[Point]) -> Option<ScaleView> {
         return None;
     }
     let fit = usl::fit(&measured);
-    let end = x.last().copied().unwrap_or(1.0);
+    let (least, most) = (x.first().copied().unwrap_or(1.0), x.last().copied().unwrap_or(1.0));
     let mut marks = Vec::new();
     if let Ok(fit) = &fit {
-        let peak = fit.peak_clients.filter(|peak| *peak <= 2.0 * end);
+        let peak = fit.peak_clients.filter(|peak| *peak <= 2.0 * most);
         marks.extend(peak.map(|x| Mark { x, name: "peak at".to_string() }));
-        let end = peak.map_or(end, |peak| end.max(peak * 1.1));
+        let end = peak.map_or(most, |peak| most.max(peak * 1.1));
         x.extend((0..=CURVE_POINTS).map(|step| 1.0 + (end - 1.0) * step as f64 / CURVE_POINTS as f64));
         x.sort_by(f64::total_cmp);
         x.dedup();
@@ -294,13 +294,14 @@ fn scale(points: &[Point]) -> Option<ScaleView> {
     let mut chart = chart("Scalability", "clients", x, lines);
     (chart.points, chart.marks) = (vec![0], marks);
     let sentence = match &fit {
-        Ok(fit) => sentence(fit, measured.last().map_or(1.0, |(n, _)| *n)),
+        Ok(fit) => sentence(fit, least, most),
         Err(why) => why.clone(),
     };
     Some(ScaleView { fit: fit.ok(), sentence, chart })
 }
 
-fn sentence(fit: &Fit, most: f64) -> String {
+/// What a fit says; `least` and `most` clients were measured.
+fn sentence(fit: &Fit, least: f64, most: f64) -> String {
     let mut text = format!(
         "One client gets {}; contention σ is {} %, coherency κ {} %",
         number::with_unit(fit.lambda_per_s, "1/s"),
@@ -308,11 +309,16 @@ fn sentence(fit: &Fit, most: f64) -> String {
         number::significant(fit.kappa * 100.0)
     );
     match (fit.peak_clients, fit.peak_per_s) {
+        (Some(1.0), Some(_)) => text.push_str("; every further one costs throughput"),
         (Some(clients), Some(rate)) => {
-            let beyond = if clients > most { ", beyond what was measured" } else { "" };
+            let beyond = match clients {
+                clients if clients > most => ", beyond what was measured",
+                clients if clients < least => ", below what was measured",
+                _ => "",
+            };
             text.push_str(&format!(
-                "; throughput peaks at {} clients with {}{beyond}",
-                number::count(clients.round() as u64),
+                "; throughput peaks at {} with {}{beyond}",
+                number::plural(clients.round() as u64, "client", "clients"),
                 number::with_unit(rate, "1/s")
             ));
         }

@@ -13,6 +13,8 @@
 
 use serde::Serialize;
 
+use crate::{number, stat};
+
 /// Fewest different numbers of clients that are fitted.
 pub const POINTS_MIN: usize = 6;
 
@@ -32,7 +34,7 @@ pub struct Fit {
     pub r_squared: f64,
     /// Measured over fitted, in per cent of fitted, in the order of the points.
     pub residuals_percent: Vec<f64>,
-    /// Clients at which throughput is highest, √((1 − σ) / κ); `None` when it has no peak.
+    /// Clients at which throughput is highest, √((1 − σ) / κ) but at least 1; `None` when it has no peak.
     pub peak_clients: Option<f64>,
     /// Throughput there; without a peak the ceiling λ / σ, `None` when there is none either.
     pub peak_per_s: Option<f64>,
@@ -56,7 +58,8 @@ fn law([lambda, sigma, kappa]: [f64; 3], n: f64) -> f64 {
 /// Fits the law to (clients, operations a second).
 ///
 /// # Errors
-/// A sentence that says why there is no fit: too few different numbers of clients, or points that do not follow it.
+/// A sentence that says why there is no fit: too few different numbers of clients, throughput that only falls, or points
+/// that do not follow the law.
 pub fn fit(points: &[(f64, f64)]) -> Result<Fit, String> {
     let points: Vec<(f64, f64)> = points.iter().copied().filter(|(n, x)| *n >= 1.0 && *x > 0.0).collect();
     let mut clients: Vec<f64> = points.iter().map(|(n, _)| *n).collect();
@@ -72,7 +75,7 @@ pub fn fit(points: &[(f64, f64)]) -> Result<Fit, String> {
     let mut free = [true; 3];
     let mut clamped = Vec::new();
     let coefficients = loop {
-        let start = linear(&points, free).ok_or("The points determine no scalability law.")?;
+        let Some(start) = linear(&points, free) else { return Err(without_law(&points, &clients, None)) };
         let found = refine(&points, start, free);
         let negative =
             [(1, "contention σ"), (2, "coherency κ")].into_iter().filter(|(at, _)| free[*at] && found[*at] < 0.0);
@@ -90,12 +93,14 @@ pub fn fit(points: &[(f64, f64)]) -> Result<Fit, String> {
     let r_squared = if all > 0.0 { 1.0 - rest / all } else { 0.0 };
     let [lambda, sigma, kappa] = coefficients;
     if !(lambda > 0.0 && lambda.is_finite()) || r_squared < R_SQUARED_MIN {
-        return Err(format!(
-            "The points do not follow a scalability law (R² {}, at least {R_SQUARED_MIN} is wanted): no peak is predicted.",
-            crate::number::significant(r_squared)
-        ));
+        return Err(without_law(&points, &clients, Some(r_squared)));
     }
-    let peak_clients = (kappa > 0.0 && sigma < 1.0).then(|| ((1.0 - sigma) / kappa).sqrt());
+    // Below one client there is nothing.
+    let peak_clients = match (sigma, kappa) {
+        (sigma, _) if sigma >= 1.0 => Some(1.0),
+        (_, kappa) if kappa > 0.0 => Some(((1.0 - sigma) / kappa).sqrt().max(1.0)),
+        _ => None,
+    };
     let ceiling = (sigma > 0.0).then(|| lambda / sigma);
     Ok(Fit {
         lambda_per_s: lambda,
@@ -108,6 +113,36 @@ pub fn fit(points: &[(f64, f64)]) -> Result<Fit, String> {
         clamped,
         n: points.len() as u64,
     })
+}
+
+/// Why `points` have no law: they only fall, or go up and down otherwise than any law does. `clients` are the different
+/// numbers of clients, ascending.
+fn without_law(points: &[(f64, f64)], clients: &[f64], r_squared: Option<f64>) -> String {
+    let at = |clients: &f64| {
+        let here: Vec<f64> = points.iter().filter(|(n, _)| n == clients).map(|(_, rate)| *rate).collect();
+        stat::median(&here).unwrap_or(0.0)
+    };
+    let medians: Vec<(f64, f64)> = clients.iter().map(|clients| (*clients, at(clients))).collect();
+    let with = |(clients, rate): (f64, f64)| {
+        let clients = number::plural(clients.round() as u64, "client", "clients");
+        format!("{} with {clients}", number::with_unit(rate, "1/s"))
+    };
+    let highest = medians.iter().copied().fold((0.0, 0.0), |best, one| if one.1 > best.1 { one } else { best });
+    let (Some(first), Some(last)) = (medians.first().copied(), medians.last().copied()) else { return String::new() };
+    if highest == first {
+        let falls = medians.windows(2).all(|pair| pair[1].1 <= pair[0].1);
+        let what = if falls { "falls from the first point on" } else { "is highest at the first point" };
+        let next = if first.0 > 1.0 { " Its peak lies there or below: measure fewer clients too." } else { "" };
+        return format!(
+            "Throughput {what}: {}, {}. No scalability law is fitted to what more clients only cost.{next}",
+            with(first),
+            with(last)
+        );
+    }
+    let explained = r_squared.map_or(String::new(), |r_squared| {
+        format!(" (it would explain R² {}, wanted are {R_SQUARED_MIN})", number::significant(r_squared.max(0.0)))
+    });
+    format!("The points do not follow a scalability law{explained}. The most that was measured is {}.", with(highest))
 }
 
 /// Start values: weighted least squares of N / X over 1, N − 1 and N (N − 1). The weights make its residuals those of X
@@ -296,6 +331,39 @@ mod tests {
         let twice = [SPEC_SDM91[0], SPEC_SDM91[1]].repeat(4);
         assert!(fit(&twice).unwrap_err().contains("there are 2"));
         let zigzag: Vec<_> = (1..=8).map(|n| (f64::from(n), if n % 2 == 0 { 100.0 } else { 300.0 })).collect();
-        assert!(fit(&zigzag).unwrap_err().contains("do not follow"), "{:?}", fit(&zigzag));
+        assert!(fit(&zigzag).unwrap_err().contains("is highest at the first point"), "{:?}", fit(&zigzag));
+    }
+
+    #[test]
+    fn throughput_that_only_falls_is_said_to_with_its_figures() {
+        // Steeper than any law: beyond its peak throughput falls like 1 / N.
+        let falling = |from: f64| (0..6).map(|at| (from * 2f64.powi(at), 4_096.0 / 4f64.powi(at))).collect::<Vec<_>>();
+        assert_eq!(
+            fit(&falling(8.0)).unwrap_err(),
+            "Throughput falls from the first point on: 4,100/s with 8 clients, 4.00/s with 256 clients. No scalability law \
+             is fitted to what more clients only cost. Its peak lies there or below: measure fewer clients too."
+        );
+        // From one client on there is a law like that, and no client below it.
+        assert_eq!(fit(&falling(1.0)).unwrap().peak_clients, Some(1.0));
+    }
+
+    #[test]
+    fn a_law_that_only_falls_has_its_peak_at_one_client() {
+        for wanted in [[1_000.0, 1.4, 0.0], [1_000.0, 1.2, 0.1], [1_000.0, 0.5, 2.0]] {
+            let points: Vec<_> = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0].map(|n| (n, law(wanted, n))).to_vec();
+            let fit = fit(&points).unwrap();
+            assert_eq!(fit.peak_clients, Some(1.0), "{fit:?}");
+            near(fit.peak_per_s.unwrap(), 1_000.0, 1e-3);
+        }
+    }
+
+    #[test]
+    fn points_without_a_law_are_said_with_the_most_that_was_measured() {
+        let zigzag: Vec<_> = (1..=8).map(|n| (f64::from(n), if n % 2 == 0 { 300.0 } else { 100.0 })).collect();
+        let why = fit(&zigzag).unwrap_err();
+        assert!(
+            why.contains("do not follow") && why.contains("The most that was measured is 300/s with 2 clients."),
+            "{why}"
+        );
     }
 }

@@ -2,10 +2,10 @@
 
 use owo_colors::{OwoColorize, Style};
 use plimsoll_analysis::compare::rule::signed_percent;
-use plimsoll_analysis::compare::{Comparison, Metric};
+use plimsoll_analysis::compare::{Comparison, Group, Metric};
 use plimsoll_analysis::number;
 
-use crate::terminal::table::{Cell, Side, Table, clean};
+use crate::terminal::table::{Cell, Side, Table, clean, wrap};
 
 /// See [`crate::comparison`].
 pub fn text(comparison: &Comparison, colour: bool, width: usize) -> String {
@@ -55,8 +55,8 @@ pub fn text(comparison: &Comparison, colour: bool, width: usize) -> String {
             table.row(vec![
                 Cell::new(metric.name.replace('_', " ")),
                 Cell::new(&metric.op),
-                Cell::new(&metric.a.text),
-                Cell::new(&metric.b.text),
+                Cell::new(value(&metric.a)),
+                Cell::new(value(&metric.b)),
                 Cell::new(metric.change_percent.map_or("–".to_string(), signed_percent)),
                 Cell::new(interval(metric)),
                 Cell::new(observations(metric)),
@@ -64,6 +64,9 @@ pub fn text(comparison: &Comparison, colour: bool, width: usize) -> String {
             ]);
         }
         lines(&table, colour, width, &mut out);
+        for missing in missing(group) {
+            paragraph(&missing, width, &mut out);
+        }
     }
     out.push_str(&format!("\n{}\n", legend(comparison)));
     for rule in &comparison.rules {
@@ -90,6 +93,40 @@ fn lines(table: &Table, colour: bool, width: usize, out: &mut String) {
         out.push_str(line.trim_end());
         out.push('\n');
     }
+}
+
+/// A line of two blanks' indent, wrapped to `width`.
+fn paragraph(text: &str, width: usize, out: &mut String) {
+    for line in wrap(&clean(text), width.saturating_sub(2)) {
+        out.push_str(&format!("  {line}\n"));
+    }
+}
+
+/// A number as text; why there is none is said below the table, where it has room.
+pub fn value(cell: &plimsoll_analysis::compare::Cell) -> &str {
+    if cell.value.is_some() { &cell.text } else { "–" }
+}
+
+/// Why numbers of a group are missing: each reason once, with its run and the numbers it is about.
+pub fn missing(group: &Group) -> Vec<String> {
+    let mut reasons: Vec<(&str, &str, Vec<String>)> = Vec::new();
+    for metric in &group.metrics {
+        for (side, cell) in [("A", &metric.a), ("B", &metric.b)].into_iter().filter(|(_, cell)| cell.value.is_none()) {
+            let name = metric.name.replace('_', " ");
+            match reasons.iter_mut().find(|(of, why, _)| *of == side && *why == cell.text) {
+                Some((.., names)) if names.contains(&name) => {}
+                Some((.., names)) => names.push(name),
+                None => reasons.push((side, &cell.text, vec![name])),
+            }
+        }
+    }
+    reasons
+        .into_iter()
+        .map(|(side, why, names)| {
+            let has = if names.len() == 1 { "is" } else { "are" };
+            format!("{} {has} missing in {side}: {why}", number::list(&names))
+        })
+        .collect()
 }
 
 /// What the last column's words mean.

@@ -6,7 +6,7 @@ use plimsoll_analysis::compare::rule::signed_percent;
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{GoalState, VerdictState};
 
-use crate::comparison::{interval, legend, observations};
+use crate::comparison::{interval, legend, missing, observations, value};
 
 /// See [`crate::markdown`].
 pub fn run(view: &RunView) -> String {
@@ -106,8 +106,8 @@ pub fn comparison(comparison: &Comparison) -> String {
         let rows = group.metrics.iter().map(|metric| {
             vec![
                 text(format!("{} {}", metric.name.replace('_', " "), metric.op).trim()),
-                text(&metric.a.text),
-                text(&metric.b.text),
+                text(value(&metric.a)),
+                text(value(&metric.b)),
                 metric.change_percent.map_or("–".to_string(), signed_percent),
                 interval(metric),
                 observations(metric),
@@ -118,6 +118,7 @@ pub fn comparison(comparison: &Comparison) -> String {
             ]
         });
         table(&mut out, &["", "A", "B", "change", "95 % interval", "n", ""], rows.collect());
+        missing(group).iter().for_each(|why| out.push_str(&format!("\n{}\n", text(why))));
     }
     out.push_str(&format!("\n<sub>{}</sub>\n", text(&legend(comparison))));
     out

@@ -44,7 +44,7 @@ fn points(run: &Run) -> Vec<Point<'_>> {
 /// Trials that belong together, first repeats.
 pub type Pairs<'a> = Vec<(&'a Trial, &'a Trial)>;
 
-/// The numbers, the trials without a partner, and the first repeats of the points that have one.
+/// The numbers, the trials and phases without a partner, and the first repeats of the points that have one.
 pub fn groups<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> (Vec<Group>, Vec<String>, Pairs<'a>) {
     let (points_a, points_b) = (points(a), points(b));
     let mut groups = Vec::new();
@@ -65,6 +65,7 @@ pub fn groups<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> (Vec<Group>, Vec
             format!("{} → {}", point_a.name, point_b.name)
         };
         groups.extend(point(&name, point_a, point_b, floor));
+        unmatched.extend(unlike(&name, point_a, point_b));
     }
     let both = |point: &&Point<'_>| alone || points_a.iter().any(|known| known.labels == point.labels);
     unmatched.extend(points_b.iter().filter(|point| !both(point)).map(|point| format!("{} is only in B", point.name)));
@@ -101,6 +102,24 @@ fn point(name: &str, a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor) -> Vec<Gro
         groups.push(Group { trial: name.to_string(), phase: "space".to_string(), metrics: space });
     }
     groups
+}
+
+/// What one of two trials was asked and the other was not.
+fn unlike(name: &str, a: &Point<'_>, b: &Point<'_>) -> Vec<String> {
+    let (Some((of_a, in_a)), Some((of_b, in_b))) = (a.trials.first(), b.trials.first()) else { return Vec::new() };
+    let mut unlike = Vec::new();
+    let (workload_a, workload_b) = (&of_a.header.workload, &of_b.header.workload);
+    if workload_a != workload_b {
+        unlike.push(format!("{name} was asked something else: {workload_a} in A, {workload_b} in B"));
+    }
+    for (side, here, there) in [("A", in_a, in_b), ("B", in_b, in_a)] {
+        let asks = |facts: &&PhaseFacts<'_>| matches!(facts.phase.header.kind.as_str(), "drive" | "ask");
+        let is_alone =
+            |facts: &&PhaseFacts<'_>| !there.iter().any(|other| other.phase.header.name == facts.phase.header.name);
+        let alone = here.iter().filter(asks).filter(is_alone);
+        unlike.extend(alone.map(|facts| format!("{name}, phase {} is only in {side}", facts.phase.header.name)));
+    }
+    unlike
 }
 
 fn of_phase<'p, 'a>(point: &'p Point<'a>, name: &str) -> Vec<&'p PhaseFacts<'a>> {

@@ -37,7 +37,7 @@ pub struct Comparison {
     pub differences: Vec<ConfigDifference>,
     /// The numbers, by trial and phase.
     pub groups: Vec<Group>,
-    /// Trials of one run that the other does not have.
+    /// Trials and phases of one run that the other does not have, and trials that were asked something else.
     pub unmatched: Vec<String>,
     /// What was asked not to happen.
     pub rules: Vec<RuleResult>,
@@ -184,9 +184,11 @@ impl Comparison {
         self.rules.iter().any(|rule| !rule.failures.is_empty())
     }
 
-    /// `~` for what is not significant, `better`, `worse`, or `?` for what was seen once.
+    /// `~` for what is not significant, `better`, `worse`, `?` for what was seen once, or `missing`.
     pub fn mark(metric: &Metric) -> &'static str {
+        let (Some(a), Some(b)) = (metric.a.value, metric.b.value) else { return "missing" };
         match (metric.significant, metric.change_percent) {
+            (None, _) if a == b => "~",
             (None, _) | (_, None) => "?",
             (Some(false), _) => "~",
             (Some(true), Some(change)) if (change < 0.0) == metric.lower_is_better => "better",
@@ -210,7 +212,19 @@ pub fn compare(a: &Run, b: &Run, rules: &[rule::Rule], noise_floor: Option<Noise
         rules: Vec::new(),
     };
     comparison.rules = rules.iter().map(|rule| rule.check(&comparison.groups)).collect();
+    if !rules.is_empty() {
+        comparison.rules.extend([("A", &comparison.a), ("B", &comparison.b)].into_iter().filter_map(ended_early));
+    }
     comparison
+}
+
+/// A run that did not come to its end meets every condition: nobody has seen what it would have measured.
+fn ended_early((name, side): (&str, &Side)) -> Option<RuleResult> {
+    (side.state != "complete").then(|| RuleResult {
+        rule: format!("{name} is complete"),
+        checked: 1,
+        failures: vec![format!("run {} was {}: what it did not measure cannot be judged", side.id, side.state)],
+    })
 }
 
 fn side(run: &Run) -> Side {

@@ -6,7 +6,7 @@
 //!
 //! With a sign it is about the change; it is met when the change passes it and is significant (or was seen only once,
 //! so that nothing tells). Without a sign it is about the value in B. `name` is that of a number, or of a figure in
-//! double quotes.
+//! double quotes. What one of the runs did not measure meets it too: nobody can say that it held.
 
 use std::fmt;
 
@@ -61,6 +61,12 @@ impl fmt::Display for RuleError {
     }
 }
 
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 impl Rule {
     /// Reads a condition.
     ///
@@ -104,10 +110,36 @@ impl Rule {
         metric.name == self.name && op && self.phase.as_ref().is_none_or(|phase| group.phase == *phase)
     }
 
+    /// Why the condition's value says nothing about a number that it names: the two have other units.
+    pub fn misfit(&self, groups: &[Group]) -> Option<String> {
+        let Limit::Value(limit, given) = self.limit else { return None };
+        let mut about =
+            groups.iter().flat_map(|group| group.metrics.iter().filter(|metric| self.is_about(group, metric)));
+        let metric = about.find(|metric| in_unit(limit, given, &metric.unit).is_none())?;
+        let such = match metric.unit.as_str() {
+            "s" => "a time: 20ms",
+            "%" => "a share: 0.1%",
+            "B" => "a size: 64MiB",
+            "1/s" => "a rate: 5000/s",
+            _ => "a number without a unit: 2",
+        };
+        Some(format!("{} is {such}; a change has a sign: +5%", metric.name))
+    }
+
     fn failure(&self, group: &Group, metric: &Metric) -> Option<String> {
         let passes = |value: f64, limit: f64| if self.above { value > limit } else { value < limit };
         let place = format!("{}, {}: {}", group.trial, group.phase, metric.name);
+        let needed: &[_] = match self.limit {
+            Limit::Change(_) => &[("A", &metric.a), ("B", &metric.b)],
+            Limit::Value(..) => &[("B", &metric.b)],
+        };
+        if let Some((side, cell)) = needed.iter().find(|(_, cell)| cell.value.is_none()) {
+            return Some(format!("{place} cannot be judged: {side} has none ({})", cell.text));
+        }
         match self.limit {
+            Limit::Change(_) if metric.a.value == Some(0.0) && metric.b.value > Some(0.0) && self.above => {
+                Some(format!("{place} went from {} to {}", metric.a.text, metric.b.text))
+            }
             Limit::Change(limit) => {
                 let change = metric.change_percent.filter(|_| metric.significant != Some(false))?;
                 passes(change, limit).then(|| {
@@ -182,7 +214,7 @@ fn limit(text: &str) -> Result<Limit, &'static str> {
 /// The limit in the number's own unit; `None` where the two do not go together.
 fn in_unit(limit: f64, given: Unit, unit: &str) -> Option<f64> {
     let fits = match given {
-        Unit::Plain => true,
+        Unit::Plain => limit == 0.0 || !matches!(unit, "s" | "%" | "B" | "1/s"),
         Unit::Seconds => unit == "s",
         Unit::Percent => unit == "%",
         Unit::Bytes => unit == "B",

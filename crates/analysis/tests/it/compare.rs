@@ -3,7 +3,7 @@
 use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_analysis::compare::{Comparison, Metric, NoiseFloor, compare};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::Run;
+use plimsoll_record::data::{PhaseState, Run, RunState};
 
 use crate::study;
 
@@ -120,6 +120,85 @@ fn repeats_of_a_point_are_one_and_two_single_points_are_compared_whatever_they_a
     one.trials.truncate(1);
     other.trials.drain(..4);
     let comparison = compare(&one, &other, &[], None);
-    assert!(comparison.unmatched.is_empty());
+    assert_eq!(
+        comparison.unmatched,
+        ["sqlite · index=none → fjall · index=keyindex, phase mixed is only in B"],
+        "the two are compared, and the phase that only one has is said"
+    );
     assert!(comparison.groups[0].trial.contains("→"), "{}", comparison.groups[0].trial);
+}
+
+fn failures(comparison: &Comparison) -> Vec<(&str, &[String])> {
+    comparison.rules.iter().map(|rule| (rule.rule.as_str(), rule.failures.as_slice())).collect()
+}
+
+#[test]
+fn a_condition_on_what_one_run_did_not_measure_does_not_hold() {
+    let a = study::complete();
+    let mut b = study::complete();
+    b.trials.drain(..4);
+    b.trials[0].phases[5].end.state = PhaseState::Void("the generator was the limit".into());
+    let mut only = study::complete();
+    only.trials.drain(..4);
+    let rules = ["p99 > +5%", "p99 > 20ms"].map(|rule| Rule::parse(rule).unwrap());
+    let comparison = compare(&only, &b, &rules, None);
+    for (rule, failures) in failures(&comparison) {
+        let [failure] = failures else { panic!("{rule}: {failures:?}") };
+        assert!(
+            failure.contains("mixed: p99 cannot be judged: B has none (phase mixed")
+                && failure.contains("the generator was the limit"),
+            "{failure}"
+        );
+    }
+    let p99 = metric(&comparison, "fjall · index=keyindex", "mixed", "p99", "all");
+    assert_eq!(Comparison::mark(p99), "missing");
+    // The other way round there is nothing to have changed from, and B can be judged by itself.
+    let comparison = compare(&b, &only, &rules, None);
+    assert_eq!(failures(&comparison).iter().map(|(_, failures)| failures.len()).collect::<Vec<_>>(), [1, 0]);
+    // A run that was killed measured less than it was to.
+    let mut killed = a.clone();
+    killed.state = RunState::Unfinished;
+    let comparison = compare(&a, &killed, &rules, None);
+    assert!(comparison.failed());
+    let ended = comparison.rules.last().unwrap();
+    assert_eq!(ended.rule, "B is complete");
+    assert!(ended.failures[0].ends_with("was killed: what it did not measure cannot be judged"), "{ended:?}");
+}
+
+#[test]
+fn errors_where_there_were_none_are_more_than_any_per_cent() {
+    let (a, b) = (study::complete(), study::broken());
+    let rules = ["errors > +1%", "errors < -1%"].map(|rule| Rule::parse(rule).unwrap());
+    let comparison = compare(&a, &b, &rules, None);
+    let failed: Vec<usize> = comparison.rules[..2].iter().map(|rule| rule.failures.len()).collect();
+    assert_eq!(failed, [1, 0], "{:?}", comparison.rules);
+    assert!(comparison.rules[0].failures[0].contains("errors went from 0 % to "), "{:?}", comparison.rules[0]);
+}
+
+#[test]
+fn a_value_in_another_unit_than_its_number_is_a_misfit() {
+    let run = study::complete();
+    let comparison = compare(&run, &run, &[], None);
+    let misfit = |text: &str| Rule::parse(text).unwrap().misfit(&comparison.groups);
+    assert_eq!(misfit("p99 > 5").as_deref(), Some("p99 is a time: 20ms; a change has a sign: +5%"));
+    assert_eq!(misfit("rate < 20ms").as_deref(), Some("rate is a rate: 5000/s; a change has a sign: +5%"));
+    for fits in ["p99 > 5ms", "p99 > 0", "p99 > +5%", "rate < 5000/s", "errors > 0.1%", "data_bytes > 64MiB"] {
+        assert_eq!(misfit(fits), None, "{fits}");
+    }
+}
+
+#[test]
+fn what_only_one_run_was_asked_is_said() {
+    let (a, mut b) = (study::complete(), study::complete());
+    b.trials[1].phases[5].header.name = "blend".into();
+    b.trials[1].header.workload = "kv".into();
+    let comparison = compare(&a, &b, &[], None);
+    assert_eq!(
+        comparison.unmatched,
+        [
+            "sqlite · index=own was asked something else: coupons in A, kv in B",
+            "sqlite · index=own, phase mixed is only in A",
+            "sqlite · index=own, phase blend is only in B"
+        ]
+    );
 }

@@ -17,8 +17,13 @@ pub fn run(args: &CompareArgs) -> Result<u8, CliError> {
     let runs_dir = plimsoll_record::default_runs_dir()?;
     let load = |wanted: &str| -> Result<Run, CliError> { Ok(Run::load(&plimsoll_record::find(&runs_dir, wanted)?)?) };
     let (a, b) = (load(&args.a)?, load(&args.b)?);
+    if a.header.id == b.header.id {
+        let what = format!("{} and {} are the same run, {}", args.a, args.b, a.header.id);
+        return Err(CliError::new(exit::USAGE, what).next("name two; `plimsoll runs` lists what there is"));
+    }
     let comparison = compare::compare(&a, &b, &rules, floor);
     about_something(&comparison)?;
+    in_its_unit(&comparison, &rules)?;
     if let Some(path) = &args.junit {
         report::write(path, &plimsoll_report::junit(&comparison))?;
     }
@@ -65,4 +70,16 @@ fn about_something(comparison: &Comparison) -> Result<(), CliError> {
     };
     Err(CliError::new(exit::USAGE, format!("--fail-if `{}` is about nothing that both runs have", rule.rule))
         .next(next))
+}
+
+/// A condition in another unit than the number it names would never be met.
+fn in_its_unit(comparison: &Comparison, rules: &[Rule]) -> Result<(), CliError> {
+    let mut misfits = rules.iter().filter_map(|rule| Some((rule, rule.misfit(&comparison.groups)?)));
+    match misfits.next() {
+        None => Ok(()),
+        Some((rule, why)) => {
+            Err(CliError::new(exit::USAGE, format!("--fail-if `{rule}` has no unit, or not that of its number"))
+                .next(why))
+        }
+    }
 }

@@ -43,6 +43,7 @@ warmup = "auto"
     assert!((ramp - phase["start_s"].as_f64().unwrap() - settled_s).abs() < 0.15, "hatched until {ramp} s");
     let csv = place.run(&["report", "latest", "--format", "csv"]).expect(0).out;
     let column = csv.lines().next().unwrap().split(',').position(|name| name == "warmup").unwrap();
-    let left_out = csv.lines().filter(|line| line.contains(",all,") && line.split(',').nth(column) == Some("1")).count();
+    let left_out =
+        csv.lines().filter(|line| line.contains(",all,") && line.split(',').nth(column) == Some("1")).count();
     assert_eq!(left_out, (settled_s * 10.0).round() as usize, "slices that the table says are warm-up");
 }

@@ -54,12 +54,11 @@ fn one(view: &RunView, sweep: &SweepView, charts: &mut Charts) -> String {
         table.row(all);
     }
     if !single {
-        let n = sweep.cells.iter().flatten().flatten().map(|cell| cell.n).min().unwrap_or(0);
         out.push_str(&format!(
-            "<p class=\"note\">Operations a second; rows: {}, columns: {}; medians of at least {}.</p>\n",
+            "<p class=\"note\">Operations a second; rows: {}, columns: {}; {}.</p>\n",
             Text(&sweep.row_label),
             Text(&sweep.column_label),
-            number::plural(n, "trial", "trials")
+            behind(sweep)
         ));
     }
     out.push_str(&table.html());
@@ -81,6 +80,16 @@ fn one(view: &RunView, sweep: &SweepView, charts: &mut Charts) -> String {
         out.push_str(&format!("<div class=\"small\">{small}</div>\n"));
     }
     out
+}
+
+/// How many trials stand behind a cell.
+fn behind(sweep: &SweepView) -> String {
+    let n = || sweep.cells.iter().flatten().flatten().map(|cell| cell.n);
+    match (n().min().unwrap_or(0), n().max().unwrap_or(0)) {
+        (_, 0 | 1) => "one trial each".to_string(),
+        (least, most) if least == most => format!("medians of {} trials each", number::count(most)),
+        (least, most) => format!("medians of {} to {} trials", number::count(least), number::count(most)),
+    }
 }
 
 /// Width, height and left margin of a box plot, in its own units.

@@ -37,9 +37,23 @@ fn a_comparison_is_text_markdown_json_and_junit() {
     assert!(json["groups"][0]["metrics"][0]["a"]["value"].is_number());
     let junit = plimsoll_report::junit(&comparison);
     std::fs::write(place().join("compare.xml"), &junit).unwrap();
-    assert!(junit.contains("<testsuites tests=\"3\" failures=\"1\">"), "{junit}");
+    assert!(junit.contains("<testsuites tests=\"3\" failures=\"2\">"), "{junit}");
     assert!(junit.contains("name=\"errors &gt; 0.1%\"") && junit.contains("<failure message="), "{junit}");
     assert_eq!(junit.matches("<testcase").count(), 3);
+}
+
+#[test]
+fn why_a_number_is_missing_stands_once_below_its_table() {
+    let (a, mut b) = (study::complete(), study::complete());
+    let why = "the private server does not take the statement: SELECT * FROM nothere WHERE id = 1".to_string();
+    b.trials[1].phases[5].end.state = plimsoll_record::data::PhaseState::Failed(why.clone());
+    let comparison = compare(&a, &b, &[], None);
+    let text = plimsoll_report::comparison(&comparison, false, 80);
+    let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(one_line.matches(&why).count(), 1, "{text}");
+    assert!(one_line.contains("are missing in B: phase mixed failed: the private server"), "{text}");
+    let markdown = plimsoll_report::comparison_markdown(&comparison);
+    assert_eq!(markdown.matches("the private server").count(), 1, "{markdown}");
 }
 
 #[test]

@@ -144,3 +144,18 @@ fn json_is_the_view_and_has_the_documented_shape() {
         );
     }
 }
+
+#[test]
+fn a_table_of_medians_says_of_how_many_trials() {
+    let mut run = recorded::swept(&[100, 1_000]);
+    let note = |run: &plimsoll_record::data::Run| {
+        let html = plimsoll_report::html(&view(run));
+        let rest = html.split_once("Operations a second; ").unwrap().1;
+        rest.split_once(".</p>").unwrap().0.to_string()
+    };
+    assert_eq!(note(&run), "rows: clients, columns: ops; medians of 3 trials each");
+    run.trials.remove(0);
+    assert_eq!(note(&run), "rows: clients, columns: ops; medians of 2 to 3 trials");
+    run.trials.retain(|trial| trial.header.labels["repeat"] == "2");
+    assert_eq!(note(&run), "rows: clients, columns: ops; one trial each");
+}
