@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_analysis::WARMUP_IS_FOUND;
-use plimsoll_analysis::line::{CYCLE_LENGTH_RESULT, CYCLE_REMARK, CYCLE_RESULT};
+use plimsoll_analysis::line::{CYCLE_LENGTH_RESULT, CYCLE_REMARK, CYCLE_RESULT, CYCLE_WORK_RESULT};
 use plimsoll_core::{Cold, CounterSort, Durability, OpKind, Store, Stream, StreamSpec, ValueBuf};
 use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason};
 use plimsoll_plan::model::{self, Step};
@@ -217,8 +217,14 @@ impl TrialRun<'_, '_> {
         if self.trial.labels.contains_key("rung")
             && let Some(cycle) = self.store.cycle()?
         {
-            push(end, CYCLE_LENGTH_RESULT, "s", cycle.seconds, 1);
-            if self.trial.labels.get("rung").is_some_and(|rung| rung == "1") {
+            let drove_s = result.end_ns.saturating_sub(result.start_ns) as f64 / 1e9;
+            if !cycle.by_work {
+                push(end, CYCLE_LENGTH_RESULT, "s", cycle.seconds, 1);
+            } else if drove_s > 0.0 {
+                let operations = cycle.seconds * (result.ops + result.warmup_ops) as f64 / drove_s;
+                push(end, CYCLE_WORK_RESULT, "", operations, 1);
+            }
+            if cycle.by_work || self.trial.labels.get("rung").is_some_and(|rung| rung == "1") {
                 end.remarks.push((CYCLE_REMARK.to_owned(), cycle.words));
             }
         }

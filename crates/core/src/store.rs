@@ -231,11 +231,14 @@ pub enum CounterSort {
     Cycle,
 }
 
-/// A store's own maintenance cycle as its settings have it: see [`CounterSort::Cycle`].
+/// A store's own maintenance cycle: see [`CounterSort::Cycle`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cycle {
     /// Seconds of work that changes data until a cycle has ended, at most.
     pub seconds: f64,
+    /// Work brings it on, not time: `seconds` are at the pace of what was done since sessions were last opened, and at twice
+    /// that rate a cycle takes half of them.
+    pub by_work: bool,
     /// That in words, with the setting that makes it shorter: `checkpoint_timeout is 5min: …`.
     pub words: String,
 }
@@ -329,8 +332,8 @@ pub trait Store: Send {
         Ok(Vec::new())
     }
 
-    /// How long the store's own maintenance cycle takes at most by its settings; `None` where only the load decides, or
-    /// there is none.
+    /// How long the store's own maintenance cycle takes at most, by its settings and, where work brings it on, by its
+    /// counters since sessions were last opened; `None` where nothing tells, nothing was written, or there is none.
     fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {
         Ok(None)
     }

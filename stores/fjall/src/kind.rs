@@ -25,17 +25,37 @@ static SPEC: StoreSpec = StoreSpec {
     index_modes: &[IndexMode::None, IndexMode::Keyindex],
     concurrent: true,
     keeps_data: true,
-    params: &[ParamSpec {
-        name: "cache",
-        param_type: ParamType::Bytes,
-        default: "32MiB",
-        summary: "Size of the cache of blocks read from disk",
-    }],
+    params: &[
+        ParamSpec {
+            name: "cache",
+            param_type: ParamType::Bytes,
+            default: "32MiB",
+            summary: "Size of the cache of blocks read from disk",
+        },
+        ParamSpec {
+            name: "memtable",
+            param_type: ParamType::Bytes,
+            default: "64MiB",
+            summary: "What is written to a keyspace until it is flushed to a table",
+        },
+    ],
     packages: &[],
 };
 
-/// fjall's own default, and that of the parameter.
-pub(crate) const CACHE_BYTES_DEFAULT: u64 = 32 << 20;
+/// What a database may take of memory; by default as fjall has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Bytes of the cache of blocks read from disk.
+    pub cache_bytes: u64,
+    /// Bytes written to a keyspace until it is flushed to a table.
+    pub memtable_bytes: u64,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Sizes { cache_bytes: 32 << 20, memtable_bytes: 64 << 20 }
+    }
+}
 
 impl StoreKind for FjallKind {
     fn spec(&self) -> &StoreSpec {
@@ -56,12 +76,17 @@ impl StoreKind for FjallKind {
             return Err(StoreError::new(StoreErrorKind::Usage, "fjall is embedded: there is none to attach to")
                 .next("Name it without a URL: `--on fjall`."));
         };
-        let cache_bytes = match options.params.int("cache") {
-            0 => CACHE_BYTES_DEFAULT,
+        let size = |name: &str, default| match options.params.int(name) {
+            0 => Ok(default),
             bytes => u64::try_from(bytes).map_err(|_| {
-                StoreError::new(StoreErrorKind::Usage, format!("fjall: a cache of {bytes} bytes is none"))
-            })?,
+                StoreError::new(StoreErrorKind::Usage, format!("fjall: a {name} of {bytes} bytes is none"))
+            }),
         };
-        Ok(Box::new(FjallStore::open(data_dir, cache_bytes)?))
+        let default = Sizes::default();
+        let sizes = Sizes {
+            cache_bytes: size("cache", default.cache_bytes)?,
+            memtable_bytes: size("memtable", default.memtable_bytes)?,
+        };
+        Ok(Box::new(FjallStore::open(data_dir, sizes)?))
     }
 }

@@ -7,16 +7,17 @@ use std::time::{Duration, Instant};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use plimsoll_core::{
-    CacheSize, Cold, Durability, Footprint, IndexMode, Layout, OpKind, Sessions, Setting, Store, StoreDescription,
-    StoreError, StoreErrorKind, Values,
+    CacheSize, Cold, Counter, Cycle, Durability, Footprint, IndexMode, Layout, OpKind, Sessions, Setting, Store,
+    StoreDescription, StoreError, StoreErrorKind, Values,
 };
 use plimsoll_keyindex::records::Records;
 use plimsoll_keyindex::{Check, IndexError};
 use plimsoll_lab::page_cache;
 
 use crate::errors::store_error;
+use crate::flushes::Flushes;
 use crate::group::GroupCommit;
-use crate::kind::CACHE_BYTES_DEFAULT;
+use crate::kind::Sizes;
 use crate::kv::{FjallKv, Keyspaces};
 
 /// The version of the crate that is compiled in; a test holds it against the lock file.
@@ -30,8 +31,9 @@ const QUIET: Duration = Duration::from_millis(20);
 /// A fjall database in a directory of its own.
 pub struct FjallStore {
     dir: PathBuf,
-    cache_bytes: u64,
+    sizes: Sizes,
     keyspaces: Option<Keyspaces>,
+    flushes: Flushes,
     group: Arc<GroupCommit>,
     /// Of no collections before [`Store::create`].
     records: Records,
@@ -40,11 +42,12 @@ pub struct FjallStore {
 
 impl FjallStore {
     /// Makes a database under `data_dir`.
-    pub fn open(data_dir: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
+    pub fn open(data_dir: &Path, sizes: Sizes) -> Result<Self, StoreError> {
         let mut store = FjallStore {
             dir: data_dir.join("fjall"),
-            cache_bytes,
+            sizes,
             keyspaces: None,
+            flushes: Flushes::default(),
             group: Arc::default(),
             records: Records::new(&Layout::default())?,
             index: IndexMode::None,
@@ -59,9 +62,11 @@ impl FjallStore {
     }
 
     fn start(&mut self) -> Result<(), StoreError> {
+        let Sizes { cache_bytes, memtable_bytes } = self.sizes;
         let open = || -> fjall::Result<Keyspaces> {
-            let db = Database::builder(&self.dir).cache_size(self.cache_bytes).manual_journal_persist(true).open()?;
-            let options = || KeyspaceCreateOptions::default().manual_journal_persist(true);
+            let db = Database::builder(&self.dir).cache_size(cache_bytes).manual_journal_persist(true).open()?;
+            let options =
+                || KeyspaceCreateOptions::default().manual_journal_persist(true).max_memtable_size(memtable_bytes);
             let records = db.keyspace("records", options)?;
             let index = db.keyspace("index", options)?;
             Ok(Keyspaces { db, records, index })
@@ -74,7 +79,9 @@ impl FjallStore {
 
     /// Closes it, which syncs its journal. It is closed when this returns unless a session is still open.
     fn stop(&mut self) {
-        self.keyspaces = None;
+        if let Some(keyspaces) = self.keyspaces.take() {
+            self.flushes.are_over(&keyspaces);
+        }
     }
 
     fn keyspaces(&self) -> Result<&Keyspaces, StoreError> {
@@ -129,8 +136,14 @@ impl Store for FjallStore {
         };
         // So that `at-end` needs no system call for each write; each session asks for what its durability needs.
         let mut settings = vec![setting("manual_journal_persist", "true".into(), "false")];
-        if self.cache_bytes != CACHE_BYTES_DEFAULT {
-            settings.push(setting("cache_size", self.cache_bytes.to_string(), &CACHE_BYTES_DEFAULT.to_string()));
+        let default = Sizes::default();
+        for (name, bytes, default) in [
+            ("cache_size", self.sizes.cache_bytes, default.cache_bytes),
+            ("max_memtable_size", self.sizes.memtable_bytes, default.memtable_bytes),
+        ] {
+            if bytes != default {
+                settings.push(setting(name, bytes.to_string(), &default.to_string()));
+            }
         }
         Ok(StoreDescription { version: VERSION.into(), place: "embedded".into(), settings })
     }
@@ -149,6 +162,8 @@ impl Store for FjallStore {
     }
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
+        let keyspaces = self.keyspaces()?.clone();
+        self.flushes.begin(&keyspaces);
         let sessions = (0..count).map(|_| Ok(Box::new(self.records.session(self.kv(durability)?)) as _));
         Ok(Sessions::Blocking(sessions.collect::<Result<_, StoreError>>()?))
     }
@@ -201,7 +216,7 @@ impl Store for FjallStore {
     }
 
     fn cache_bytes(&mut self) -> Result<Option<CacheSize>, StoreError> {
-        Ok(Some(CacheSize::Own { setting: "cache", bytes: self.cache_bytes }))
+        Ok(Some(CacheSize::Own { setting: "cache", bytes: self.sizes.cache_bytes }))
     }
 
     fn explain(&mut self, kind: &OpKind, _params: Values<'_>) -> Result<Option<String>, StoreError> {
@@ -228,6 +243,14 @@ impl Store for FjallStore {
 
     fn processes(&self) -> Vec<u32> {
         Vec::new()
+    }
+
+    fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
+        Ok(self.flushes.counters(self.keyspaces()?))
+    }
+
+    fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {
+        Ok(self.flushes.cycle(self.keyspaces()?, self.sizes.memtable_bytes))
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {

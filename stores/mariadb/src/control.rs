@@ -1,8 +1,8 @@
-//! What the control plane asks of a server in plain SQL: settings, sizes, tidying, checks, counters.
+//! What the control plane asks of a server in plain SQL: settings, sizes, tidying, checks.
 
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Counter, CounterSort, Footprint, Setting, StoreError, StoreErrorKind, Value, Values};
+use plimsoll_core::{Footprint, Setting, StoreError, StoreErrorKind, Value, Values};
 
 use crate::connection::Connection;
 use crate::sql::{Flavor, literal, quoted};
@@ -193,71 +193,4 @@ pub(crate) fn check_integrity(connection: &mut Connection, database: &str) -> Re
         }
     }
     Ok(Some(format!("CHECK TABLE … EXTENDED: {} tables with all their indexes", tables.len())))
-}
-
-/// Status variables that are worth plotting: MariaDB's name, MySQL's where it is another, ours, unit and sort.
-const COUNTERS: [(&str, &str, &str, &str, CounterSort); 16] = {
-    use CounterSort::{Level, Total};
-    [
-        ("Innodb_buffer_pool_pages_dirty", "", "dirty_pages", "", Level),
-        ("Innodb_buffer_pool_pages_flushed", "", "flushed_pages", "", Total),
-        ("Innodb_buffer_pool_reads", "", "buffer_pool_misses", "", Total),
-        ("Innodb_buffer_pool_wait_free", "", "waits_for_a_free_page", "", Total),
-        ("Innodb_checkpoint_age", "", "checkpoint_age", "B", Level),
-        ("Innodb_os_log_written", "", "log_written", "B", Total),
-        ("Innodb_log_waits", "", "log_waits", "", Total),
-        ("Innodb_data_fsyncs", "", "fsyncs", "", Total),
-        ("Innodb_history_list_length", "", "history_length", "", Level),
-        ("Innodb_row_lock_waits", "", "row_lock_waits", "", Total),
-        ("Innodb_deadlocks", "", "deadlocks", "", Total),
-        ("Handler_read_key", "", "rows_read_by_key", "", Total),
-        ("Handler_write", "", "rows_inserted", "", Total),
-        ("Handler_update", "", "rows_updated", "", Total),
-        ("Handler_delete", "", "rows_deleted", "", Total),
-        ("Innodb_lsn_last_checkpoint", "Innodb_redo_log_checkpoint_lsn", "log_rounds", "", CounterSort::Cycle),
-    ]
-};
-
-/// What the server counts of its own work. `log_bytes` is the size of its redo log, 0 where that is not known.
-///
-/// InnoDB writes a checkpoint every second or so, each over a few pages. What it puts off under load is the writing of
-/// dirty pages, and what bounds that is the redo log, which is written round and round: a page must be on disk before
-/// the record of its change is written over. So the cycle is one round of checkpoints through the log: when it is
-/// over, everything that was dirty at its beginning has been written.
-pub(crate) fn counters(connection: &mut Connection, log_bytes: u64) -> Result<Vec<Counter>, StoreError> {
-    let names = COUNTERS.iter().flat_map(|(mariadb, mysql, ..)| [*mariadb, *mysql]).filter(|name| !name.is_empty());
-    let names: Vec<String> = names.map(|name| format!("'{name}'")).collect();
-    let answer = connection.simple(&format!("SHOW GLOBAL STATUS WHERE Variable_name IN ({})", names.join(", ")))?;
-    let mut counters = Vec::with_capacity(COUNTERS.len());
-    for (mariadb, mysql, name, unit, sort) in COUNTERS {
-        let row = answer.row_iter().find(|row| {
-            let found = text(*row, 0);
-            found.eq_ignore_ascii_case(mariadb) || found.eq_ignore_ascii_case(mysql)
-        });
-        let Some(Ok(value)) = row.map(|row| text(row, 1).parse::<u64>()) else { continue };
-        let value = match (sort, value.checked_div(log_bytes)) {
-            (CounterSort::Cycle, None) => continue,
-            (CounterSort::Cycle, Some(rounds)) => rounds,
-            _ => value,
-        };
-        counters.push(Counter { name, unit, value: value as f64, sort });
-    }
-    Ok(counters)
-}
-
-/// Bytes of the redo log; 0 where the server does not tell.
-pub(crate) fn log_bytes(connection: &mut Connection, flavor: Flavor) -> Result<u64, StoreError> {
-    let query = match flavor {
-        Flavor::MariaDb => "SELECT @@GLOBAL.innodb_log_file_size",
-        Flavor::MySqlBefore8 => "SELECT @@GLOBAL.innodb_log_file_size * @@GLOBAL.innodb_log_files_in_group",
-        Flavor::MySql => {
-            "SELECT VARIABLE_VALUE FROM performance_schema.global_variables \
-             WHERE VARIABLE_NAME = 'innodb_redo_log_capacity'"
-        }
-    };
-    match connection.value(query) {
-        Ok(value) => Ok(value.parse().unwrap_or(0)),
-        Err(error) if matches!(error.kind, StoreErrorKind::Permission | StoreErrorKind::Store) => Ok(0),
-        Err(error) => Err(error),
-    }
 }

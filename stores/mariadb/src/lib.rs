@@ -4,9 +4,11 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`kind`] | the store as `stores/all` lists it |
+//! | [`kind`] | the store as `stores/all` lists it, and opening it |
 //! | `store` | attached or private: what it makes, and what it can be asked |
-//! | `control` | settings, sizes, tidying, checks, counters, in plain SQL |
+//! | `control` | settings, sizes, tidying, checks, in plain SQL |
+//! | `counters` | what the server counts of its own work, and its cycle |
+//! | `plan` | EXPLAIN's rows in words |
 //! | [`wire`] | one connection as a protocol without I/O |
 //! | [`Connection`] | the same, blocking, over a socket of its own |
 //! | [`sql`] | the `records` interface in SQL |
@@ -18,11 +20,14 @@
 mod connection;
 pub mod conninfo;
 mod control;
+mod counters;
+mod kind;
+mod plan;
 pub mod server;
 pub mod sql;
 mod store;
 pub mod wire;
 
 pub use connection::Connection;
+pub use kind::kind;
 pub use server::PrivateMariadb;
-pub use store::kind;

@@ -1,21 +1,20 @@
-//! The store: attached or private, what it makes, and what it can be asked.
+//! The open store, attached or private: what it makes, and what it can be asked.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, CacheSize, Call, Cold, Counter, Dialect, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind,
-    OpenOptions, Outcome, ParamSpec, ParamType, Sessions, Store, StoreDescription, StoreError, StoreErrorKind,
-    StoreKind, StoreSpec, Target, Values, WireClient,
+    Address, CacheSize, Call, Cold, Counter, Cycle, Dialect, Durability, Footprint, Layout, Op, OpKind, Outcome,
+    Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Values, WireClient,
 };
 use plimsoll_endpoint::TextSession;
 use plimsoll_lab::{page_cache, tree_bytes};
 
 use crate::connection::Connection;
-use crate::conninfo::{self, Environment};
 use crate::control::{self, FLUSH_LOG, TIDY_TIMEOUT};
-use crate::server::{PrivateMariadb, find_server};
+use crate::counters::{self, RedoLog};
+use crate::plan;
+use crate::server::PrivateMariadb;
 use crate::sql::{self, Flavor, quoted};
 use crate::wire::{Login, MySession};
 
@@ -25,141 +24,14 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(600);
 /// Begins the name of a database that Plimsoll made.
 const PREFIX: &str = "plimsoll_";
 
-/// Parameters, and the server's own names of what they set.
-const PARAMS: &[ParamSpec] = &[
-    ParamSpec {
-        name: "buffer_pool",
-        param_type: ParamType::Bytes,
-        default: "128MiB",
-        summary: "memory for cached pages of a private server (innodb_buffer_pool_size)",
-    },
-    ParamSpec {
-        name: "log_file",
-        param_type: ParamType::Bytes,
-        default: "96MiB",
-        summary: "size of a private server's redo log (innodb_log_file_size)",
-    },
-    ParamSpec {
-        name: "max_connections",
-        param_type: ParamType::Int { min: 10, max: 100_000 },
-        default: "151",
-        summary: "most connections a private server takes, and one more for its root",
-    },
-];
-
-static SPEC: StoreSpec = StoreSpec {
-    name: "mariadb",
-    summary: "MariaDB or MySQL, a private server or one that runs already",
-    schemes: &["mysql", "mariadb"],
-    private: true,
-    interfaces: &[Interface::Records, Interface::Sql],
-    durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
-    dialect: Some(Dialect::Mysql),
-    index_modes: &[IndexMode::None, IndexMode::Own],
-    concurrent: true,
-    keeps_data: true,
-    params: PARAMS,
-    packages: &["mariadb-server"],
-};
-
-/// MariaDB and MySQL.
-pub fn kind() -> Box<dyn StoreKind> {
-    Box::new(Mariadb)
-}
-
-struct Mariadb;
-
-impl StoreKind for Mariadb {
-    fn spec(&self) -> &StoreSpec {
-        &SPEC
-    }
-
-    fn installed(&self) -> Result<String, StoreError> {
-        find_server().map(|program| program.display().to_string())
-    }
-
-    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        let Target::Attach { url, password } = &options.target else {
-            return Ok(vec!["starts a private MariaDB, and removes it with its data afterwards".to_owned()]);
-        };
-        let info = conninfo::resolve(url, password.as_deref(), &Environment::of_process())?;
-        let database = database_name(&options.run_id);
-        Ok(vec![
-            format!("attaches to {}", info.login.place),
-            format!("makes database {database} there and drops it afterwards; writes to nothing else"),
-            "changes no setting of the server".to_owned(),
-        ])
-    }
-
-    fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        Ok(Box::new(open(&options, progress)?))
-    }
-}
-
-fn database_name(run_id: &str) -> String {
+/// The database of a run.
+pub(crate) fn database_name(run_id: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     let id: String = run_id.chars().map(plain).take(50).collect();
     format!("{PREFIX}{id}")
 }
 
-fn open(options: &OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<MariadbStore, StoreError> {
-    let (server, address, login, timeout) = match &options.target {
-        Target::Attach { url, password } => {
-            let info = conninfo::resolve(url, password.as_deref(), &Environment::of_process())?;
-            (None, info.address, info.login, info.connect_timeout)
-        }
-        Target::Private { data_dir, log_dir } => {
-            let bases = [data_dir.clone(), PathBuf::from("/var/tmp"), PathBuf::from("/tmp")];
-            // What is not given is at the server's own default.
-            let given = |name: &str, setting: &str| match options.params.int(name) {
-                0 => None,
-                value => Some((setting.to_owned(), value.to_string())),
-            };
-            let settings = [
-                given("buffer_pool", "innodb-buffer-pool-size"),
-                // MySQL's redo log has another name for its size since 8.0.30.
-                given("log_file", "loose-innodb-log-file-size"),
-                given("log_file", "loose-innodb-redo-log-capacity"),
-                given("max_connections", "max-connections"),
-            ];
-            let settings: Vec<_> = settings.into_iter().flatten().collect();
-            let server = PrivateMariadb::start(&bases, log_dir, &settings, progress)?;
-            let login = Login {
-                user: server.user().to_owned(),
-                database: None,
-                password: None,
-                no_password_because: None,
-                program_name: "plimsoll".to_owned(),
-                private_way: true,
-                encryption: None,
-                place: "the private MariaDB".to_owned(),
-            };
-            let address = server.address();
-            (Some(server), address, login, Duration::from_secs(30))
-        }
-    };
-    let mut store = MariadbStore {
-        server,
-        address,
-        login: Arc::new(login),
-        connect_timeout: timeout,
-        control: None,
-        flavor: Flavor::MariaDb,
-        log_bytes: None,
-        database: database_name(&options.run_id),
-        has_database: false,
-        layout: Arc::default(),
-    };
-    store.flavor = Flavor::of_version(&store.control()?.value("SELECT VERSION()")?);
-    if store.server.is_none() {
-        for left in store.left_behind()? {
-            progress(&format!("database {left} may be an earlier run's; DROP DATABASE {left} removes it"));
-        }
-    }
-    Ok(store)
-}
-
-struct MariadbStore {
+pub(crate) struct MariadbStore {
     /// The private server; `None` when attached.
     server: Option<PrivateMariadb>,
     address: Address,
@@ -169,8 +41,8 @@ struct MariadbStore {
     /// The control plane's connection, made when it is needed.
     control: Option<Connection>,
     flavor: Flavor,
-    /// Size of the redo log, once it was asked for.
-    log_bytes: Option<u64>,
+    /// The redo log, once it was looked at: last when sessions were opened.
+    log: Option<RedoLog>,
     database: String,
     /// The database is there, and is ours.
     has_database: bool,
@@ -188,6 +60,33 @@ fn session_settings() -> Vec<String> {
 }
 
 impl MariadbStore {
+    /// A store on a server of ours, or on somebody's.
+    ///
+    /// # Errors
+    /// When it cannot be asked for its version.
+    pub(crate) fn open(
+        server: Option<PrivateMariadb>,
+        address: Address,
+        login: Login,
+        connect_timeout: Duration,
+        run_id: &str,
+    ) -> Result<MariadbStore, StoreError> {
+        let mut store = MariadbStore {
+            server,
+            address,
+            login: Arc::new(login),
+            connect_timeout,
+            control: None,
+            flavor: Flavor::MariaDb,
+            log: None,
+            database: database_name(run_id),
+            has_database: false,
+            layout: Arc::default(),
+        };
+        store.flavor = Flavor::of_version(&store.control()?.value("SELECT VERSION()")?);
+        Ok(store)
+    }
+
     fn control(&mut self) -> Result<&mut Connection, StoreError> {
         // Between two uses the server may have been restarted, or have ended a connection that was idle.
         if !self.control.as_mut().is_some_and(|control| control.is_still_ready()) {
@@ -211,7 +110,7 @@ impl MariadbStore {
     }
 
     /// Databases that earlier runs could not drop, as far as one can tell by their names.
-    fn left_behind(&mut self) -> Result<Vec<String>, StoreError> {
+    pub(crate) fn left_behind(&mut self) -> Result<Vec<String>, StoreError> {
         let pattern = PREFIX.replace('_', "\\_");
         let answer = self.control()?.simple(&format!(
             "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME LIKE '{pattern}%' ORDER BY 1"
@@ -396,6 +295,8 @@ impl Store for MariadbStore {
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         self.make_durable(durability)?;
+        let flavor = self.flavor;
+        self.log = Some(RedoLog::begin(self.control()?, flavor)?);
         // Before anything was made there is no database to be in.
         let login = if self.has_database { self.session_login() } else { Arc::clone(&self.login) };
         let client = |_| WireClient {
@@ -474,7 +375,7 @@ impl Store for MariadbStore {
         let explain = OpKind {
             name: format!("explain {}", kind.name),
             call: Call::Sql(format!("EXPLAIN {}", text.sql)),
-            params: text.parameters.iter().map(|which| declared(kind, *which)).collect(),
+            params: text.parameters.iter().map(|which| plan::declared(kind, *which)).collect(),
             keep_answer: true,
             step_of: None,
         };
@@ -490,7 +391,7 @@ impl Store for MariadbStore {
         let mut result = Ok(Vec::new());
         connection.execute(&Op::new(0, values.values()), &mut |outcome, answer| {
             result = match outcome {
-                Outcome::Ok | Outcome::NotFound => Ok(answer.row_iter().map(plan_line).collect()),
+                Outcome::Ok | Outcome::NotFound => Ok(answer.row_iter().map(plan::line).collect()),
                 Outcome::Rejected | Outcome::Unknown => Err(MySession::rejected(&place, answer)),
             };
         })?;
@@ -506,13 +407,19 @@ impl Store for MariadbStore {
     }
 
     fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
-        let flavor = self.flavor;
-        let known = self.log_bytes;
-        let control = self.control()?;
-        let log_bytes = known.map_or_else(|| control::log_bytes(control, flavor), Ok)?;
-        let counters = control::counters(control, log_bytes);
-        self.log_bytes = Some(log_bytes);
-        counters
+        if self.log.is_none() {
+            let flavor = self.flavor;
+            self.log = Some(RedoLog::begin(self.control()?, flavor)?);
+        }
+        let log_bytes = self.log.as_ref().map_or(0, RedoLog::bytes);
+        counters::read(self.control()?, log_bytes)
+    }
+
+    fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {
+        let Some(log) = self.log.take() else { return Ok(None) };
+        let cycle = log.cycle(self.control()?);
+        self.log = Some(log);
+        cycle
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {
@@ -530,44 +437,4 @@ impl Drop for MariadbStore {
             let _ = self.drop_database();
         }
     }
-}
-
-/// The type of a parameter; of a repeated record's too.
-fn declared(kind: &OpKind, which: u16) -> plimsoll_core::ValueType {
-    let position = usize::from(which) % kind.params.len().max(1);
-    kind.params.get(position).copied().unwrap_or(plimsoll_core::ValueType::Text)
-}
-
-/// Names of EXPLAIN's columns, of MariaDB and of MySQL, which has two more.
-const PLAN_COLUMNS: [&str; 10] =
-    ["id", "select", "table", "type", "possible keys", "key", "key bytes", "ref", "rows", ""];
-const PLAN_COLUMNS_MYSQL: [&str; 12] = [
-    "id",
-    "select",
-    "table",
-    "partitions",
-    "type",
-    "possible keys",
-    "key",
-    "key bytes",
-    "ref",
-    "rows",
-    "% filtered",
-    "",
-];
-
-/// A row of a plan in words: `table items, type range, key items_index_0, … Using index condition`.
-fn plan_line(row: Values<'_>) -> String {
-    let names: &[&str] = if row.len() > PLAN_COLUMNS.len() { &PLAN_COLUMNS_MYSQL } else { &PLAN_COLUMNS };
-    let part = |(name, value): (&&str, plimsoll_core::Value<'_>)| {
-        let shown = match value {
-            plimsoll_core::Value::Text(text) => text.to_owned(),
-            plimsoll_core::Value::Int(number) => number.to_string(),
-            plimsoll_core::Value::Float(number) => number.to_string(),
-            _ => return None,
-        };
-        let wanted = !shown.is_empty() && !matches!(*name, "id" | "select" | "possible keys" | "key bytes");
-        wanted.then(|| format!("{name} {shown}").trim_start().to_owned())
-    };
-    names.iter().zip(row.iter()).filter_map(part).collect::<Vec<_>>().join(", ")
 }

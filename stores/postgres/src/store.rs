@@ -419,6 +419,7 @@ impl Store for PostgresStore {
         let Ok(seconds) = seconds.parse::<f64>() else { return Ok(None) };
         Ok(Some(Cycle {
             seconds,
+            by_work: false,
             words: format!(
                 "checkpoint_timeout is {timeout}: the next checkpoint has ended {seconds:.0} s after one began, or earlier \
                  where log fills max_wal_size. Shorter settings (30s at least) bring one into shorter rungs"

@@ -90,14 +90,12 @@ impl Info {
 
     /// What is worth plotting beside a load.
     pub fn counters(&self) -> Vec<Counter> {
-        use CounterSort::{Cycle, Level, Total};
+        use CounterSort::{Level, Total};
         let counter = |name, unit, sort, of: &str| Counter { name, unit, value: self.number(of) as f64, sort };
         vec![
             counter("used_memory", "B", Level, "used_memory"),
             counter("evicted_keys", "", Total, "evicted_keys"),
             counter("aof_delayed_fsync", "", Total, "aof_delayed_fsync"),
-            counter("aof_rewrites", "", Cycle, "aof_rewrites"),
-            counter("rdb_saves", "", Cycle, "rdb_saves"),
         ]
     }
 }
@@ -109,9 +107,10 @@ pub(crate) fn config(control: &mut Control, name: &str) -> Result<Option<String>
 }
 
 /// Settings of a private server that Plimsoll makes, and what they are where durabilities differ in them.
-const OURS: [(&str, Option<&str>); 5] = [
+const OURS: [(&str, Option<&str>); 6] = [
     ("appendfsync", Some("always for durable, no for buffered")),
     ("appendonly", Some("yes for durable and buffered, no for at-end until its sync")),
+    ("auto-aof-rewrite-min-size", None),
     ("io-threads", None),
     ("maxmemory", None),
     ("save", None),

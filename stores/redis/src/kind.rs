@@ -30,6 +30,12 @@ const PARAMS: &[ParamSpec] = &[
         summary: "threads of a private server that send its answers",
     },
     ParamSpec {
+        name: "aof_rewrite_min_size",
+        param_type: ParamType::Bytes,
+        default: "64MiB",
+        summary: "size below which a private server does not rewrite its append-only file (auto-aof-rewrite-min-size)",
+    },
+    ParamSpec {
         name: "nodes",
         param_type: ParamType::Int { min: 1, max: 32 },
         default: "1",
@@ -126,5 +132,10 @@ fn settings(params: &Params) -> Vec<(String, String)> {
         value if value > default => Some((setting.to_owned(), value.to_string())),
         _ => None,
     };
-    [given("maxmemory", "maxmemory", 0), given("io_threads", "io-threads", 1)].into_iter().flatten().collect()
+    let all = [
+        given("maxmemory", "maxmemory", 0),
+        given("io_threads", "io-threads", 1),
+        given("aof_rewrite_min_size", "auto-aof-rewrite-min-size", 0),
+    ];
+    all.into_iter().flatten().collect()
 }

@@ -7,6 +7,7 @@
 //! | [`kind`] | the store as `stores/all` lists it |
 //! | `store` | attached or private: what it makes, and what it can be asked |
 //! | `append_only` | how durable a private server's writes are, and making them so |
+//! | `background` | rewrites and snapshots that a server does by itself, and how often they come |
 //! | `facts` | what a server says of itself: INFO, CONFIG GET |
 //! | [`wire`] | one connection as a protocol without I/O |
 //! | [`resp`] | the protocol's frames |
@@ -17,6 +18,7 @@
 //! It is no driver for applications: it knows three commands, and no cluster.
 
 mod append_only;
+mod background;
 mod cluster;
 mod control;
 pub mod endpoint;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
 
+use crate::background::Background;
 use crate::control::{Control, Node};
 use crate::endpoint::Endpoint;
 use crate::server::PrivateRedis;
@@ -20,13 +21,15 @@ pub(crate) struct Member {
     pub own: Option<PrivateRedis>,
     /// Made when it is needed.
     control: Option<Control>,
+    /// What it does in the background, once sessions were opened and it was asked.
+    pub background: Option<Background>,
     /// Bytes of others' data in an attached server when ours was made.
     pub others_bytes: u64,
 }
 
 impl Member {
     pub fn new(endpoint: Endpoint, own: Option<PrivateRedis>) -> Self {
-        Self { endpoint, own, control: None, others_bytes: 0 }
+        Self { endpoint, own, control: None, background: None, others_bytes: 0 }
     }
 
     /// Where clients of its cluster are told to go; of a server that is in none, where it listens.

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_core::{
-    Address, CacheSize, Cold, Counter, CounterSort, Durability, Footprint, Layout, OpKind, Sessions, Store,
+    Address, CacheSize, Cold, Counter, CounterSort, Cycle, Durability, Footprint, Layout, OpKind, Sessions, Store,
     StoreDescription, StoreError, StoreErrorKind, Values, WireClient, WireSession,
 };
 use plimsoll_lab::{page_cache, tree_bytes};
 use plimsoll_tls::{TlsClient, TlsSession};
 
+use crate::background::Background;
 use crate::cluster::{ClusterSession, Members, Redirections};
 use crate::control::Node;
 use crate::endpoint::{Endpoint, Login};
@@ -321,6 +322,9 @@ impl Store for RedisStore {
             }
         }
         self.file_is_off = self.is_private && durability == Durability::AtEnd;
+        for member in &mut self.members {
+            member.background = Background::begin(member.control()?)?;
+        }
         let tls = self.first()?.endpoint.tls_client()?;
         let members = self.cluster.as_ref().map(|redirections| {
             Arc::new(Members {
@@ -438,7 +442,8 @@ impl Store for RedisStore {
                     if self.cluster.is_none() { return Err(error) } else { continue }
                 }
             };
-            for counter in info.counters() {
+            let cycles = Background::counters(member.background.as_ref(), &info);
+            for counter in info.counters().into_iter().chain(cycles) {
                 match all.iter_mut().find(|other| other.name == counter.name) {
                     Some(sum) => sum.value += counter.value,
                     None => all.push(counter),
@@ -456,6 +461,18 @@ impl Store for RedisStore {
             all.push(total("cluster_ask", &redirections.asked));
         }
         Ok(all)
+    }
+
+    fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {
+        let mut longest: Option<Cycle> = None;
+        for member in &mut self.members {
+            let Some(background) = member.background.take() else { continue };
+            let cycle = member.control().and_then(|control| background.cycle(control));
+            member.background = Some(background);
+            // Once the slowest node of a cluster has had one, all have.
+            longest = longest.into_iter().chain(cycle?).max_by(|one, other| one.seconds.total_cmp(&other.seconds));
+        }
+        Ok(longest)
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {

@@ -16,19 +16,22 @@ const LIKE: f64 = 0.7;
 /// Time, warm-up included, in which a cycle ends at `rate`; `None` where nothing tells.
 pub(super) fn whole_s(spec: &LineSpec, rungs: &[(Rung, RungSummary)], rate: f64) -> Option<f64> {
     let by_settings = rungs.iter().rev().find_map(|(_, seen)| seen.cycle_s);
-    let known = [spec.cycle_s, by_settings, seen_s(rungs, rate)];
+    let by_work = rungs.iter().rev().find_map(|(_, seen)| seen.cycle_ops).map(|operations| operations / rate);
+    let known = [spec.cycle_s, by_settings, by_work, seen_s(rungs, rate, by_work.is_some())];
     known.into_iter().flatten().min_by(f64::total_cmp).map(|length_s| length_s * MARGIN + MARGIN_S)
 }
 
-/// Time between two cycles as rungs saw them, of the counter that counts the most.
-fn seen_s(rungs: &[(Rung, RungSummary)], rate: f64) -> Option<f64> {
+/// Time between two cycles as rungs saw them, of the counter that counts the most. Where they come `by_work`, what rungs
+/// at other rates saw is taken to this one.
+fn seen_s(rungs: &[(Rung, RungSummary)], rate: f64, by_work: bool) -> Option<f64> {
     let like = rungs
         .iter()
         .filter(|(rung, seen)| seen.saw_cycle() && rung.rate_per_s.unwrap_or(seen.rate_per_s) >= LIKE * rate);
     let (mut time_s, mut n) = (0.0, 0.0);
     for (rung, seen) in like {
         // The counters are read from before the warm-up on.
-        time_s += rung.warmup_s + seen.seconds;
+        let pace = if by_work { seen.rate_per_s / rate } else { 1.0 };
+        time_s += (rung.warmup_s + seen.seconds) * pace;
         n += seen.cycles.iter().map(|(_, n)| *n).fold(0.0, f64::max);
     }
     (n > 0.0).then(|| time_s / n)

@@ -135,7 +135,10 @@ pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: End
         .filter(|(rung, _)| held.is_some() && rung.rate_per_s == held)
         .flat_map(|(_, seen)| seen.cycles.iter().map(|(_, n)| n))
         .sum();
-    let cycle_words = rungs.iter().find_map(|(_, seen)| seen.cycle_words.clone());
+    // Where work brings cycles on, what a store says of them depends on the rate.
+    let said = |(_, seen): &(Rung, RungSummary)| seen.cycle_words.clone();
+    let at_line = rungs.iter().rev().filter(|(rung, _)| rung.rate_per_s == held).find_map(said);
+    let cycle_words = at_line.or_else(|| rungs.iter().find_map(said));
     let causes = match (held, failed) {
         (held, Some(failed)) => explain::causes(rungs, held, failed),
         _ => Vec::new(),

@@ -37,7 +37,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use explain::waits_for;
 pub use replay::{LineView, RUNG_PHASE, RungView, asked_words, is_rung, lines, replay, spec};
 pub(crate) use replay::{is_decided, of_store, sentence as line_sentence};
-pub use rung::{CYCLE_LENGTH_RESULT, CYCLE_REMARK, CYCLE_RESULT, GoalSeen, Resource, RungSummary};
+pub use rung::{CYCLE_LENGTH_RESULT, CYCLE_REMARK, CYCLE_RESULT, CYCLE_WORK_RESULT, GoalSeen, Resource, RungSummary};
 pub use search::LineSearch;
 pub use sentence::goal_name;
 

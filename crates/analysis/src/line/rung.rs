@@ -14,6 +14,8 @@ pub const CYCLE_RESULT: &str = "cycles_";
 /// The name of a phase's result that says how long a store that was settled works at most, by its settings, until a
 /// maintenance cycle has ended; and of the remark that says so in words, with the settings to change.
 pub const CYCLE_LENGTH_RESULT: &str = "cycle_seconds";
+/// The same where work brings a cycle on, not time: operations of the phase until one has ended.
+pub const CYCLE_WORK_RESULT: &str = "cycle_operations";
 /// See [`CYCLE_LENGTH_RESULT`].
 pub const CYCLE_REMARK: &str = "cycle";
 
@@ -90,6 +92,8 @@ pub struct RungSummary {
     pub cycles: Vec<(String, f64)>,
     /// How long the store works at most, by its settings, until a cycle has ended, where it knows.
     pub cycle_s: Option<f64>,
+    /// How many operations it takes at most, where work brings a cycle on.
+    pub cycle_ops: Option<f64>,
     /// That in words, with what to set.
     pub cycle_words: Option<String>,
 }
@@ -134,6 +138,7 @@ impl RungSummary {
                 .filter_map(|result| Some((result.name.strip_prefix(CYCLE_RESULT)?.to_string(), result.value)))
                 .collect(),
             cycle_s: results.iter().find(|result| result.name == CYCLE_LENGTH_RESULT).map(|result| result.value),
+            cycle_ops: results.iter().find(|result| result.name == CYCLE_WORK_RESULT).map(|result| result.value),
             cycle_words: facts
                 .phase
                 .end

@@ -91,10 +91,7 @@ fn cycles_seen(cycles: &[(String, f64)], held: f64) -> String {
     let seen: Vec<String> = cycles
         .iter()
         .filter(|(_, n)| *n > 0.0)
-        .map(|(name, n)| {
-            let one = singular(name);
-            number::plural(*n as u64, &one, &format!("{one}s"))
-        })
+        .map(|(name, n)| number::plural(*n as u64, &singular(name), &name.replace('_', " ")))
         .collect();
     if seen.is_empty() {
         let names: Vec<String> = cycles.iter().map(|(name, _)| singular(name)).collect();
@@ -137,7 +134,8 @@ pub fn goal_name(what: &str) -> String {
 }
 
 fn singular(name: &str) -> String {
-    name.strip_suffix('s').unwrap_or(name).replace('_', " ")
+    let one = name.strip_suffix("es").filter(|one| one.ends_with("sh")).or_else(|| name.strip_suffix('s'));
+    one.unwrap_or(name).replace('_', " ")
 }
 
 /// A value and its uncertainty with the same last digit: two of the uncertainty if it begins with a 1, else one.

@@ -245,7 +245,7 @@ fn a_goal_that_takes_longer_than_there_is_time_is_said_before_it_is_tried() {
 
 /// A checkpoint now and then, which for two seconds makes everything twice as slow.
 fn with_checkpoints(every_s: f64, is_known: bool) -> Store {
-    let cycle = Checkpoints { every_s, slow_s: 2.0, slower: 2.0, is_known };
+    let cycle = Checkpoints { every_s, slow_s: 2.0, slower: 2.0, is_known, every_ops: None };
     Store { cycle: Some(cycle), ..Store::exponential(2_000.0) }
 }
 
@@ -275,6 +275,21 @@ fn a_cycle_that_was_seen_tells_its_length() {
         assert!(result.cycles_held >= 1.0, "{}\n{}", result.sentence, rungs(&search));
         let rate = result.rate_per_s.unwrap();
         assert!((0.8..=1.15).contains(&(rate / THROUGH_SLOW_PER_S)), "{}\n{}", result.sentence, rungs(&search));
+    }
+}
+
+/// Many a store's cycle ends when so much was written: in ten seconds at the line, in a minute at a sixth of it.
+#[test]
+fn rungs_that_decide_last_through_a_cycle_that_work_brings_on() {
+    for seed in 0..seeds() {
+        let store = with_checkpoints(0.0, false);
+        let cycle = store.cycle.map(|cycle| Checkpoints { every_ops: Some(10.0 * THROUGH_SLOW_PER_S), ..cycle });
+        let store = Store { cycle, ..store };
+        let (result, search) = search(&store, &spec(vec![p99(20.0)]), Sampled::Nothing, seed);
+        let rate = result.rate_per_s.unwrap_or_else(|| panic!("{}\n{}", result.sentence, rungs(&search)));
+        assert!((0.8..=1.15).contains(&(rate / THROUGH_SLOW_PER_S)), "{}\n{}", result.sentence, rungs(&search));
+        assert!(result.cycles_held >= 1.0, "{}\n{}", result.sentence, rungs(&search));
+        assert!(result.took_s <= 300.0, "{} s", result.took_s);
     }
 }
 

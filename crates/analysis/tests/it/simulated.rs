@@ -56,6 +56,15 @@ pub struct Checkpoints {
     pub slower: f64,
     /// The store knows how long it takes by its settings.
     pub is_known: bool,
+    /// Work brings one on: it comes every so many operations, whatever `every_s` says, and the store tells.
+    pub every_ops: Option<f64>,
+}
+
+impl Checkpoints {
+    /// As they come at `rate`.
+    fn at(self, rate: f64) -> Checkpoints {
+        Checkpoints { every_s: self.every_ops.map_or(self.every_s, |operations| operations / rate), ..self }
+    }
 }
 
 impl Store {
@@ -127,7 +136,7 @@ impl Store {
                 }
             }
             let mut service = self.service(dice, leaving.len());
-            if let Some(cycle) = self.cycle
+            if let Some(cycle) = self.cycle.map(|cycle| cycle.at(rate))
                 && start.rem_euclid(cycle.every_s) > cycle.every_s - cycle.slow_s
             {
                 service *= cycle.slower;
@@ -241,14 +250,16 @@ pub fn errors(limit_percent: f64) -> GoalSpec {
 pub fn answer(store: &Store, spec: &LineSpec, rung: &Rung, sampled: Sampled, dice: &mut Dice) -> RungSummary {
     let overhead_s = 0.4;
     let capacity = store.servers as f64 / store.service_s;
+    let cycle = store.cycle.map(|cycle| cycle.at(rung.rate_per_s.unwrap_or(capacity)));
     let base = RungSummary {
         seconds: rung.seconds,
         took_s: rung.seconds + rung.warmup_s + overhead_s,
         cycles: vec![(
             "checkpoints".into(),
-            store.cycle.map_or(0.0, |cycle| ((rung.warmup_s + rung.seconds) / cycle.every_s).floor()),
+            cycle.map_or(0.0, |cycle| ((rung.warmup_s + rung.seconds) / cycle.every_s).floor()),
         )],
         cycle_s: store.cycle.filter(|cycle| cycle.is_known).map(|cycle| cycle.every_s),
+        cycle_ops: store.cycle.and_then(|cycle| cycle.every_ops),
         cycle_words: store.cycle.map(|_| "checkpoint_timeout is long".into()),
         ..RungSummary::default()
     };

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_core::{Durability, Kv, Store, WriteBatch};
-use plimsoll_store_fjall::FjallStore;
+use plimsoll_store_fjall::{FjallStore, Sizes};
 
 const SESSIONS: u64 = 8;
 const COMMITS: u64 = 60;
@@ -11,7 +11,7 @@ const COMMITS: u64 = 60;
 #[test]
 fn eight_sessions_commit_all_that_they_were_told_and_it_survives_a_restart() {
     let dir = tempfile::tempdir().unwrap();
-    let mut store = FjallStore::open(dir.path(), 32 << 20).unwrap();
+    let mut store = FjallStore::open(dir.path(), Sizes::default()).unwrap();
     let acknowledged = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for session in 0..SESSIONS {
@@ -60,11 +60,11 @@ fn what_is_acknowledged_stands_in_the_files() {
         [(Durability::Durable, true), (Durability::Buffered, true), (Durability::AtEnd, false)]
     {
         let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let mut store = FjallStore::open(dir.path(), 32 << 20).unwrap();
+        let mut store = FjallStore::open(dir.path(), Sizes::default()).unwrap();
         let mut kv = store.kv(durability).unwrap();
         kv.put(b"rkey", b"value").unwrap();
         copy_files(&dir.path().join("fjall"), &copy.path().join("fjall"));
-        let there = FjallStore::open(copy.path(), 32 << 20).unwrap();
+        let there = FjallStore::open(copy.path(), Sizes::default()).unwrap();
         let found = there.kv(durability).unwrap().get(b"rkey", &mut Vec::new()).unwrap();
         assert_eq!(found, expected, "{durability:?}");
         // The one sync of `at-end` makes up for it.
@@ -72,7 +72,7 @@ fn what_is_acknowledged_stands_in_the_files() {
         store.sync().unwrap();
         let copy = tempfile::tempdir().unwrap();
         copy_files(&dir.path().join("fjall"), &copy.path().join("fjall"));
-        let there = FjallStore::open(copy.path(), 32 << 20).unwrap();
+        let there = FjallStore::open(copy.path(), Sizes::default()).unwrap();
         assert!(there.kv(durability).unwrap().get(b"rkey", &mut Vec::new()).unwrap());
     }
 }

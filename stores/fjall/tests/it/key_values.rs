@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use plimsoll_core::{Durability, Kv, KvError, Store, WriteBatch};
-use plimsoll_store_fjall::{FjallKv, FjallStore};
+use plimsoll_store_fjall::{FjallKv, FjallStore, Sizes};
 
 const ALL: [Durability; 3] = [Durability::Durable, Durability::Buffered, Durability::AtEnd];
 
@@ -22,7 +22,7 @@ fn scan(kv: &mut FjallKv, low: &[u8], high: Option<&[u8]>, most: usize) -> Vec<(
 #[test]
 fn what_is_written_is_read_in_key_order_across_both_keyspaces() {
     let dir = tempfile::tempdir().unwrap();
-    let store = FjallStore::open(dir.path(), 32 << 20).unwrap();
+    let store = FjallStore::open(dir.path(), Sizes::default()).unwrap();
     for durability in ALL {
         let mut kv = store.kv(durability).unwrap();
         let mut model = BTreeMap::new();
@@ -81,7 +81,7 @@ fn range(model: &BTreeMap<Vec<u8>, Vec<u8>>, low: &[u8], high: Option<&[u8]>) ->
 #[test]
 fn keys_that_fjall_cannot_keep_are_refused_and_nothing_is_written() {
     let dir = tempfile::tempdir().unwrap();
-    let store = FjallStore::open(dir.path(), 32 << 20).unwrap();
+    let store = FjallStore::open(dir.path(), Sizes::default()).unwrap();
     for durability in ALL {
         let mut kv = store.kv(durability).unwrap();
         let long = vec![b'k'; 65_536];
@@ -104,7 +104,7 @@ fn keys_that_fjall_cannot_keep_are_refused_and_nothing_is_written() {
 fn no_reader_sees_half_of_a_batch() {
     for durability in [Durability::AtEnd, Durability::Durable] {
         let dir = tempfile::tempdir().unwrap();
-        let store = FjallStore::open(dir.path(), 32 << 20).unwrap();
+        let store = FjallStore::open(dir.path(), Sizes::default()).unwrap();
         let (done, scans) = (AtomicBool::new(false), AtomicU32::new(0));
         std::thread::scope(|scope| {
             let (mut kv, done, scans) = (store.kv(durability).unwrap(), &done, &scans);
@@ -147,7 +147,7 @@ fn no_reader_sees_half_of_a_batch() {
 fn of_several_writes_to_a_key_in_one_batch_the_last_one_wins_also_after_a_restart() {
     for durability in ALL {
         let dir = tempfile::tempdir().unwrap();
-        let mut store = FjallStore::open(dir.path(), 32 << 20).unwrap();
+        let mut store = FjallStore::open(dir.path(), Sizes::default()).unwrap();
         let mut batch = WriteBatch::new();
         batch.put(b"ra", b"1");
         batch.delete(b"ra");

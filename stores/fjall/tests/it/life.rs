@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use plimsoll_core::{
-    Access, Answer, BlockingSession, Call, Cold, Collection, Durability, Field, Index, IndexMode, Kv, Layout, Op,
-    OpKind, OpenOptions, Outcome, ParamValue, Params, RecordsCall, Sessions, Store, StoreErrorKind, Target, Value,
-    ValueBuf, ValueType,
+    Access, Answer, BlockingSession, CacheSize, Call, Cold, Collection, CounterSort, Durability, Field, Index,
+    IndexMode, Kv, Layout, Op, OpKind, OpenOptions, Outcome, ParamValue, Params, RecordsCall, Sessions, Store,
+    StoreErrorKind, Target, Value, ValueBuf, ValueType,
 };
-use plimsoll_store_fjall::{FjallStore, kind};
+use plimsoll_store_fjall::{FjallStore, Sizes, kind};
 
 const RECORDS: i64 = 20_000;
 
@@ -139,7 +139,7 @@ fn a_trial_goes_through_with_right_answers_at_every_step() {
 #[test]
 fn a_lost_index_key_breaks_the_integrity_check() {
     let dir = tempfile::tempdir().unwrap();
-    let mut store = FjallStore::open(dir.path(), 32 << 20).unwrap();
+    let mut store = FjallStore::open(dir.path(), Sizes::default()).unwrap();
     store.create(&layout(IndexMode::Keyindex)).unwrap();
     run(&mut *session(&mut store, Durability::AtEnd), 0, &[Value::Text("c"), Value::Int(1), Value::Null]);
     assert!(store.check_integrity().unwrap().is_some());
@@ -160,7 +160,7 @@ fn a_lost_index_key_breaks_the_integrity_check() {
 #[test]
 fn eight_sessions_update_the_same_records_and_indexes_still_agree() {
     let dir = tempfile::tempdir().unwrap();
-    let mut store = FjallStore::open(dir.path(), 32 << 20).unwrap();
+    let mut store = FjallStore::open(dir.path(), Sizes::default()).unwrap();
     store.create(&layout(IndexMode::Keyindex)).unwrap();
     let Sessions::Blocking(sessions) = store.sessions(8, Durability::Buffered).unwrap() else { panic!("not blocking") };
     std::thread::scope(|scope| {
@@ -239,4 +239,63 @@ fn what_was_never_flushed_has_a_size_too() {
     assert!(footprint.data_bytes > 100_000 && footprint.index_bytes.unwrap() > 100_000, "{footprint:?}");
     assert!(footprint.total_bytes.unwrap() >= footprint.data_bytes);
     store.close().unwrap();
+}
+
+#[test]
+fn a_memtable_that_is_full_is_flushed_and_counted_as_a_cycle() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = options(dir.path());
+    options.params.0.insert("memtable".to_owned(), ParamValue::Int(1 << 20));
+    let mut store = kind().open(options, &mut |_| {}).unwrap();
+    store.create(&layout(IndexMode::None)).unwrap();
+    let flushes = |store: &mut dyn Store| {
+        let counters = store.counters().unwrap();
+        let mut cycles = counters.iter().filter(|counter| counter.sort == CounterSort::Cycle);
+        let flushes = cycles.next().unwrap();
+        assert!(flushes.name == "flushes" && cycles.next().is_none(), "{counters:?}");
+        flushes.value
+    };
+    let before = flushes(&mut *store);
+    let mut writing = session(&mut *store, Durability::AtEnd);
+    assert_eq!(store.cycle().unwrap(), None, "nothing was written");
+    let note = "n".repeat(10_000);
+    let write = |session: &mut dyn BlockingSession, from: u32, count: u32| {
+        for n in from..from + count {
+            run(session, 0, &[Value::Text(&format!("{n:06}")), Value::Int(1), Value::Text(&note)]);
+        }
+    };
+    write(&mut *writing, 0, 50);
+    let early = store.cycle().unwrap().expect("half a memtable tells");
+    assert!(early.by_work && early.words.contains("max_memtable_size is 1024 KiB"), "{early:?}");
+    assert_eq!(flushes(&mut *store), before, "half a memtable is not flushed");
+    write(&mut *writing, 50, 350);
+    // Four megabytes: flushed by threads of fjall's own.
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while flushes(&mut *store) < before + 3.0 {
+        assert!(std::time::Instant::now() < until, "{} flushes", flushes(&mut *store) - before);
+        std::thread::yield_now();
+    }
+    let began = std::time::Instant::now();
+    let later = store.cycle().unwrap().unwrap();
+    assert!(later.seconds > 0.0 && later.seconds < 20.0, "{later:?} {:?}", began.elapsed());
+    drop(writing);
+    let counted = flushes(&mut *store);
+    store.restart().unwrap();
+    assert!(flushes(&mut *store) >= counted, "it is counted on after a restart");
+    assert_eq!(store.cycle().unwrap(), None, "no session since then");
+    let settings = store.describe().unwrap().settings;
+    assert!(settings.iter().any(|setting| setting.name == "max_memtable_size" && setting.value == "1048576"));
+    store.close().unwrap();
+}
+
+#[test]
+fn it_tells_the_size_of_its_cache() {
+    for (given, bytes) in [(None, 32 << 20), (Some(5 << 20), 5 << 20)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = options(dir.path());
+        options.params.0.extend(given.map(|bytes| ("cache".to_owned(), ParamValue::Int(bytes))));
+        let mut store = kind().open(options, &mut |_| {}).unwrap();
+        assert_eq!(store.cache_bytes().unwrap(), Some(CacheSize::Own { setting: "cache", bytes }));
+        store.close().unwrap();
+    }
 }

@@ -1,6 +1,6 @@
 //! Servers of our own.
 
-use plimsoll_core::{Durability, Layout, OpenOptions, Outcome, StoreErrorKind, Target, Value};
+use plimsoll_core::{CacheSize, Durability, Layout, OpenOptions, Outcome, StoreErrorKind, Target, Value};
 use plimsoll_store_ldap::server::{BASE, Settings};
 use plimsoll_store_ldap::{Control, PrivateSlapd, kind};
 use plimsoll_testkit::ask::{Script, ask};
@@ -39,6 +39,8 @@ fn it_dies_and_comes_back_with_what_it_acknowledged() {
     let description = store.describe().unwrap();
     assert!(description.version.starts_with("OpenLDAP 2."), "{description:?}");
     assert!(description.settings.iter().any(|setting| setting.name == "dbnosync"));
+    // LMDB reads its map of the file.
+    assert_eq!(store.cache_bytes().unwrap(), Some(CacheSize::PageCache));
     store.close().unwrap();
 }
 

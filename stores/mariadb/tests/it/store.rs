@@ -300,11 +300,13 @@ fn a_round_of_checkpoints_through_the_log_is_counted() {
     let rounds = |store: &mut dyn Store| {
         let counters = store.counters().expect("counters");
         let rounds = counters.iter().find(|counter| counter.sort == CounterSort::Cycle).expect("there is one");
-        assert_eq!(rounds.name, "log_rounds");
+        assert_eq!(rounds.name, "checkpoint_rounds");
         rounds.value
     };
+    assert_eq!(store.cycle().expect("asked"), None, "no session has been opened");
     let before = rounds(&mut *store);
     let mut session = wire(&mut *store, Durability::AtEnd);
+    let began = std::time::Instant::now();
     let body = vec![7; 100_000];
     for n in 0..200 {
         let name = format!("c{n}");
@@ -313,6 +315,11 @@ fn a_round_of_checkpoints_through_the_log_is_counted() {
         assert_eq!(session.ask(INSERT, &one).0, Outcome::Ok);
     }
     drop(session);
+    // Twenty megabytes took this long; it says how long it takes to write the log, and what checkpoints may lag.
+    let took_s = began.elapsed().as_secs_f64();
+    let cycle = store.cycle().expect("asked").expect("it has one");
+    assert!(cycle.by_work && cycle.seconds > took_s * 0.2 && cycle.seconds < took_s * 2.0, "{cycle:?} of {took_s} s");
+    assert!(cycle.words.starts_with("The redo log has 8 MiB (innodb_log_file_size): "), "{}", cycle.words);
     store.settle().expect("settled");
     let grown = rounds(&mut *store) - before;
     assert!((1.0..10.0).contains(&grown), "{grown} rounds");

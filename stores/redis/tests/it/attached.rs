@@ -1,10 +1,12 @@
 //! Servers that are somebody's: what is made there, what is left, and what is refused.
 
-use plimsoll_core::{Durability, Layout, Outcome, StoreErrorKind, Value};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{CacheSize, CounterSort, Durability, Layout, Outcome, Store, StoreErrorKind, Value};
 use plimsoll_store_redis::Node;
 use plimsoll_testkit::ask::{Script, ask};
 
-use crate::fixture::{DELETE, GET, PUT, Server, kinds};
+use crate::fixture::{DELETE, GET, PUT, Server, TIMEOUT, kinds};
 
 #[test]
 fn what_is_made_goes_and_what_was_there_stays() {
@@ -90,7 +92,8 @@ fn a_sync_writes_everything_out_whether_there_is_a_file_or_not() {
         let info = server.ask(&["INFO", "persistence"]).text();
         info.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned)).unwrap()
     };
-    for (arguments, counted) in [(&[][..], "rdb_saves:"), (&["--appendonly", "yes"], "aof_rewrites:")] {
+    for (arguments, counted) in [(&["--save", "3600 1"][..], "rdb_saves:"), (&["--appendonly", "yes"], "aof_rewrites:")]
+    {
         let server = Server::start(arguments);
         let mut store = server.open(&[], None).unwrap();
         store.create(&Layout::default()).unwrap();
@@ -100,5 +103,87 @@ fn a_sync_writes_everything_out_whether_there_is_a_file_or_not() {
         let cycles = store.counters().unwrap();
         let cycle = cycles.iter().find(|counter| counted.starts_with(counter.name)).unwrap();
         assert_eq!((cycle.value as u64, cycle.sort), (before + 1, plimsoll_core::CounterSort::Cycle));
+    }
+}
+
+/// The value of the one counter of cycles, which has this name.
+fn cycles(store: &mut dyn Store, name: &str) -> f64 {
+    let counters = store.counters().unwrap();
+    let all: Vec<_> = counters.iter().filter(|counter| counter.sort == CounterSort::Cycle).collect();
+    assert!(all.len() == 1 && all[0].name == name, "{all:?}");
+    all[0].value
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < TIMEOUT, "not within {TIMEOUT:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_snapshot_that_the_server_saves_by_itself_is_its_cycle() {
+    let server = Server::start(&["--save", "3600 1 1 200"]);
+    let mut store = server.open(&[], None).unwrap();
+    store.create(&Layout::default()).unwrap();
+    assert_eq!(store.cycle().unwrap(), None, "no session has been opened");
+    let mut script = Script::new();
+    for n in 0..300u32 {
+        script.op(PUT, [Value::Bytes(&n.to_be_bytes()), Value::Bytes(b"value")]);
+    }
+    ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap();
+    let before = cycles(&mut *store, "rdb_saves");
+    let cycle = store.cycle().unwrap().unwrap();
+    assert!(cycle.seconds > 0.0 && cycle.seconds < 3_000.0, "{cycle:?}");
+    assert!(cycle.words.starts_with("save is `3600 1 1 200`: "), "{}", cycle.words);
+    until("a save", || cycles(&mut *store, "rdb_saves") > before);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_rewrite_that_the_server_begins_by_itself_is_its_cycle() {
+    let server = Server::start(&["--appendonly", "yes", "--auto-aof-rewrite-min-size", "1mb"]);
+    let mut store = server.open(&[], None).unwrap();
+    store.create(&Layout::default()).unwrap();
+    let body = [b'v'; 10_000];
+    let mut some = Script::new();
+    for _ in 0..30 {
+        some.op(PUT, [Value::Bytes(b"k"), Value::Bytes(&body)]);
+    }
+    ask(&mut *store, &kinds(), Durability::AtEnd, &some).unwrap();
+    let before = cycles(&mut *store, "aof_rewrites");
+    let cycle = store.cycle().unwrap().unwrap();
+    assert!(cycle.by_work && cycle.seconds > 0.0, "{cycle:?}");
+    assert!(cycle.words.starts_with("The append-only file is rewritten when it has 1 MiB"), "{}", cycle.words);
+    let mut more = Script::new();
+    for _ in 0..200 {
+        more.op(PUT, [Value::Bytes(b"k"), Value::Bytes(&body)]);
+    }
+    ask(&mut *store, &kinds(), Durability::AtEnd, &more).unwrap();
+    until("a rewrite", || cycles(&mut *store, "aof_rewrites") > before);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_server_that_keeps_nothing_has_no_cycle() {
+    let server = Server::start(&[]);
+    let mut store = server.open(&[], None).unwrap();
+    store.create(&Layout::default()).unwrap();
+    let mut script = Script::new();
+    script.op(PUT, [Value::Bytes(b"k"), Value::Bytes(b"v")]);
+    ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap();
+    assert!(store.counters().unwrap().iter().all(|counter| counter.sort != CounterSort::Cycle));
+    assert_eq!(store.cycle().unwrap(), None);
+    store.close().unwrap();
+}
+
+#[test]
+fn memory_is_all_there_is_and_its_limit_is_told() {
+    for (arguments, limit_bytes) in [(&[][..], None), (&["--maxmemory", "100mb"], Some(100 << 20))] {
+        let server = Server::start(arguments);
+        let mut store = server.open(&[], None).unwrap();
+        let told = store.cache_bytes().unwrap();
+        assert_eq!(told, Some(CacheSize::InMemory { setting: "maxmemory", limit_bytes }));
     }
 }

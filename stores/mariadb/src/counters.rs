@@ -1,0 +1,138 @@
+//! What the server counts of its own work, and how long its cycle is.
+
+use std::time::Instant;
+
+use plimsoll_core::{Counter, CounterSort, Cycle, StoreError, StoreErrorKind};
+
+use crate::connection::Connection;
+use crate::control::text;
+use crate::sql::Flavor;
+
+/// Status variables that are worth plotting: MariaDB's name, MySQL's where it is another, ours, unit and sort.
+const COUNTERS: [(&str, &str, &str, &str, CounterSort); 16] = {
+    use CounterSort::{Level, Total};
+    [
+        ("Innodb_buffer_pool_pages_dirty", "", "dirty_pages", "", Level),
+        ("Innodb_buffer_pool_pages_flushed", "", "flushed_pages", "", Total),
+        ("Innodb_buffer_pool_reads", "", "buffer_pool_misses", "", Total),
+        ("Innodb_buffer_pool_wait_free", "", "waits_for_a_free_page", "", Total),
+        ("Innodb_checkpoint_age", "", "checkpoint_age", "B", Level),
+        ("Innodb_os_log_written", "", "log_written", "B", Total),
+        ("Innodb_log_waits", "", "log_waits", "", Total),
+        ("Innodb_data_fsyncs", "", "fsyncs", "", Total),
+        ("Innodb_history_list_length", "", "history_length", "", Level),
+        ("Innodb_row_lock_waits", "", "row_lock_waits", "", Total),
+        ("Innodb_deadlocks", "", "deadlocks", "", Total),
+        ("Handler_read_key", "", "rows_read_by_key", "", Total),
+        ("Handler_write", "", "rows_inserted", "", Total),
+        ("Handler_update", "", "rows_updated", "", Total),
+        ("Handler_delete", "", "rows_deleted", "", Total),
+        ("Innodb_lsn_last_checkpoint", "Innodb_redo_log_checkpoint_lsn", "checkpoint_rounds", "", CounterSort::Cycle),
+    ]
+};
+
+/// What the server counts of its own work. `log_bytes` is the size of its redo log, 0 where that is not known.
+///
+/// InnoDB writes a checkpoint every second or so, each over a few pages. What it puts off under load is the writing of
+/// dirty pages, and what bounds that is the redo log, which is written round and round: a page must be on disk before
+/// the record of its change is written over. So the cycle is one round of checkpoints through the log: when it is
+/// over, everything that was dirty at its beginning has been written.
+pub(crate) fn read(connection: &mut Connection, log_bytes: u64) -> Result<Vec<Counter>, StoreError> {
+    let names = COUNTERS.iter().flat_map(|(mariadb, mysql, ..)| [*mariadb, *mysql]).filter(|name| !name.is_empty());
+    let names: Vec<String> = names.map(|name| format!("'{name}'")).collect();
+    let answer = connection.simple(&format!("SHOW GLOBAL STATUS WHERE Variable_name IN ({})", names.join(", ")))?;
+    let mut counters = Vec::with_capacity(COUNTERS.len());
+    for (mariadb, mysql, name, unit, sort) in COUNTERS {
+        let row = answer.row_iter().find(|row| {
+            let found = text(*row, 0);
+            found.eq_ignore_ascii_case(mariadb) || found.eq_ignore_ascii_case(mysql)
+        });
+        let Some(Ok(value)) = row.map(|row| text(row, 1).parse::<u64>()) else { continue };
+        let value = match (sort, value.checked_div(log_bytes)) {
+            (CounterSort::Cycle, None) => continue,
+            (CounterSort::Cycle, Some(rounds)) => rounds,
+            _ => value,
+        };
+        counters.push(Counter { name, unit, value: value as f64, sort });
+    }
+    Ok(counters)
+}
+
+/// The redo log, and how much of it had been written when sessions were opened.
+pub(crate) struct RedoLog {
+    flavor: Flavor,
+    /// Its size; 0 where that is not known.
+    bytes: u64,
+    begun: Instant,
+    written_before: u64,
+}
+
+impl RedoLog {
+    /// Looks how large it is and where it stands.
+    pub fn begin(connection: &mut Connection, flavor: Flavor) -> Result<Self, StoreError> {
+        let bytes = log_bytes(connection, flavor)?;
+        let written_before = written(connection)?.0;
+        Ok(Self { flavor, bytes, begun: Instant::now(), written_before })
+    }
+
+    /// Its size; 0 where that is not known.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How long checkpoints take once round it, at the pace since it was begun to look at. They may lag behind what is
+    /// written by as much as the server allows, so that much comes on top.
+    pub fn cycle(&self, connection: &mut Connection) -> Result<Option<Cycle>, StoreError> {
+        let (now, age_max) = written(connection)?;
+        let pace = now.saturating_sub(self.written_before) as f64 / self.begun.elapsed().as_secs_f64();
+        if self.bytes == 0 || pace <= 0.0 {
+            return Ok(None);
+        }
+        let until = self.bytes + age_max.unwrap_or(self.bytes).min(self.bytes);
+        let seconds = until as f64 / pace;
+        let (setting, shorter) = match self.flavor {
+            Flavor::MySql => ("innodb_redo_log_capacity", ""),
+            _ => ("innodb_log_file_size", " (log_file)"),
+        };
+        let mib = |bytes: u64| bytes >> 20;
+        Ok(Some(Cycle {
+            seconds,
+            by_work: true,
+            words: format!(
+                "The redo log has {} MiB ({setting}): checkpoints have gone once round it when up to {} MiB were written, \
+                 {seconds:.0} s at this pace. A smaller log{shorter} brings a round into shorter rungs",
+                mib(self.bytes),
+                mib(until)
+            ),
+        }))
+    }
+}
+
+/// Bytes of log since the server was started, and how far its checkpoints may lag behind, where it says that.
+fn written(connection: &mut Connection) -> Result<(u64, Option<u64>), StoreError> {
+    let names = ["Innodb_os_log_written", "Innodb_checkpoint_max_age"];
+    let asked = format!("SHOW GLOBAL STATUS WHERE Variable_name IN ('{}', '{}')", names[0], names[1]);
+    let answer = connection.simple(&asked)?;
+    let value = |name: &str| {
+        let row = answer.row_iter().find(|row| text(*row, 0).eq_ignore_ascii_case(name))?;
+        text(row, 1).parse().ok()
+    };
+    Ok((value(names[0]).unwrap_or(0), value(names[1])))
+}
+
+/// Bytes of the redo log; 0 where the server does not tell.
+fn log_bytes(connection: &mut Connection, flavor: Flavor) -> Result<u64, StoreError> {
+    let query = match flavor {
+        Flavor::MariaDb => "SELECT @@GLOBAL.innodb_log_file_size",
+        Flavor::MySqlBefore8 => "SELECT @@GLOBAL.innodb_log_file_size * @@GLOBAL.innodb_log_files_in_group",
+        Flavor::MySql => {
+            "SELECT VARIABLE_VALUE FROM performance_schema.global_variables \
+             WHERE VARIABLE_NAME = 'innodb_redo_log_capacity'"
+        }
+    };
+    match connection.value(query) {
+        Ok(value) => Ok(value.parse().unwrap_or(0)),
+        Err(error) if matches!(error.kind, StoreErrorKind::Permission | StoreErrorKind::Store) => Ok(0),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,131 @@
+//! What the store says of itself before it is opened, and opening it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plimsoll_core::{
+    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Store, StoreError, StoreKind,
+    StoreSpec, Target,
+};
+
+use crate::conninfo::{self, Environment};
+use crate::server::{PrivateMariadb, find_server};
+use crate::store::{MariadbStore, database_name};
+use crate::wire::Login;
+
+/// Parameters, and the server's own names of what they set.
+const PARAMS: &[ParamSpec] = &[
+    ParamSpec {
+        name: "buffer_pool",
+        param_type: ParamType::Bytes,
+        default: "128MiB",
+        summary: "memory for cached pages of a private server (innodb_buffer_pool_size)",
+    },
+    ParamSpec {
+        name: "log_file",
+        param_type: ParamType::Bytes,
+        default: "96MiB",
+        summary: "size of a private server's redo log (innodb_log_file_size)",
+    },
+    ParamSpec {
+        name: "max_connections",
+        param_type: ParamType::Int { min: 10, max: 100_000 },
+        default: "151",
+        summary: "most connections a private server takes, and one more for its root",
+    },
+];
+
+static SPEC: StoreSpec = StoreSpec {
+    name: "mariadb",
+    summary: "MariaDB or MySQL, a private server or one that runs already",
+    schemes: &["mysql", "mariadb"],
+    private: true,
+    interfaces: &[Interface::Records, Interface::Sql],
+    durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
+    dialect: Some(Dialect::Mysql),
+    index_modes: &[IndexMode::None, IndexMode::Own],
+    concurrent: true,
+    keeps_data: true,
+    params: PARAMS,
+    packages: &["mariadb-server"],
+};
+
+/// MariaDB and MySQL.
+pub fn kind() -> Box<dyn StoreKind> {
+    Box::new(Mariadb)
+}
+
+struct Mariadb;
+
+impl StoreKind for Mariadb {
+    fn spec(&self) -> &StoreSpec {
+        &SPEC
+    }
+
+    fn installed(&self) -> Result<String, StoreError> {
+        find_server().map(|program| program.display().to_string())
+    }
+
+    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        let Target::Attach { url, password } = &options.target else {
+            return Ok(vec!["starts a private MariaDB, and removes it with its data afterwards".to_owned()]);
+        };
+        let info = conninfo::resolve(url, password.as_deref(), &Environment::of_process())?;
+        let database = database_name(&options.run_id);
+        Ok(vec![
+            format!("attaches to {}", info.login.place),
+            format!("makes database {database} there and drops it afterwards; writes to nothing else"),
+            "changes no setting of the server".to_owned(),
+        ])
+    }
+
+    fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        Ok(Box::new(open(&options, progress)?))
+    }
+}
+
+fn open(options: &OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<MariadbStore, StoreError> {
+    let attached = matches!(options.target, Target::Attach { .. });
+    let (server, address, login, timeout) = match &options.target {
+        Target::Attach { url, password } => {
+            let info = conninfo::resolve(url, password.as_deref(), &Environment::of_process())?;
+            (None, info.address, info.login, info.connect_timeout)
+        }
+        Target::Private { data_dir, log_dir } => {
+            let bases = [data_dir.clone(), PathBuf::from("/var/tmp"), PathBuf::from("/tmp")];
+            // What is not given is at the server's own default.
+            let given = |name: &str, setting: &str| match options.params.int(name) {
+                0 => None,
+                value => Some((setting.to_owned(), value.to_string())),
+            };
+            let settings = [
+                given("buffer_pool", "innodb-buffer-pool-size"),
+                // MySQL's redo log has another name for its size since 8.0.30.
+                given("log_file", "loose-innodb-log-file-size"),
+                given("log_file", "loose-innodb-redo-log-capacity"),
+                given("max_connections", "max-connections"),
+            ];
+            let settings: Vec<_> = settings.into_iter().flatten().collect();
+            let server = PrivateMariadb::start(&bases, log_dir, &settings, progress)?;
+            let login = Login {
+                user: server.user().to_owned(),
+                database: None,
+                password: None,
+                no_password_because: None,
+                program_name: "plimsoll".to_owned(),
+                private_way: true,
+                encryption: None,
+                place: "the private MariaDB".to_owned(),
+            };
+            let address = server.address();
+            (Some(server), address, login, Duration::from_secs(30))
+        }
+    };
+    let mut store = MariadbStore::open(server, address, login, timeout, &options.run_id)?;
+    if attached {
+        for left in store.left_behind()? {
+            progress(&format!("database {left} may be an earlier run's; DROP DATABASE {left} removes it"));
+        }
+    }
+    Ok(store)
+}
