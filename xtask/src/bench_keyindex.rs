@@ -15,7 +15,7 @@ use plimsoll_core::{
 };
 use plimsoll_keyindex::records::Records;
 use plimsoll_keyindex::{Entries, IndexError, IndexSpec, Indexes, Query, keyspace};
-use plimsoll_store_fjall::FjallStore;
+use plimsoll_store_fjall::{FjallStore, Sizes};
 use rustix::time::{ClockId, clock_gettime};
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
@@ -262,7 +262,7 @@ fn coupons(records: u64, mode: IndexMode) -> Box<dyn Workload> {
 
 fn fresh() -> Result<(tempfile::TempDir, FjallStore)> {
     let dir = tempfile::tempdir()?;
-    let store = FjallStore::open(dir.path(), CACHE_BYTES)?;
+    let store = FjallStore::open(dir.path(), Sizes { cache_bytes: CACHE_BYTES, ..Sizes::default() })?;
     Ok((dir, store))
 }
 
