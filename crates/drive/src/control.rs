@@ -26,6 +26,8 @@ use crate::worker::{CoreReport, Setup, Start, Turns, WorkerCore};
 const RUN_UP_NS: u64 = 1_000_000;
 /// Longest that the control thread goes without looking whether it should stop.
 const LOOK_NS: u64 = 20_000_000;
+/// The same while wire workers drive: each look is a sleep of its own, 25 µs of CPU.
+const WIRE_LOOK_NS: u64 = 100_000_000;
 /// How long the end of a phase waits for its threads to drop their sessions.
 const LEAVE_NS: u64 = 30_000_000_000;
 /// Operations whose times are kept where their number is not known beforehand, over all workers.
@@ -173,7 +175,7 @@ impl<'a> Phase<'a> {
                 cpu_ns: if phase.blocking { || 0 } else { thread_cpu_ns },
             }));
         }
-        for (worker, work) in works(clock, spec.io, sessions, &kinds, cores)?.into_iter().enumerate() {
+        for (worker, work) in works(clock, spec.io_for(workers), sessions, &kinds, cores)?.into_iter().enumerate() {
             phase.spawn(worker, work, to_control.clone())?;
         }
         Ok(phase)
@@ -286,8 +288,10 @@ impl<'a> Phase<'a> {
 
     /// Waits for messages, not longer than until `at_ns`, and takes one.
     fn wait_until(&mut self, at_ns: u64) -> Result<(), DriveError> {
-        // Short enough to see a stop flag and a hung operation in time, and to come back to a late worker.
-        let wait_ns = at_ns.saturating_sub(self.clock.now_ns()).clamp(200_000, LOOK_NS);
+        // Short enough to see a stop flag and a hung operation in time, and to come back to a late worker. Wire workers
+        // see a stop themselves and say when they are done.
+        let look_ns = if self.blocking { LOOK_NS } else { WIRE_LOOK_NS };
+        let wait_ns = at_ns.saturating_sub(self.clock.now_ns()).clamp(200_000, look_ns);
         match self.inbox.recv_timeout(Duration::from_nanos(wait_ns)) {
             Ok(message) => self.take(message),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(()),

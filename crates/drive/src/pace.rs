@@ -108,6 +108,19 @@ impl Pace {
         *self != Pace::Closed
     }
 
+    /// The highest rate there will be, in operations a second; of recorded times their mean rate. `None` in a closed
+    /// loop.
+    pub(crate) fn peak_per_s(&self) -> Option<f64> {
+        match self {
+            Pace::Closed => None,
+            Pace::Open { shape, .. } => Some(shape.peak_per_s()),
+            Pace::Recorded(times) => {
+                let seconds = times.last().map_or(0.0, |last_ns| *last_ns as f64 / 1e9);
+                Some(times.len() as f64 / seconds.max(f64::MIN_POSITIVE))
+            }
+        }
+    }
+
     /// What is wrong with it, in plain words.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         match self {
@@ -121,6 +134,16 @@ impl Pace {
 }
 
 impl Shape {
+    fn peak_per_s(&self) -> f64 {
+        match self {
+            Shape::Constant { rate_per_s } => *rate_per_s,
+            Shape::Ramp { from_per_s, to_per_s, .. } => from_per_s.max(*to_per_s),
+            Shape::Steps(steps) => steps.iter().map(|(_, rate_per_s)| *rate_per_s).fold(0.0, f64::max),
+            Shape::Spike { base_per_s, peak_per_s, .. } => base_per_s.max(*peak_per_s),
+            Shape::Sine { mean_per_s, amplitude_per_s, .. } => mean_per_s + amplitude_per_s,
+        }
+    }
+
     fn check(&self) -> Result<(), &'static str> {
         const RATE: &str = "a rate is 0.001/s to 100,000,000/s";
         let is_rate = |rate: &f64| RATES_PER_S.contains(rate);

@@ -47,6 +47,10 @@ pub struct DriveSpec {
     pub pin: Vec<u32>,
 }
 
+/// Operations a second of one worker up to which epoll costs less than io_uring in an open loop: 0.87 of it at 1,000,
+/// 0.93 at 3,000, 0.96 at 8,000, as much at 12,000 and more (docs/journal/2026-11-22-where-the-time-goes.md).
+const SLOW_PER_S: f64 = 10_000.0;
+
 /// Deepest pipeline of a session.
 pub const DEPTH_MAX: u32 = 1_024;
 
@@ -111,6 +115,17 @@ impl DriveSpec {
         }
     }
 
+    /// The way to ask for sockets that `workers` begin with. Where it is left to us, workers of an open loop that
+    /// sleep more often than they work take epoll: between two sleeps there is one answer to take, and nothing that
+    /// io_uring could do in one call with it. On coarse wake-ups there is.
+    pub(crate) fn io_for(&self, workers: usize) -> Io {
+        let is_slow = |peak_per_s: f64| peak_per_s <= SLOW_PER_S * workers.max(1) as f64;
+        match self.io {
+            Io::Auto if self.wake != Wake::Coarse && self.pace.peak_per_s().is_some_and(is_slow) => Io::Epoll,
+            io => io,
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), DriveError> {
         let fault = |what: &str| Err(DriveError::Spec(what.to_owned()));
         if !(Duration::from_millis(10)..=Duration::from_secs(60)).contains(&self.slice) {
@@ -141,7 +156,8 @@ impl DriveSpec {
 /// How wire workers ask the kernel for their sockets. What is measured is the same; what it costs is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Io {
-    /// io_uring where the kernel has it and allows it, epoll elsewhere.
+    /// io_uring where the kernel has it and allows it, epoll elsewhere; and epoll in open loops that never have more
+    /// than 10,000 operations a second for a worker, where it costs less.
     #[default]
     Auto,
     /// epoll, which every Linux has.
@@ -169,7 +185,7 @@ impl Io {
 /// How the kernel was asked for sockets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IoUsed {
-    /// With epoll. Says why not with io_uring, where that would have been preferred.
+    /// With epoll. Says why not with io_uring, where that would have been preferred but cannot be had.
     Epoll(Option<String>),
     /// With io_uring.
     Uring,

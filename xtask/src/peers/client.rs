@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{Durability, Observer, OpenOptions, ParamValue, Params, Store, StreamSpec, Target, Workload};
-use plimsoll_drive::{Clock, Drive, DriveSpec, Limit, Pace, Wake};
+use plimsoll_drive::{Clock, Drive, DriveSpec, Io, Limit, Pace, Wake};
 
 use super::commands::Asks;
 use crate::bench_drive::Noting;
@@ -21,14 +21,20 @@ pub fn command(asks: &Asks) -> Result<Command, Box<dyn Error>> {
     command.args([asks.clients.to_string(), asks.depth.to_string(), asks.rate_per_s.to_string()]);
     command.args([asks.seconds.to_string(), if asks.coarse { "coarse" } else { "precise" }.to_owned()]);
     command.args([asks.pin.map_or("-".to_owned(), |processor| processor.to_string())]);
-    command.arg(if asks.times { "times" } else { "-" });
+    command.arg(if asks.times { "times" } else { "-" }).arg(io_name(asks.io));
     command.args(asks.params.iter().map(|(name, value)| format!("{name}={value}")));
     Ok(command)
 }
 
+/// The name of a backend, as a plan has it.
+pub fn io_name(io: Io) -> &'static str {
+    let found = Io::NAMES.into_iter().find(|name| Io::by_name(name) == Some(io));
+    found.unwrap_or_default()
+}
+
 /// Drives, and prints how many operations it was.
 pub fn be(words: &[String]) -> Result<(), Box<dyn Error>> {
-    let [name, url, workload, op, clients, depth, rate, seconds, wake, pin, times, params @ ..] = words else {
+    let [name, url, workload, op, clients, depth, rate, seconds, wake, pin, times, io, params @ ..] = words else {
         return Err("a client is told more".into());
     };
     let (clients, depth, rate_per_s): (u32, u32, f64) = (clients.parse()?, depth.parse()?, rate.parse()?);
@@ -42,6 +48,7 @@ pub fn be(words: &[String]) -> Result<(), Box<dyn Error>> {
         depth,
         pace: if rate_per_s > 0.0 { Pace::poisson(rate_per_s, 1) } else { Pace::Closed },
         wake: if wake == "coarse" { Wake::Coarse } else { Wake::Precise },
+        io: Io::by_name(io).ok_or("no such io")?,
         pin: pin.parse().into_iter().collect(),
         keep_each: times == "times",
         ..DriveSpec::default()

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::process::Command;
 
+use plimsoll_drive::Io;
+
 use super::servers::{self, Servers};
 
 /// Length of a run.
@@ -26,6 +28,8 @@ pub struct Asks {
     pub rate_per_s: f64,
     pub coarse: bool,
     pub seconds: u64,
+    /// How our client asks the kernel for its sockets.
+    pub io: Io,
     /// The processor that the worker is bound to.
     pub pin: Option<u32>,
     /// Print percentiles of the response time, too.
@@ -45,6 +49,7 @@ impl Default for Asks {
             rate_per_s: 0.0,
             coarse: false,
             seconds: SECONDS,
+            io: Io::Auto,
             pin: None,
             times: false,
         }

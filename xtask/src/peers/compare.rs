@@ -25,11 +25,13 @@ const APART_RUNS: usize = 5;
 
 /// One run of a client.
 #[derive(Debug, Clone)]
-struct Run {
-    ops: f64,
-    cost: Cost,
+pub struct Run {
+    /// Operations it did.
+    pub ops: f64,
+    /// What they cost.
+    pub cost: Cost,
     /// What ours says of its lag: p50 and p99 in microseconds.
-    lag_us: Option<(f64, f64)>,
+    pub lag_us: Option<(f64, f64)>,
     /// What a peer says of its own.
     lag_said: Option<String>,
     /// The generator was the limit: as a comparison it is none.
@@ -37,7 +39,8 @@ struct Run {
 }
 
 impl Run {
-    fn cpu_us_per_op(&self) -> f64 {
+    /// CPU time of the whole process an operation.
+    pub fn cpu_us_per_op(&self) -> f64 {
         self.cost.cpu_us() / self.ops
     }
 }
@@ -164,7 +167,12 @@ pub fn their_command(peer: &Peer, servers: &mut Servers, tools: &mut Tools) -> R
 }
 
 fn ours(asks: &Asks, servers: &Servers) -> Result<Option<Run>, Box<dyn Error>> {
-    let (printed, cost, share) = run(client::command(asks)?, servers)?;
+    one(client::command(asks)?, servers)
+}
+
+/// One run of our client; `None` when others took too much of the machine.
+pub fn one(command: Command, servers: &Servers) -> Result<Option<Run>, Box<dyn Error>> {
+    let (printed, cost, share) = run(command, servers)?;
     let ops = client::ops(&printed).filter(|ops| *ops > 0.0).ok_or_else(|| format!("no operations: {printed}"))?;
     let void = client::is_void(&printed);
     Ok((share <= OTHERS_MAX).then(|| Run { ops, cost, lag_us: client::lag(&printed), lag_said: None, void }))
@@ -245,14 +253,16 @@ fn lags(pairs: &[(Run, Run)], apart: Option<&str>) -> Option<String> {
     Some(format!("; lag: {peer}ours {shared}; ours with processors apart {apart}"))
 }
 
-fn spread(costs: &[f64]) -> String {
+/// Median, least and most.
+pub fn spread(costs: &[f64]) -> String {
     let Some(middle) = median(costs) else { return "–".to_owned() };
     let (least, most) = costs.iter().fold((f64::MAX, f64::MIN), |(low, high), cost| (low.min(*cost), high.max(*cost)));
     let places = if middle < 0.1 { 4 } else { 2 };
     format!("{middle:.places$} ({least:.places$} … {most:.places$})")
 }
 
-fn in_words(interval: Option<Interval>, places: usize, unit: &str) -> String {
+/// A value and its interval.
+pub fn in_words(interval: Option<Interval>, places: usize, unit: &str) -> String {
     interval.map_or("too few pairs for an interval".to_owned(), |Interval { value, low, high, .. }| {
         format!("{value:.places$}{unit} ({low:.places$} … {high:.places$})")
     })

@@ -18,6 +18,7 @@
 //! | `compare` | a row, and its lines |
 //! | `others` | how much of the machine everybody else took |
 //! | `honesty` | `--honesty`: what each client says of a server that was stopped for a second |
+//! | `turns` | `--in-turn`: ours against ours, built or run differently |
 //! | `profile` | `--profile`: where the time goes, ours and the peer's |
 
 mod client;
@@ -29,6 +30,7 @@ mod profile;
 mod rows;
 mod servers;
 mod tools;
+mod turns;
 
 use std::error::Error;
 use std::io::Write as _;
@@ -48,6 +50,8 @@ const BUILT_OF: &str = match option_env!("PLIMSOLL_COMMIT") {
 };
 const USAGE: &str = "\
 cargo xtask peers [ROW …] [--pairs N] [--page FILE]   compare; FILE is begun, or gone on with
+cargo xtask peers --in-turn WAY,WAY ROW … [--pairs N]  ours against ours: a WAY is io=NAME, or the path of another
+                                                       build of this program, or both with a + between
 cargo xtask peers --profile ROW …                      where the time goes, ours and the peer's
 cargo xtask peers --honesty [NAME …]                   what each says of a server that was stopped for a second";
 
@@ -57,6 +61,7 @@ struct Wanted {
     pairs: Option<usize>,
     page: Option<PathBuf>,
     profile: bool,
+    in_turn: Option<String>,
     honesty: bool,
     names: Vec<String>,
 }
@@ -81,6 +86,9 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         return chosen.into_iter().try_for_each(|row| profile::run(row, &mut servers, &mut tools));
     }
     let pairs = wanted.pairs.unwrap_or(PAIRS);
+    if let Some(ways) = &wanted.in_turn {
+        return chosen.into_iter().try_for_each(|row| turns::run(row, ways, pairs, &mut servers));
+    }
     let page = wanted.page.or_else(|| wanted.names.is_empty().then(new_page));
     let mut say = Say::new(page, &head(pairs))?;
     for row in chosen {
@@ -97,6 +105,7 @@ fn wanted(arguments: &[String]) -> Result<Wanted, Box<dyn Error>> {
         match word.as_str() {
             "--pairs" => wanted.pairs = Some(words.next().ok_or(USAGE)?.parse().map_err(|_| USAGE)?),
             "--page" => wanted.page = Some(words.next().ok_or(USAGE)?.into()),
+            "--in-turn" => wanted.in_turn = Some(words.next().ok_or(USAGE)?.clone()),
             "--profile" => wanted.profile = true,
             "--honesty" => wanted.honesty = true,
             _ if word.starts_with('-') => return Err(format!("there is no option {word}\n{USAGE}").into()),

@@ -1,10 +1,14 @@
 //! Which way to ask the kernel is taken, where one of them is forbidden.
 
+use std::time::Duration;
+
 use plimsoll_core::StoreErrorKind;
-use plimsoll_drive::{DriveError, DriveSpec, Io, IoUsed, Limit};
+use plimsoll_drive::{Arrivals, DriveError, DriveSpec, Io, IoUsed, Limit, Pace, Shape, Wake};
 
 use crate::seen::{drive, drive_with, endless};
 use crate::toy::{Act, Server};
+
+const MS: Duration = Duration::from_millis(1);
 
 /// Runs `work` on a thread that may not set up an io_uring, as in many containers; nor may the threads it starts.
 fn without_io_uring(work: impl FnOnce() + Send + 'static) {
@@ -51,6 +55,29 @@ fn where_io_uring_is_asked_for_and_forbidden_the_error_says_what_to_do() {
         assert_eq!(error.kind, StoreErrorKind::Permission);
         assert!(error.next.is_some_and(|next| next.contains("epoll")));
     });
+}
+
+#[test]
+fn an_open_loop_that_mostly_sleeps_takes_epoll_by_itself_and_others_take_io_uring() {
+    let server = Server::unix(|_, _, _| Act::Answer);
+    let open = |rate_per_s| DriveSpec { pace: Pace::even(rate_per_s), ..DriveSpec::default() };
+    let spike = Shape::Spike { base_per_s: 50.0, peak_per_s: 30_000.0, at: MS * 900, length: MS };
+    let spike = Pace::Open { shape: spike, arrivals: Arrivals::Even };
+    let (epoll, uring) = (IoUsed::Epoll(None), IoUsed::Uring);
+    for (spec, used) in [
+        (DriveSpec { limit: Limit::Ops(20), ..DriveSpec::default() }, &uring),
+        (open(500.0), &epoll),
+        (open(15_000.0), &uring),
+        (DriveSpec { workers: 2, ..open(15_000.0) }, &epoll),
+        (DriveSpec { wake: Wake::Coarse, ..open(500.0) }, &uring),
+        (DriveSpec { io: Io::Uring, ..open(500.0) }, &uring),
+        (DriveSpec { pace: spike, ..DriveSpec::default() }, &uring),
+    ] {
+        let limit = if spec.pace.is_open() { Limit::Duration(MS * 40) } else { spec.limit };
+        let spec = DriveSpec { limit, ..spec };
+        let (driven, _) = drive(&spec, server.clients(2), endless());
+        assert_eq!(driven.result.io.as_ref(), Some(used), "{spec:?}");
+    }
 }
 
 #[test]
