@@ -15,6 +15,7 @@
 //! | `calibration` | the generator's ceiling and the noise floor of this machine |
 
 mod args;
+mod at_once;
 mod calibration;
 mod catalogue;
 mod check;

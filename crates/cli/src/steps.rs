@@ -76,6 +76,12 @@ impl TrialRun<'_, '_> {
         let stream: Arc<dyn Stream> =
             self.workload.stream(&StreamSpec::Load { batch, clients }).map(Arc::from).map_err(no_stream)?;
         let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
+        if let Some(mut seconds) = self.load_at_once(ordinal, clients, durability, &stream, end)? {
+            let finishing = Instant::now();
+            self.store.after_load(self.workload.layout())?;
+            seconds += finishing.elapsed().as_secs_f64();
+            return self.end_load(seconds, durability, &written, end);
+        }
         let spec = DriveSpec { limit: Limit::Exhausted, op_timeout: BULK_OP_TIMEOUT, ..self.spec() };
         let result = self.driven(Driven {
             ordinal,
@@ -265,7 +271,7 @@ impl TrialRun<'_, '_> {
     }
 
     /// After its server has been started again.
-    fn server_is_new(&mut self) -> Result<(), CliError> {
+    pub(crate) fn server_is_new(&mut self) -> Result<(), CliError> {
         self.bench.server.set(self.store.processes());
         pin::server(self.store, self.bench.server_pin)
     }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::{ParamSpec, Params};
 use crate::error::StoreError;
 use crate::layout::{IndexMode, Layout};
-use crate::op::OpKind;
+use crate::op::{KindId, OpKind};
 use crate::session::Sessions;
-use crate::value::Values;
+use crate::value::{ValueBuf, Values};
 
 /// An interface that a store may speak and a workload may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -295,6 +295,18 @@ pub trait Store: Send {
 
     /// Opens `count` sessions whose writes are as durable as asked.
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError>;
+
+    /// Takes a whole load at once where the store can do that quicker than its sessions: every operation, of `kinds`,
+    /// that `next` writes into what it is given, until that returns `None`. As durable as asked when it returns, in few
+    /// words, how it did. `None` where a load goes through sessions; `next` has not been called then.
+    fn load_at_once(
+        &mut self,
+        _kinds: &[OpKind],
+        _durability: Durability,
+        _next: &mut dyn FnMut(&mut ValueBuf) -> Option<KindId>,
+    ) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
 
     /// Makes everything acknowledged so far survive power loss: the one sync of `at-end`.
     fn sync(&mut self) -> Result<(), StoreError>;

@@ -29,6 +29,12 @@ const PARAMS: &[ParamSpec] = &[
         summary: "indexes of a private server as slapd.conf has them, parted by semicolons",
     },
     ParamSpec {
+        name: "load",
+        param_type: ParamType::OneOf(&["offline", "wire"]),
+        default: "offline",
+        summary: "how a private server is loaded: by slapadd while it is stopped, or by adds over the wire",
+    },
+    ParamSpec {
         name: "syncs",
         param_type: ParamType::OneOf(&["ask", "yes", "no"]),
         default: "ask",
@@ -94,7 +100,8 @@ impl StoreKind for Ldap {
                 LdapStore::attach(endpoint::resolve(url, password.as_deref())?, &options.run_id, syncs, progress)?
             }
             Target::Private { data_dir, log_dir } => {
-                LdapStore::start(data_dir, log_dir, settings(&options.params), progress)?
+                let offline = options.params.text("load") != "wire";
+                LdapStore::start(data_dir, log_dir, settings(&options.params), offline, progress)?
             }
         };
         Ok(Box::new(store))

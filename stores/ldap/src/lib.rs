@@ -27,6 +27,7 @@ mod dn;
 pub mod endpoint;
 mod filter;
 mod kind;
+mod ldif;
 mod request;
 pub mod response;
 mod result_code;

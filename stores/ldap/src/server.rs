@@ -5,8 +5,8 @@
 //! server's own defaults but for what the caller sets.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ const SLAPD: Program = Program {
     directories: &["/usr/lib/openldap", "/usr/libexec", "/usr/local/libexec"],
     package: "slapd",
 };
+const SLAPADD: Program = Program { name: "slapadd", ..SLAPD };
 /// The user that Debian's package makes.
 const USER: &str = "openldap";
 const PLACE: &str = "the private slapd";
@@ -32,11 +33,16 @@ const SCHEMA_DIRS: [&str; 4] =
     ["/etc/ldap/schema", "/etc/openldap/schema", "/usr/local/etc/openldap/schema", "/usr/share/openldap/schema"];
 const MODULE_DIRS: [&str; 4] =
     ["/usr/lib/ldap", "/usr/lib64/openldap", "/usr/lib/openldap", "/usr/local/libexec/openldap"];
+/// The server's configuration, and that of slapadd, in its data directory.
+const CONFIGURATION: &str = "slapd.conf";
+const LOAD_CONFIGURATION: &str = "slapadd.conf";
 const SCHEMAS: [&str; 3] = ["core", "cosine", "inetorgperson"];
 /// How long a start may take.
 const READY_BOUND: Duration = Duration::from_secs(60);
 /// How long a stop may take: it syncs what it has written.
 const STOP_BOUND: Duration = Duration::from_secs(180);
+/// How long adding a whole load may take while it is stopped.
+const LOAD_BOUND: Duration = Duration::from_secs(3600);
 /// Between two looks whether it is ready, and how long one may take.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 const LOOK_BOUND: Duration = Duration::from_secs(10);
@@ -84,11 +90,13 @@ impl PrivateSlapd {
         let program = find_slapd()?;
         let user = ServerUser::caller_or(USER, "slapd")?;
         let server = PrivateServer::new("slapd", bases, user, StopSignal::Term, log_dir)?;
-        let text = configuration(server.data_dir(), settings)?;
-        let path = server.data_dir().join("slapd.conf");
-        fs::write(&path, text)
-            .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o644)))
-            .map_err(|error| StoreError::io(path.display(), &error))?;
+        for (name, syncs) in [(CONFIGURATION, true), (LOAD_CONFIGURATION, false)] {
+            let text = configuration(server.data_dir(), settings, syncs)?;
+            let path = server.data_dir().join(name);
+            fs::write(&path, text)
+                .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o644)))
+                .map_err(|error| StoreError::io(path.display(), &error))?;
+        }
         let mut slapd = Self { server, program };
         progress("starting a private slapd");
         slapd.launch()?;
@@ -171,6 +179,41 @@ impl PrivateSlapd {
         self.launch()
     }
 
+    /// Stops it, adds entries by slapadd, and starts it again. `write` writes them as LDIF; parents come before what is
+    /// below them. Everything is on the disk when this returns, if `sync` says so.
+    ///
+    /// # Errors
+    /// What `write` says; when slapadd is not there or refuses an entry, with its words. The server does not run then,
+    /// and what it holds is of no use.
+    pub fn add_offline(
+        &mut self,
+        sync: bool,
+        write: impl FnOnce(&mut dyn Write) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let program = SLAPADD.find()?;
+        let path = self.server.data_dir().join("load.ldif");
+        let at = |error: io::Error| StoreError::io(path.display(), &error);
+        let mut file = BufWriter::new(File::create(&path).map_err(at)?);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).map_err(at)?;
+        write(&mut file)?;
+        file.flush().map_err(at)?;
+        drop(file);
+        self.stop()?;
+        let configuration = self.server.data_dir().join(LOAD_CONFIGURATION).display().to_string();
+        let ldif = path.display().to_string();
+        // Not quick (-q), which makes the file as long as it may become, and checks less.
+        let arguments = ["-f", &configuration, "-b", BASE, "-l", &ldif];
+        self.server.run("slapadd", &program, &arguments, LOAD_BOUND)?;
+        fs::remove_file(&path).map_err(at)?;
+        if sync {
+            let data = self.data_file();
+            File::open(&data)
+                .and_then(|file| file.sync_all())
+                .map_err(|error| StoreError::io(data.display(), &error))?;
+        }
+        self.launch()
+    }
+
     /// Copies its log, as far as it got, into the log directory; returns the copy's path.
     ///
     /// # Errors
@@ -189,7 +232,7 @@ impl PrivateSlapd {
 
     fn launch(&mut self) -> Result<(), StoreError> {
         let url = format!("ldapi://{}/????x-mod=0700", encoded(&self.socket()));
-        let configuration = self.server.data_dir().join("slapd.conf").display().to_string();
+        let configuration = self.server.data_dir().join(CONFIGURATION).display().to_string();
         // 32768 is what it logs whatever the level: what is wrong.
         let arguments = ["-d", "32768", "-h", &url, "-f", &configuration];
         self.server.start("slapd", &self.program, &arguments)?;
@@ -226,8 +269,8 @@ fn encoded(path: &Path) -> String {
     out
 }
 
-/// The whole of its slapd.conf.
-fn configuration(data_dir: &Path, settings: &Settings) -> Result<String, StoreError> {
+/// The whole of its slapd.conf; what adds a load offline syncs nothing by itself.
+fn configuration(data_dir: &Path, settings: &Settings, syncs: bool) -> Result<String, StoreError> {
     let there =
         |dirs: &[&str], file: &str| dirs.iter().map(Path::new).find(|dir| dir.join(file).is_file()).map(Path::to_owned);
     let schemas = there(&SCHEMA_DIRS, "core.schema").ok_or_else(|| {
@@ -258,6 +301,9 @@ fn configuration(data_dir: &Path, settings: &Settings) -> Result<String, StoreEr
          database mdb\nsuffix \"{BASE}\"\nrootdn \"{root}\"\ndirectory \"{data}\"\nmaxsize {}\n",
         settings.threads, settings.maxsize_bytes
     );
+    if !syncs {
+        text.push_str("dbnosync\n");
+    }
     for index in settings.index.split(';').map(str::trim).filter(|index| !index.is_empty()) {
         let _ = writeln!(text, "index {index}");
     }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    CacheSize, Cold, Counter, CounterSort, Durability, Footprint, Layout, LdapCall, LdapChange, LdapHow, LdapScope,
-    OpKind, Outcome, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Value, Values, WireClient,
-    WireSession,
+    CacheSize, Cold, Counter, CounterSort, Durability, Footprint, KindId, Layout, LdapCall, LdapChange, LdapHow,
+    LdapScope, OpKind, Outcome, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Value,
+    ValueBuf, Values, WireClient, WireSession,
 };
 use plimsoll_lab::page_cache;
 use plimsoll_tls::TlsSession;
@@ -16,6 +16,8 @@ use plimsoll_tls::TlsSession;
 use crate::control::{Control, refused};
 use crate::dn;
 use crate::endpoint::{Encryption, Endpoint, Login};
+use crate::ldif;
+use crate::request::Request;
 use crate::server::{BASE, PrivateSlapd, Settings};
 use crate::start_tls::StartTlsSession;
 use crate::wire::LdapSession;
@@ -52,6 +54,8 @@ pub(crate) struct LdapStore {
     unit: String,
     /// That has been made.
     is_made: bool,
+    /// A private server is loaded while it is stopped.
+    loads_offline: bool,
     /// Whether an attached server syncs writes, where the caller knows.
     syncs: Option<bool>,
 }
@@ -61,12 +65,15 @@ impl LdapStore {
         data_dir: &Path,
         log_dir: &Path,
         settings: Settings,
+        loads_offline: bool,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
         let bases = [data_dir.to_owned(), PathBuf::from("/var/tmp"), PathBuf::from("/tmp")];
         let server = PrivateSlapd::start(&bases, log_dir, &settings, progress)?;
         let endpoint = server.endpoint();
-        Ok(Self::new(Some(server), Some(settings), endpoint, String::new()))
+        let mut store = Self::new(Some(server), Some(settings), endpoint, String::new());
+        store.loads_offline = loads_offline;
+        Ok(store)
     }
 
     pub fn attach(
@@ -102,7 +109,18 @@ impl LdapStore {
     fn new(server: Option<PrivateSlapd>, settings: Option<Settings>, endpoint: Endpoint, unit: String) -> Self {
         let login = Arc::new(endpoint.login.clone());
         let base = login.base.clone();
-        Self { server, settings, endpoint, login, control: None, base, unit, is_made: false, syncs: None }
+        Self {
+            server,
+            settings,
+            endpoint,
+            login,
+            control: None,
+            base,
+            unit,
+            is_made: false,
+            loads_offline: false,
+            syncs: None,
+        }
     }
 
     fn control(&mut self) -> Result<&mut Control, StoreError> {
@@ -326,6 +344,37 @@ impl Store for LdapStore {
             Ok(WireClient { address: self.endpoint.address.clone(), session })
         };
         Ok(Sessions::Wire((0..count).map(client).collect::<Result<_, StoreError>>()?))
+    }
+
+    fn load_at_once(
+        &mut self,
+        kinds: &[OpKind],
+        durability: Durability,
+        next: &mut dyn FnMut(&mut ValueBuf) -> Option<KindId>,
+    ) -> Result<Option<String>, StoreError> {
+        let base = self.operations_base();
+        let Some(server) = self.server.as_mut().filter(|_| self.loads_offline) else { return Ok(None) };
+        self.control = None;
+        let mut entries: u64 = 0;
+        server.add_offline(durability == Durability::Durable, |file| {
+            let requests = kinds.iter().map(|kind| Request::new(kind, &base)).collect::<Result<Vec<_>, _>>()?;
+            let (mut params, mut message, mut text) = (ValueBuf::new(), Vec::new(), String::new());
+            while let Some(kind) = next(&mut params) {
+                message.clear();
+                text.clear();
+                let request = requests.get(usize::from(kind));
+                request.inspect(|request| request.template.write(1, params.values(), &mut message));
+                ldif::push(&mut text, &message).map_err(|_| {
+                    StoreError::new(StoreErrorKind::Usage, "a load of a directory adds entries and nothing else")
+                        .next("Load it over the wire: --set ldap.load=wire")
+                })?;
+                file.write_all(text.as_bytes()).map_err(|error| StoreError::io("the file for slapadd", &error))?;
+                entries += 1;
+                params.clear();
+            }
+            Ok(())
+        })?;
+        Ok(Some(format!("offline: slapadd of {entries} entries while the server was stopped")))
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {

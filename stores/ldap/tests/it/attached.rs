@@ -26,6 +26,8 @@ fn nothing_is_added_without_a_load_and_everything_goes_with_the_store() {
     assert_eq!(outcomes, [Outcome::NotFound, Outcome::Ok, Outcome::Ok]);
     assert_eq!(server.entries(), [BASE.to_owned(), format!("uid=1,{BASE}")]);
     store.create(&Layout::default()).unwrap();
+    let how = store.load_at_once(&kinds(), Durability::AtEnd, &mut |_| panic!("an attached server is not stopped"));
+    assert_eq!(how.unwrap(), None);
     let replies = ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();
     assert_eq!(replies[1].outcome, Outcome::Ok);
     let ours = server.entries();

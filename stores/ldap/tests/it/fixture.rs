@@ -113,7 +113,14 @@ pub fn params(syncs: &str) -> Params {
     let text = |name: &str, value: &str| (name.to_owned(), ParamValue::Text(value.to_owned()));
     let int = |name: &str, value| (name.to_owned(), ParamValue::Int(value));
     Params(
-        [text("index", "objectClass,uid eq"), text("syncs", syncs), int("threads", 16), int("maxsize", 1 << 30)].into(),
+        [
+            text("index", "objectClass,uid eq"),
+            text("syncs", syncs),
+            text("load", "offline"),
+            int("threads", 16),
+            int("maxsize", 1 << 30),
+        ]
+        .into(),
     )
 }
 

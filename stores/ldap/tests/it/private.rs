@@ -68,3 +68,74 @@ fn what_it_does_not_take_is_told_with_its_words() {
     let error = started(dir.path(), "uid eq\ninclude /etc/passwd").err().unwrap();
     assert_eq!(error.kind, StoreErrorKind::Usage);
 }
+
+/// A store of our own, loaded with `count` entries at once.
+fn loaded(dir: &std::path::Path, durability: Durability, count: i64) -> Box<dyn plimsoll_core::Store> {
+    let target = Target::Private { data_dir: dir.to_owned(), log_dir: dir.to_owned() };
+    let options = OpenOptions { target, params: params("ask"), run_id: "test-1".to_owned() };
+    let mut store = kind().open(options, &mut |_| {}).unwrap();
+    store.create(&Layout::default()).unwrap();
+    let mut numbers = 0..count;
+    let how = store.load_at_once(&kinds(), durability, &mut |params| {
+        let number = numbers.next()?;
+        params.push(Value::Int(number));
+        params.push(Value::Int(number));
+        Some(ADD)
+    });
+    assert!(how.unwrap().unwrap().contains(&format!("{count} entries")));
+    store
+}
+
+#[test]
+fn a_load_at_once_is_there_and_can_be_added_to() {
+    let dir = tempfile::tempdir().unwrap();
+    for durability in [Durability::Durable, Durability::AtEnd] {
+        let mut store = loaded(dir.path(), durability, 3_000);
+        let mut script = Script::new();
+        script.op(LOOK, [Value::Int(0)]).op(LOOK, [Value::Int(2_999)]).op(LOOK, [Value::Int(3_000)]);
+        script.op(ADD, [Value::Int(7), Value::Int(7)]).op(ADD, [Value::Int(3_000), Value::Int(3_000)]);
+        script.op(LOOK, [Value::Int(3_000)]);
+        let replies = ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();
+        let outcomes: Vec<_> = replies.iter().map(|reply| reply.outcome).collect();
+        use Outcome::{NotFound, Ok, Rejected};
+        assert_eq!(outcomes, [Ok, Ok, NotFound, Rejected, Ok, Ok], "{replies:?}");
+        assert_eq!(replies[3].answer.code, "entryAlreadyExists");
+        store.restart().unwrap();
+        // Made again it is empty, and is loaded again.
+        store.create(&Layout::default()).unwrap();
+        let mut once = Some(5);
+        let again = store.load_at_once(&kinds(), durability, &mut |params| {
+            let number = once.take()?;
+            params.push(Value::Int(number));
+            params.push(Value::Int(number));
+            Some(ADD)
+        });
+        assert!(again.unwrap().is_some());
+        let mut script = Script::new();
+        script.op(LOOK, [Value::Int(5)]).op(LOOK, [Value::Int(0)]);
+        let replies = ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();
+        assert_eq!((replies[0].outcome, replies[1].outcome), (Ok, NotFound));
+        store.close().unwrap();
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left");
+}
+
+#[test]
+fn what_slapadd_refuses_is_told_in_its_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = loaded(dir.path(), Durability::AtEnd, 3);
+    let mut twice = vec![1, 1];
+    let error = store.load_at_once(&kinds(), Durability::AtEnd, &mut |params| {
+        let number = twice.pop()?;
+        params.push(Value::Int(number));
+        params.push(Value::Int(number));
+        Some(ADD)
+    });
+    let error = error.unwrap_err();
+    assert!(error.to_string().contains("slapadd") && error.to_string().contains("uid=1"), "{error:?}");
+    let error = store.load_at_once(&kinds(), Durability::AtEnd, &mut |params| {
+        params.push(Value::Int(1));
+        Some(LOOK)
+    });
+    assert_eq!(error.unwrap_err().kind, StoreErrorKind::Usage);
+}
