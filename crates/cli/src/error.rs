@@ -76,9 +76,13 @@ impl CliError {
         self
     }
 
-    /// An operating system's error at `place`.
+    /// An operating system's error at `place`. A path that leads nowhere is the user's own.
     pub fn io(place: impl fmt::Display, error: &std::io::Error) -> Self {
-        StoreError::io(place, error).into()
+        use std::io::ErrorKind as K;
+        match error.kind() {
+            K::NotFound | K::NotADirectory | K::IsADirectory => Self::new(exit::USAGE, format!("{place}: {error}")),
+            _ => StoreError::io(place, error).into(),
+        }
     }
 
     /// What happened and the first of somebody else's words about it, on one line.

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::Catalogue;
+use plimsoll_core::nearest::nearest;
 use plimsoll_plan::Overrides;
 use plimsoll_plan::model::Plan;
 
@@ -131,8 +132,10 @@ pub fn read(plan: &str) -> Result<PlanText, CliError> {
     let names: Vec<&str> = studies::ALL.iter().map(|study| study.name).collect();
     let size = fs::metadata(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
+            let meant =
+                nearest(plan, names.iter().copied()).map_or(String::new(), |name| format!("did you mean `{name}`? "));
             CliError::new(exit::USAGE, format!("there is no study and no file named `{plan}`"))
-                .next(format!("studies are: {}; or give the path of a plan file", names.join(", ")))
+                .next(format!("{meant}studies are: {}; or give the path of a plan file", names.join(", ")))
         }
         _ => CliError::io(plan, &error),
     })?;

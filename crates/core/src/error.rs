@@ -64,7 +64,7 @@ impl StoreError {
     pub fn io(place: impl fmt::Display, error: &std::io::Error) -> Self {
         use std::io::ErrorKind as K;
         let kind = match error.kind() {
-            K::PermissionDenied => StoreErrorKind::Permission,
+            K::PermissionDenied | K::ReadOnlyFilesystem => StoreErrorKind::Permission,
             K::StorageFull | K::QuotaExceeded => StoreErrorKind::DiskFull,
             K::AddrInUse => StoreErrorKind::AddressTaken,
             K::ConnectionRefused | K::ConnectionReset | K::TimedOut | K::HostUnreachable | K::NetworkUnreachable => {

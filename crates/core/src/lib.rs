@@ -16,6 +16,7 @@
 //! | [`mod@slice`] | [`Slice`]: one second of a phase, as histograms and counts |
 //! | [`sampler`] | [`Sampler`]: figures read once a slice |
 //! | [`formula`] | [`Formula`]: arithmetic over the results of phases |
+//! | [`mod@nearest`] | what somebody may have meant by a word that nobody knows |
 //! | [`catalogue`] | [`Catalogue`]: everything a plan may name |
 //! | [`error`] | [`StoreError`]: what went wrong with a store, where, and what to do |
 
@@ -25,6 +26,7 @@ pub mod formula;
 pub mod kv;
 pub mod layout;
 pub mod ldap;
+pub mod nearest;
 pub mod observer;
 pub mod op;
 pub mod sampler;

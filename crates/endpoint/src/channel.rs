@@ -34,6 +34,8 @@ pub struct Channel {
     timeout: Duration,
     /// When it was last written to, or something moved.
     quiet_since: Instant,
+    /// How long the first word may take; `None` when there was one.
+    first_word: Option<Duration>,
 }
 
 /// TLS, and what waits on our side of it.
@@ -46,8 +48,8 @@ struct Layer {
 }
 
 impl Channel {
-    /// Connects. `place` names the server in messages. `timeout` is how long connecting may take, and how long the
-    /// server may be silent afterwards ([`Channel::set_timeout`]).
+    /// Connects. `place` names the server in messages. `timeout` is how long connecting may take, how long the first word
+    /// of the server may take after that, and how long it may be silent afterwards ([`Channel::set_timeout`]).
     ///
     /// # Errors
     /// `Unreachable`, or `Permission` where a socket is not for us.
@@ -63,6 +65,7 @@ impl Channel {
             filled: 0,
             timeout,
             quiet_since: Instant::now(),
+            first_word: Some(timeout),
         })
     }
 
@@ -129,10 +132,9 @@ impl Channel {
     }
 
     fn wait(&self) -> Result<PollFlags, StoreError> {
-        let Some(left) = self.timeout.checked_sub(self.quiet_since.elapsed()) else {
-            let waited = self.timeout.as_secs_f64();
-            let what = format!("{} has not answered for {waited} s", self.place);
-            return Err(StoreError::new(StoreErrorKind::Unreachable, what));
+        let bound = self.first_word.map_or(self.timeout, |first_word| first_word.min(self.timeout));
+        let Some(left) = bound.checked_sub(self.quiet_since.elapsed()) else {
+            return Err(self.unreachable(format!("{} has not answered for {} s", self.place, bound.as_secs_f64())));
         };
         let pending = self.sent < self.out.len();
         let flags = if pending { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
@@ -172,11 +174,9 @@ impl Channel {
             self.input.resize(self.input.len() * 2, 0);
         }
         match recv(&self.socket, &mut self.input[self.filled..], RecvFlags::empty()) {
-            Ok((_, 0)) => {
-                let what = format!("{} closed the connection", self.place);
-                Err(StoreError::new(StoreErrorKind::Unreachable, what))
-            }
+            Ok((_, 0)) => Err(self.unreachable(format!("{} closed the connection", self.place))),
             Ok((_, count)) => {
+                self.first_word = None;
                 self.filled += count;
                 let arrived = &self.input[..self.filled];
                 let used = match &mut self.layer {
@@ -197,7 +197,19 @@ impl Channel {
 
     fn lost(&self, error: Errno) -> StoreError {
         let error = io::Error::from(error);
-        StoreError::new(StoreErrorKind::Unreachable, format!("the connection to {} was lost: {error}", self.place))
+        self.unreachable(format!("the connection to {} was lost: {error}", self.place))
+    }
+
+    /// Of a server that has never said a word, nobody knows whether it speaks what is spoken here.
+    fn unreachable(&self, what: String) -> StoreError {
+        let error = StoreError::new(StoreErrorKind::Unreachable, what);
+        match self.first_word {
+            None => error.next("See in the server's log why."),
+            Some(_) => error.next(
+                "Check scheme, host and port: another program may listen there, or the same one with TLS where the URL has \
+                 none, or without.",
+            ),
+        }
     }
 }
 
@@ -253,5 +265,73 @@ pub fn connect(address: &Address, timeout: Duration) -> io::Result<OwnedFd> {
             }
             Err(failure)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Asks something of a listener that does not speak, with a minute for each answer; what comes of it.
+    fn ask(listener: &TcpListener, meanwhile: impl FnOnce()) -> StoreError {
+        let port = listener.local_addr().unwrap().port();
+        let address = Address::Tcp("127.0.0.1".to_owned(), port);
+        let mut channel = Channel::connect(&address, "store://there", Duration::from_millis(100)).unwrap();
+        channel.set_timeout(Duration::from_secs(60));
+        channel.write(|out| out.extend_from_slice(b"hello"));
+        meanwhile();
+        loop {
+            if let Err(error) = channel.turn(&mut |bytes, _| bytes.len()) {
+                return error;
+            }
+        }
+    }
+
+    #[test]
+    fn who_never_says_a_word_is_waited_for_as_long_as_connecting_may_take() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let started = Instant::now();
+        let error = ask(&listener, || {});
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+        assert_eq!(error.what, "store://there has not answered for 0.1 s");
+        assert!(error.next.unwrap().starts_with("Check scheme, host and port"));
+    }
+
+    #[test]
+    fn who_closes_without_a_word_may_be_another_program() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let error = ask(&listener, || drop(listener.accept().unwrap()));
+        assert_eq!(error.kind, StoreErrorKind::Unreachable);
+        assert!(error.next.unwrap().starts_with("Check scheme, host and port"), "{}", error.what);
+    }
+
+    #[test]
+    fn who_has_spoken_once_has_the_time_of_an_answer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let address = Address::Tcp("127.0.0.1".to_owned(), port);
+        let mut channel = Channel::connect(&address, "store://there", Duration::from_millis(100)).unwrap();
+        channel.set_timeout(Duration::from_millis(600));
+        let (mut peer, _) = listener.accept().unwrap();
+        std::io::Write::write_all(&mut peer, b"a word").unwrap();
+        let mut heard = 0;
+        while heard < 6 {
+            channel
+                .turn(&mut |bytes, _| {
+                    heard += bytes.len();
+                    bytes.len()
+                })
+                .unwrap();
+        }
+        channel.write(|out| out.extend_from_slice(b"more"));
+        let error = loop {
+            if let Err(error) = channel.turn(&mut |bytes, _| bytes.len()) {
+                break error;
+            }
+        };
+        assert_eq!(error.what, "store://there has not answered for 0.6 s");
+        assert_eq!(error.next.as_deref(), Some("See in the server's log why."));
     }
 }

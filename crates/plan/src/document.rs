@@ -166,13 +166,21 @@ impl Reading<'_> {
 
     /// Reports every key of `section` that is not one of `known`.
     pub(crate) fn known_keys(&self, section: &Section<'_>, known: &[&str]) {
+        self.known_keys_but(section, known, &|_| None);
+    }
+
+    /// Reports every key of `section` that is not one of `known`; `elsewhere` says where else it belongs, if it does.
+    pub(crate) fn known_keys_but(
+        &self,
+        section: &Section<'_>,
+        known: &[&str],
+        elsewhere: &dyn Fn(&str) -> Option<String>,
+    ) {
         for node in section.entries() {
             if !known.contains(&node.key) {
-                self.problem(
-                    section.key_span(node.key),
-                    format!("unknown key `{}` in {}", node.key, section.what),
-                    Some(nearest::help(node.key, "keys here", known)),
-                );
+                let help = elsewhere(node.key).unwrap_or_else(|| nearest::help(node.key, "keys here", known));
+                let what = format!("unknown key `{}` in {}", node.key, section.what);
+                self.problem(section.key_span(node.key), what, Some(help));
             }
         }
     }

@@ -122,7 +122,10 @@ pub(crate) fn parse(text: &str, dimension: Dimension) -> Result<f64, (String, Op
         }
         None => {
             let spelling = SPELLINGS.iter().find(|(other, ours)| *other == unit && is_of(ours, dimension));
+            let exponent =
+                unit.strip_prefix(['e', 'E']).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
             let help = match spelling {
+                _ if exponent => "numbers have no exponent: write 1_000_000, not 1e6".to_owned(),
                 Some((_, ours)) => format!("write \"{number}{ours}\""),
                 None => units(dimension),
             };
@@ -192,6 +195,8 @@ mod tests {
         let wrong = |text, dimension| parse(text, dimension).unwrap_err();
         assert_eq!(wrong("30", Time).0, "needs a unit: \"30ms\" or \"30s\"");
         assert_eq!(wrong("30sec", Time), ("`sec` is not a unit of time".into(), Some("write \"30s\"".into())));
+        let exponent = wrong("1e12/s", Rate).1.unwrap();
+        assert!(exponent.starts_with("numbers have no exponent"), "{exponent}");
         assert_eq!(wrong("30MiB", Time).0, "`MiB` is a unit of size, not of time");
         assert_eq!(wrong("4KB", Size).1.as_deref(), Some("write \"4KiB\""));
         assert_eq!(wrong("-3s", Time).0, "`-3s` is not a time");

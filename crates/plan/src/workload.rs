@@ -50,7 +50,7 @@ impl<'c> Reading<'c> {
         }
         known.extend(spec.params.iter().map(|param| param.name));
         let section = Section { what: format!("the workload `{}`", spec.name), ..section };
-        self.known_keys(&section, &known);
+        self.known_keys_but(&section, &known, &|key| self.of_store(key));
         let defaults = params::defaults(spec.params);
         let mut params = Some(Vec::new());
         for param in spec.params {
@@ -71,6 +71,15 @@ impl<'c> Reading<'c> {
         kinds.extend(scripts.iter().map(|(script, _)| script.name.clone()));
         self.try_making(spec, params.as_deref(), &scripts, section.span);
         Some(WorkloadDraft { spec, kinds, params, scripts: scripts.into_iter().map(|(script, _)| script).collect() })
+    }
+
+    /// What to write for a parameter that no workload has, but a store.
+    fn of_store(&self, key: &str) -> Option<String> {
+        let mut having = self.catalogue.stores.iter().map(|kind| kind.spec());
+        let store = having.find(|spec| spec.params.iter().any(|param| param.name == key))?.name;
+        Some(format!(
+            "`{key}` is a parameter of stores: {{ store = \"{store}\", {key} = … }}, on the command line --set {store}.{key}=…"
+        ))
     }
 
     /// The user's scripts, each with the text that messages about it point into.

@@ -196,5 +196,9 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, StoreError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
-    std::fs::read(path).map_err(|error| usage(format!("{} cannot be read", path.display())).detail(error.to_string()))
+    std::fs::read(path).map_err(|error| {
+        usage(format!("{} cannot be read", path.display()))
+            .detail(error.to_string())
+            .next("Name a file that this user may read.")
+    })
 }

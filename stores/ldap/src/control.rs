@@ -36,6 +36,9 @@ impl Done for Kept {
     }
 }
 
+/// How long connecting and the first word of an answer may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
 impl Control {
     /// Connects and binds. `timeout` is how long the server may be silent.
     ///
@@ -44,7 +47,8 @@ impl Control {
     pub fn open(endpoint: &Endpoint, timeout: Duration) -> Result<Self, StoreError> {
         let place = endpoint.login.place.clone();
         let tls = endpoint.tls_client()?.map(|client| client.connect(endpoint.host(), &place)).transpose()?;
-        let mut channel = Channel::connect(&endpoint.address, &place, timeout)?;
+        let mut channel = Channel::connect(&endpoint.address, &place, timeout.min(CONNECT_TIMEOUT))?;
+        channel.set_timeout(timeout);
         if matches!(endpoint.encryption, Encryption::Start(_)) {
             ask_for_tls(&mut channel, &place)?;
         }

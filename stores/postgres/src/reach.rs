@@ -92,8 +92,12 @@ fn reach_host(host: &Host, wanted: Wanted, settings: &str, timeout: Duration) ->
         let last = !may_be_encryption(&refused);
         let both = match first.take() {
             Some(first) => {
-                let detail = refused.error.detail.clone().unwrap_or_default();
-                let error = refused.error.clone().detail(format!("{detail}; before that: {}", first.error));
+                let before = format!("before that: {}", first.error);
+                let detail = match &refused.error.detail {
+                    Some(detail) => format!("{detail}; {before}"),
+                    None => before,
+                };
+                let error = refused.error.clone().detail(detail);
                 Refused { error, ..refused }
             }
             None => refused,

@@ -1,6 +1,6 @@
 //! SQLite's errors as outcomes of operations and as errors for people.
 
-use plimsoll_core::{Answer, KvError, Outcome, StoreError, StoreErrorKind};
+use plimsoll_core::{Answer, KvError, OpKind, Outcome, StoreError, StoreErrorKind};
 use rusqlite::ErrorCode;
 
 /// What went wrong with `what`, for people.
@@ -21,6 +21,14 @@ pub(crate) fn store_error(what: &str, error: &rusqlite::Error) -> StoreError {
         _ => return StoreError::new(StoreErrorKind::Store, format!("sqlite: {what}")).detail(words(error)),
     };
     StoreError::new(kind, format!("sqlite: {what}")).detail(words(error)).next(next)
+}
+
+/// Why the statement `sql` of `kind` could not be prepared: SQLite's plain error means that the statement is wrong.
+pub(crate) fn not_prepared(kind: &OpKind, sql: &str, error: &rusqlite::Error) -> StoreError {
+    if error.sqlite_error_code() != Some(ErrorCode::Unknown) {
+        return store_error(&format!("cannot prepare `{}`", kind.name), error);
+    }
+    StoreError::new(StoreErrorKind::Usage, format!("sqlite does not take the statement: {sql}")).detail(words(error))
 }
 
 /// What an operation came to that ended with `error` and was rolled back: rejected where it has certainly not

@@ -7,7 +7,7 @@ use plimsoll_core::{
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Statement, ToSql};
 
-use crate::failure::{fail, store_error};
+use crate::failure::{fail, not_prepared};
 use crate::{kv, statements};
 
 /// One client's connection.
@@ -137,9 +137,7 @@ impl BlockingSession for SqlSession {
         for kind in kinds {
             let prepared = self.prepared(kind)?;
             for sql in texts(&prepared) {
-                self.connection
-                    .prepare_cached(sql)
-                    .map_err(|error| store_error(&format!("cannot prepare `{}`", kind.name), &error))?;
+                self.connection.prepare_cached(sql).map_err(|error| not_prepared(kind, sql, &error))?;
             }
             all.push(prepared);
         }

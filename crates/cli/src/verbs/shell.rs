@@ -22,7 +22,9 @@ pub fn completions(shell: Shell) -> Result<u8, CliError> {
 
 /// Writes the manual pages, one to a verb, into `directory`, which is made if it is not there.
 pub fn man(directory: &Path) -> Result<u8, CliError> {
-    let failed = |error: std::io::Error| CliError::io(directory.display(), &error);
+    let failed = |error: std::io::Error| {
+        CliError::io(directory.display(), &error).next("name a directory that can be made or written to")
+    };
     std::fs::create_dir_all(directory).map_err(failed)?;
     clap_mangen::generate_to(Cli::command(), directory).map_err(failed)?;
     crate::say(&format!(

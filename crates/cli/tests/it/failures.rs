@@ -1,5 +1,6 @@
 //! What goes wrong outside: servers, packages, disks, permissions, and users who change their minds.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -132,6 +133,48 @@ fn passwords_and_permissions_of_an_attached_server() {
         "do $$ begin if exists (select from pg_namespace where nspname like 'plimsoll%')
          then raise 'a schema was left'; end if; end $$",
     );
+}
+
+/// A port at which somebody greets every caller with `greeting`, and hangs up.
+fn another_program(greeting: &'static [u8]) -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut caller in listener.incoming().flatten() {
+            // A caller may have gone by then.
+            let _ = caller.write_all(greeting);
+        }
+    });
+    port
+}
+
+#[test]
+fn a_port_at_which_another_program_listens_is_no_store() {
+    let place = Place::new();
+    let (mute, mariadb) = (another_program(b""), another_program(b"\x0a\0\0\0\n5.5.5-10.11.19-MariaDB\0"));
+    for (workload, url) in [
+        ("select", "postgres://me@127.0.0.1:PORT/db"),
+        ("select", "mariadb://me@127.0.0.1:PORT/db"),
+        ("kv", "redis://127.0.0.1:PORT"),
+        ("http", "http://127.0.0.1:PORT"),
+        ("ldap", "ldap://127.0.0.1:PORT/dc=example"),
+    ] {
+        let mix = match workload {
+            "kv" => "read=1",
+            "http" => "get=1",
+            "ldap" => "search=1",
+            _ => "select=1",
+        };
+        let silent = url.replace("PORT", &mute.to_string());
+        let ran = place.run(&["drive", workload, "--on", &silent, "--mix", mix]).expect(3);
+        assert!(ran.err.contains("→ Check scheme, host and port"), "{ran:?}");
+        assert_eq!(ran.err.matches("error:").count(), 1, "{ran:?}");
+        if !url.starts_with("mariadb") {
+            let other = url.replace("PORT", &mariadb.to_string());
+            let ran = place.run(&["drive", workload, "--on", &other, "--mix", mix]).expect(9);
+            assert!(ran.err.contains("answered what ") && !ran.err.contains("before that"), "{ran:?}");
+        }
+    }
 }
 
 fn interrupt(pid: u32) {

@@ -5,7 +5,7 @@ use crate::bench::{Place, small_coupons};
 #[test]
 fn an_unknown_study_is_named_and_the_known_ones_are_listed() {
     let place = Place::new();
-    place.run(&["run", "cupons"]).expect(2).says("no study and no file named `cupons`").says("coupons");
+    place.run(&["run", "cupons"]).expect(2).says("no study and no file named `cupons`").says("did you mean `coupons`?");
     assert!(place.all_runs().is_empty());
 }
 
@@ -32,13 +32,21 @@ fn a_statement_that_the_server_does_not_take_is_said_once_and_is_no_result() {
     let place = Place::new();
     let script = place.path().join("a.sql");
     std::fs::write(&script, "select * from nothere;").unwrap();
-    let ran = place.run(&["drive", "-f", script.to_str().unwrap(), "--on", "postgres", "--ops", "1"]).expect(2);
-    assert_eq!((ran.out.as_str(), ran.err.matches("\"nothere\" does not exist").count()), ("", 1), "{ran:?}");
-    // The recording has it all the same.
-    let report = place.run(&["report", "latest", "--format", "text"]).expect(0).out;
-    assert!(report.starts_with("INCOMPLETE"), "{report}");
-    let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert_eq!(report.matches("\"nothere\" does not exist").count(), 1, "{report}");
+    let script = script.to_str().unwrap();
+    for (store, words) in [
+        ("postgres", "\"nothere\" does not exist"),
+        ("mariadb", "nothere' doesn't exist"),
+        ("sqlite", "no such table: nothere"),
+    ] {
+        let ran = place.run(&["drive", "-f", script, "--on", store, "--ops", "1"]).expect(2);
+        assert_eq!((ran.out.as_str(), ran.err.matches(words).count()), ("", 1), "{ran:?}");
+        assert!(ran.err.contains("does not take the statement: select * from nothere"), "{ran:?}");
+        // The recording has it all the same.
+        let report = place.run(&["report", "latest", "--format", "text"]).expect(0).out;
+        assert!(report.starts_with("INCOMPLETE"), "{report}");
+        let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(report.matches(words).count(), 1, "{report}");
+    }
 }
 
 #[test]

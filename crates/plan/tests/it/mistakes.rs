@@ -54,6 +54,17 @@ fn added(more: &str, what: &str, help: &str) {
 }
 
 #[test]
+fn a_parameter_of_a_store_is_sent_to_its_store() {
+    replaced(
+        "name = \"coupons\"\n",
+        "name = \"coupons\"\n«shared_buffers» = \"1GiB\"\n",
+        "unknown key `shared_buffers` in the workload `coupons`",
+        "`shared_buffers` is a parameter of stores: { store = \"postgres\", shared_buffers = … }, on the command line --set \
+         postgres.shared_buffers=…",
+    );
+}
+
+#[test]
 fn the_right_plan_is_right() {
     parse("test", RIGHT, &catalogue(), &Overrides::default()).unwrap();
 }

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use plimsoll_core::nearest::nearest;
+
 use super::expression::{ARGUMENTS_MAX, Arity, Expression, FUNCTIONS, Function};
-use super::mistake::{Mistake, mistake, nearest};
+use super::mistake::{Mistake, mistake};
 use super::scalar::Scalar;
 use super::symbols::{Symbols, is_name_byte};
 

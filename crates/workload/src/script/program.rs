@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use plimsoll_core::nearest::nearest;
 use plimsoll_core::{KindId, Script};
 
 use super::expression::Expression;
-use super::mistake::{Mistake, mistake, nearest};
+use super::mistake::{Mistake, mistake};
 use super::names;
 use super::parse::expression;
 use super::scalar::Scalar;

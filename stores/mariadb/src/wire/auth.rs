@@ -245,7 +245,8 @@ pub(crate) fn refusal(error: &ServerError<'_>, login: &Login) -> StoreError {
         1045 | 1698 => (
             K::Authentication,
             format!("{place} does not accept the password for user `{user}`"),
-            "Check the user's name, MYSQL_PWD, ~/.my.cnf or the file given with --password-file.",
+            "Check the user's name, MYSQL_PWD, ~/.my.cnf or the file given with --password-file. Who has to come by TLS, or \
+             from another host, is refused with the same words.",
         ),
         1044 => (
             K::Permission,

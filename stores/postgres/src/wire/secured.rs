@@ -161,8 +161,13 @@ impl Secured {
             }
             // What an error says before there is TLS may be anybody's words.
             (b'E', _) => broken(format!("{} answered the question for TLS with an error", self.place)),
-            _ => broken(format!("{} answered what no PostgreSQL server answers", self.place))
-                .detail(format!("it began with `{}`", bytes[..bytes.len().min(64)].escape_ascii())),
+            // It is not TLS that failed: without it there would be no PostgreSQL either.
+            _ => {
+                let error = broken(format!("{} answered what no PostgreSQL server answers", self.place))
+                    .detail(format!("it began with `{}`", bytes[..bytes.len().min(64)].escape_ascii()));
+                self.inner.fail(error, done);
+                return bytes.len();
+            }
         };
         self.fail_on_tls(refused, done);
         bytes.len()
