@@ -76,7 +76,7 @@ impl TrialRun<'_, '_> {
         let stream: Arc<dyn Stream> =
             self.workload.stream(&StreamSpec::Load { batch, clients }).map(Arc::from).map_err(no_stream)?;
         let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
-        if let Some(mut seconds) = self.load_at_once(ordinal, clients, durability, &stream, end)? {
+        if let Some(mut seconds) = self.load_at_once(clients, durability, &stream, end)? {
             let finishing = Instant::now();
             self.store.after_load(self.workload.layout())?;
             seconds += finishing.elapsed().as_secs_f64();
