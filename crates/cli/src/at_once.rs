@@ -25,8 +25,9 @@ impl TrialRun<'_, '_> {
         let kinds: Vec<OpKind> = self.workload.kinds().to_vec();
         let started = Instant::now();
         let (mut client, mut cycle, mut operations) = (0, 0, 0_u64);
+        let interrupt = self.bench.interrupt;
         let taken = self.store.load_at_once(&kinds, durability, &mut |params| {
-            while client < clients {
+            while client < clients && !interrupt.is_set() {
                 params.clear();
                 if let Some(kind) = stream.op(client, cycle, params) {
                     cycle += 1;
