@@ -7,6 +7,7 @@
 //! | `bench` | `bench`: figures that a change to a hot path has to show; built with feature `bench` only |
 //! | `peers` | `peers`: what an operation costs, side by side with other clients; feature `bench` too |
 //! | `assets` | `assets`: fetches the scripts that are kept in the repository |
+//! | `leftovers` | removes what killed tests have left |
 //! | `process` | runs other programs |
 
 #![allow(clippy::print_stdout, reason = "these are programs for a terminal")]
@@ -28,6 +29,7 @@ mod bench_pipeline;
 mod bench_postgres;
 #[cfg(feature = "bench")]
 mod child_cost;
+mod leftovers;
 #[cfg(feature = "bench")]
 mod peers;
 mod process;

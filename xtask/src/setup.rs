@@ -65,6 +65,7 @@ const PEERS: [Need; 5] = [
 /// Installs what is missing where that is allowed, and runs all tests with `arguments` for `cargo test`.
 pub fn test(arguments: &[String]) -> Result {
     have(NEEDS.iter())?;
+    crate::leftovers::sweep();
     run(cargo().args(["test", "--workspace"]).args(arguments))
 }
 

@@ -11,7 +11,9 @@ pub struct Place {
 
 impl Place {
     pub fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        // Named after us, so that the next `cargo xtask test` removes it where we are killed.
+        let prefix = format!("cli-test-{}-", std::process::id());
+        Self { dir: tempfile::Builder::new().prefix(&prefix).tempdir().unwrap() }
     }
 
     pub fn path(&self) -> &Path {

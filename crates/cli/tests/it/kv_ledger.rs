@@ -95,7 +95,8 @@ impl Redis {
 
 #[test]
 fn a_redis_that_loses_what_it_acknowledged_is_found_out() {
-    let dir = tempfile::Builder::new().prefix("redis-test-").tempdir_in("/var/tmp").unwrap();
+    let dir =
+        tempfile::Builder::new().prefix(&format!("redis-test-{}-", std::process::id())).tempdir_in("/var/tmp").unwrap();
     let mut redis = Redis { child: None, dir };
     // It promises to keep everything …
     redis.start(&["--appendonly", "yes", "--appendfsync", "always"]);

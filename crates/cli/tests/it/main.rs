@@ -3,6 +3,7 @@
 // A broken expectation is what a test is there to show.
 #![allow(clippy::unwrap_used)]
 
+mod action;
 mod bench;
 mod compare;
 mod coupons;

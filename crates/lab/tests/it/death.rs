@@ -91,7 +91,10 @@ impl Owner {
 }
 
 fn base() -> tempfile::TempDir {
-    let base = tempfile::Builder::new().prefix("lab-test-").tempdir_in(FALLBACK_BASES[0]).unwrap();
+    let base = tempfile::Builder::new()
+        .prefix(&format!("lab-test-{}-", std::process::id()))
+        .tempdir_in(FALLBACK_BASES[0])
+        .unwrap();
     fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
     base
 }

@@ -21,7 +21,10 @@ fn user() -> ServerUser {
 
 /// A base that every user can get to, unlike the target directory below root's home.
 fn base() -> tempfile::TempDir {
-    let base = tempfile::Builder::new().prefix("lab-test-").tempdir_in(FALLBACK_BASES[0]).unwrap();
+    let base = tempfile::Builder::new()
+        .prefix(&format!("lab-test-{}-", std::process::id()))
+        .tempdir_in(FALLBACK_BASES[0])
+        .unwrap();
     fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
     base
 }

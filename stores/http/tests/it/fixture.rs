@@ -32,7 +32,10 @@ impl Server {
     /// The same, with words behind the port it listens on, and its directory made ready by `prepare`.
     pub fn listening(words: &str, how: &str, prepare: impl FnOnce(&std::path::Path)) -> Server {
         let program = find_nginx().expect("nginx (or run `cargo xtask test`)");
-        let dir = tempfile::Builder::new().prefix("http-test-").tempdir_in("/var/tmp").expect("a directory");
+        let dir = tempfile::Builder::new()
+            .prefix(&format!("http-test-{}-", std::process::id()))
+            .tempdir_in("/var/tmp")
+            .expect("a directory");
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         std::fs::create_dir_all(dir.path().join("files/put")).unwrap();
         std::fs::write(dir.path().join("files/index.html"), content(612)).unwrap();

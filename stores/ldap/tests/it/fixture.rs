@@ -42,7 +42,10 @@ impl Server {
     /// The same with lines that `prepare` makes, which is told the server's directory, and others for the database.
     pub fn prepared(prepare: impl FnOnce(&Path) -> String, database: &str) -> Server {
         let program = find_slapd().expect("slapd (or run `cargo xtask test`)");
-        let dir = tempfile::Builder::new().prefix("ldap-test-").tempdir_in("/var/tmp").expect("a directory");
+        let dir = tempfile::Builder::new()
+            .prefix(&format!("ldap-test-{}-", std::process::id()))
+            .tempdir_in("/var/tmp")
+            .expect("a directory");
         let (port, tls_port) = (free_port(), free_port());
         let lines = prepare(dir.path());
         let place = dir.path().display();

@@ -30,7 +30,10 @@ fn fetched() -> PathBuf {
 
 impl Mysql {
     fn start() -> Mysql {
-        let dir = tempfile::Builder::new().prefix("mysql-test-").tempdir_in("/var/tmp").expect("a directory");
+        let dir = tempfile::Builder::new()
+            .prefix(&format!("mysql-test-{}-", std::process::id()))
+            .tempdir_in("/var/tmp")
+            .expect("a directory");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
         let user = ServerUser::caller_or("mysql", "mariadb-server").expect("a user for the server");
         for name in ["data", "data/mysql", "server"] {

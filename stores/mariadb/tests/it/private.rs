@@ -16,7 +16,10 @@ use crate::fixture::{login, open_login};
 
 /// A base that the server's user can get to.
 fn base() -> tempfile::TempDir {
-    let base = tempfile::Builder::new().prefix("mariadb-test-").tempdir_in("/var/tmp").unwrap();
+    let base = tempfile::Builder::new()
+        .prefix(&format!("mariadb-test-{}-", std::process::id()))
+        .tempdir_in("/var/tmp")
+        .unwrap();
     fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
     base
 }

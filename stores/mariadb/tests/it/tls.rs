@@ -29,7 +29,10 @@ impl Drop for Encrypted {
 }
 
 fn encrypted() -> Encrypted {
-    let dir = tempfile::Builder::new().prefix("mariadb-tls-").tempdir_in("/var/tmp").expect("a directory");
+    let dir = tempfile::Builder::new()
+        .prefix(&format!("mariadb-test-{}-", std::process::id()))
+        .tempdir_in("/var/tmp")
+        .expect("a directory");
     // The server's user reads them.
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("a mode");
     let key = KeyPair::generate().expect("a key");

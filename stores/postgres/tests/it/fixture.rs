@@ -84,7 +84,10 @@ impl Server {
 
     /// The same with these files in its data directory, which only it can read, and these settings.
     pub fn start_with_files(hba: &str, files: &[(&str, String)], settings: &[&str]) -> Server {
-        let dir = tempfile::Builder::new().prefix("pgwire").tempdir_in("/var/tmp").expect("a directory");
+        let dir = tempfile::Builder::new()
+            .prefix(&format!("postgres-test-{}-", std::process::id()))
+            .tempdir_in("/var/tmp")
+            .expect("a directory");
         chown(dir.path(), server_uid(), None).expect("the server's own directory");
         let data = dir.path().join("data");
         let made = as_server_user(&bin_dir().join("initdb"))

@@ -14,7 +14,10 @@ use plimsoll_store_postgres::server::{PrivatePostgres, find_postgres};
 
 /// A base that the server's user can get to.
 fn base() -> tempfile::TempDir {
-    let base = tempfile::Builder::new().prefix("postgres-test-").tempdir_in("/var/tmp").unwrap();
+    let base = tempfile::Builder::new()
+        .prefix(&format!("postgres-test-{}-", std::process::id()))
+        .tempdir_in("/var/tmp")
+        .unwrap();
     fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
     base
 }

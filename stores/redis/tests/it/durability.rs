@@ -12,7 +12,8 @@ use crate::fixture::{GET, PUT, TIMEOUT, kinds};
 
 /// A base that the server's user can get to.
 fn base() -> tempfile::TempDir {
-    let base = tempfile::Builder::new().prefix("redis-test-").tempdir_in("/var/tmp").unwrap();
+    let base =
+        tempfile::Builder::new().prefix(&format!("redis-test-{}-", std::process::id())).tempdir_in("/var/tmp").unwrap();
     std::fs::set_permissions(base.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     base
 }

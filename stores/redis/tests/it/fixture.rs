@@ -27,7 +27,10 @@ pub struct Server {
 impl Server {
     /// One that listens on a socket, with these arguments besides.
     pub fn start(arguments: &[&str]) -> Server {
-        let dir = tempfile::Builder::new().prefix("redis-test-").tempdir_in("/var/tmp").expect("a directory");
+        let dir = tempfile::Builder::new()
+            .prefix(&format!("redis-test-{}-", std::process::id()))
+            .tempdir_in("/var/tmp")
+            .expect("a directory");
         let child = Self::launch(dir.path(), arguments);
         let words = arguments.iter().position(|word| *word == "--requirepass");
         let password = words.and_then(|at| arguments.get(at + 1)).map(|word| String::leak((*word).to_owned()) as &_);
