@@ -20,11 +20,13 @@
 //! | [`allocations`] | what each thread allocates |
 //! | [`ask`] | single operations with their answers |
 //! | [`wire`] | the same without the drive loop, over a socket |
+//! | [`certificates`] | certificates for servers that speak TLS |
 //! | [`params`] | parameters at their defaults |
 //! | [`owned`], `table` | values that own what they hold; records in memory |
 
 pub mod allocations;
 pub mod ask;
+pub mod certificates;
 pub mod conformance;
 pub mod lying;
 pub mod lying_kv;

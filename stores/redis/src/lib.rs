@@ -20,6 +20,8 @@
 mod append_only;
 mod background;
 mod cluster;
+#[cfg(test)]
+mod cluster_allocations;
 mod control;
 pub mod endpoint;
 mod facts;

@@ -1,61 +1,15 @@
 //! Certificates made for one test, and a server that shows them.
 
 use std::io::{Read, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use plimsoll_core::StoreError;
+pub use plimsoll_testkit::certificates::{Authority, Pair};
 use plimsoll_tls::{Tls, TlsClient, TlsOptions};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection};
-
-/// An authority, and the directory that its files are in.
-pub struct Authority {
-    pub dir: tempfile::TempDir,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-/// A certificate and its key, as PEM files.
-#[derive(Clone)]
-pub struct Pair {
-    pub certificate: PathBuf,
-    pub key: PathBuf,
-}
-
-impl Authority {
-    pub fn new() -> Authority {
-        let dir = tempfile::tempdir().expect("a directory");
-        let key = KeyPair::generate().expect("a key");
-        let mut params = CertificateParams::new(Vec::new()).expect("no names");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let certificate = params.self_signed(&key).expect("an authority");
-        std::fs::write(dir.path().join("root.crt"), certificate.pem()).expect("written");
-        Authority { dir, issuer: Issuer::new(params, key) }
-    }
-
-    pub fn root(&self) -> PathBuf {
-        self.dir.path().join("root.crt")
-    }
-
-    /// Signs a certificate for `host`.
-    pub fn sign(&self, host: &str, change: impl FnOnce(&mut CertificateParams)) -> Pair {
-        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
-        let mut params = CertificateParams::new(vec![host.to_owned()]).expect("a name");
-        change(&mut params);
-        let certificate = params.signed_by(&key, &self.issuer).expect("signed");
-        self.write(host, &certificate.pem(), &key)
-    }
-
-    pub fn write(&self, name: &str, pem: &str, key: &KeyPair) -> Pair {
-        let path = |end: &str| self.dir.path().join(format!("{name}.{end}"));
-        std::fs::write(path("crt"), pem).expect("written");
-        std::fs::write(path("key"), key.serialize_pem()).expect("written");
-        Pair { certificate: path("crt"), key: path("key") }
-    }
-}
 
 /// A server that shows `pair`; with `clients` it lets in only whom that authority has signed.
 pub fn server(pair: &Pair, clients: Option<&Authority>, change: impl FnOnce(&mut ServerConfig)) -> ServerConnection {

@@ -11,8 +11,8 @@ fn trusting(authority: &Authority, verify: Verify) -> TlsOptions {
 
 #[test]
 fn bytes_come_through_whole_however_they_are_cut_and_before_the_handshake_is_over() {
-    let authority = Authority::new();
-    let pair = authority.sign("db.example", |_| {});
+    let authority = Authority::default();
+    let pair = authority.sign("db.example");
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
         for piece in [1, 7, 4096, usize::MAX] {
             let server = server_of(&pair, None, &[version], |_| {});
@@ -37,8 +37,8 @@ fn bytes_come_through_whole_however_they_are_cut_and_before_the_handshake_is_ove
 
 #[test]
 fn each_verification_looks_at_what_it_promises() {
-    let (ours, other) = (Authority::new(), Authority::new());
-    let pair = ours.sign("db.example", |_| {});
+    let (ours, other) = (Authority::default(), Authority::default());
+    let pair = ours.sign("db.example");
     for (verify, roots, host, passes) in [
         (Verify::Full, &ours, "db.example", true),
         (Verify::Full, &ours, "DB.example.", true),
@@ -53,14 +53,14 @@ fn each_verification_looks_at_what_it_promises() {
         let mut talk = Talk::new(&trusting(roots, verify), host, server(&pair, None, |_| {}), 4096);
         assert_eq!(talk.run().is_ok(), passes, "{verify:?} {host}");
     }
-    let pair = ours.sign("127.0.0.1", |_| {});
+    let pair = ours.sign("127.0.0.1");
     let mut talk = Talk::new(&trusting(&ours, Verify::Full), "127.0.0.1", server(&pair, None, |_| {}), 4096);
     talk.run().expect("an address is a name too");
 }
 
 #[test]
 fn a_self_signed_certificate_is_its_own_root_whether_it_calls_itself_an_authority_or_not() {
-    let home = Authority::new();
+    let home = Authority::default();
     for is_ca in [IsCa::NoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec!["db.example".to_owned()]).expect("a name");
@@ -77,9 +77,9 @@ fn a_self_signed_certificate_is_its_own_root_whether_it_calls_itself_an_authorit
 
 #[test]
 fn a_client_certificate_opens_the_door() {
-    let authority = Authority::new();
-    let pair = authority.sign("db.example", |_| {});
-    let own = authority.sign("me", |_| {});
+    let authority = Authority::default();
+    let pair = authority.sign("db.example");
+    let own = authority.sign("me");
     let options = TlsOptions {
         certificate: Some(ClientCertificate { certificate: own.certificate, key: own.key }),
         protocols: vec!["postgresql"],

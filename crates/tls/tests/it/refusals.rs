@@ -17,14 +17,14 @@ fn refused(options: &TlsOptions, host: &str, pair: &Pair, clients: Option<&Autho
 
 #[test]
 fn what_is_wrong_with_a_servers_certificate_is_said() {
-    let (ours, other) = (Authority::new(), Authority::new());
+    let (ours, other) = (Authority::default(), Authority::default());
     let dated = |from, to| {
-        ours.sign("db.example", |params: &mut CertificateParams| {
+        ours.sign_changed("db.example", |params: &mut CertificateParams| {
             params.not_before = date_time_ymd(from, 1, 1);
             params.not_after = date_time_ymd(to, 1, 1);
         })
     };
-    let good = ours.sign("db.example", |_| {});
+    let good = ours.sign("db.example");
     let unknown = refused(&options(&other), "db.example", &good, None);
     assert!(unknown.what.contains(other.root().to_str().unwrap()), "it names the file: {unknown}");
     for (error, words, detail) in [
@@ -42,11 +42,11 @@ fn what_is_wrong_with_a_servers_certificate_is_said() {
 
 #[test]
 fn a_server_that_wants_a_certificate_says_so() {
-    let (ours, other) = (Authority::new(), Authority::new());
-    let pair = ours.sign("db.example", |_| {});
+    let (ours, other) = (Authority::default(), Authority::default());
+    let pair = ours.sign("db.example");
     let none = refused(&options(&ours), "db.example", &pair, Some(&ours));
     assert!(none.what.contains("wants a client certificate"), "{none}");
-    let strange = other.sign("me", |_| {});
+    let strange = other.sign("me");
     let shown = Some(ClientCertificate { certificate: strange.certificate, key: strange.key });
     let strange = refused(&TlsOptions { certificate: shown, ..options(&ours) }, "db.example", &pair, Some(&ours));
     assert!(strange.what.contains("does not accept the client certificate"), "{strange}");
@@ -55,7 +55,7 @@ fn a_server_that_wants_a_certificate_says_so() {
 
 #[test]
 fn a_server_without_tls_or_of_another_protocol_is_told() {
-    let authority = Authority::new();
+    let authority = Authority::default();
     let client = TlsClient::new(&options(&authority)).unwrap();
     for words in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b"-ERR unknown command\r\n", &[0; 90]] {
         let mut tls = client.connect("db.example", "test://server").unwrap();
@@ -66,7 +66,7 @@ fn a_server_without_tls_or_of_another_protocol_is_told() {
         assert!(error.what.contains("does not speak TLS"), "{error}");
         assert!(tls.feed(b"more", &mut plain, &mut out).is_err(), "it stays so");
     }
-    let pair = authority.sign("db.example", |_| {});
+    let pair = authority.sign("db.example");
     let web = server(&pair, None, |config| config.alpn_protocols = vec![b"h2".to_vec()]);
     let offering = TlsOptions { protocols: vec!["postgresql"], ..options(&authority) };
     let error = Talk::new(&offering, "db.example", web, 4096).run().expect_err("another protocol");
@@ -75,10 +75,10 @@ fn a_server_without_tls_or_of_another_protocol_is_told() {
 
 #[test]
 fn files_that_will_not_do_are_named() {
-    let authority = Authority::new();
-    let (mine, other) = (authority.sign("me", |_| {}), authority.sign("other", |_| {}));
+    let authority = Authority::default();
+    let (mine, other) = (authority.sign("me"), authority.sign("other"));
     let file = |name: &str, text: &str| {
-        let path = authority.dir.path().join(name);
+        let path = authority.dir().join(name);
         std::fs::write(&path, text).unwrap();
         path
     };

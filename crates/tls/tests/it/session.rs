@@ -59,8 +59,8 @@ impl Done for Tickets {
 
 #[test]
 fn a_session_works_inside_tls_and_again_after_it_was_lost() {
-    let authority = Authority::new();
-    let pair = authority.sign("db.example", |_| {});
+    let authority = Authority::default();
+    let pair = authority.sign("db.example");
     let client = TlsClient::new(&TlsOptions { roots: Roots::File(authority.root()), ..TlsOptions::default() }).unwrap();
     let echo = Echo { state: WireState::Opening };
     let mut session = TlsSession::new(echo, client, "db.example", "test://server").unwrap();
@@ -89,8 +89,8 @@ fn a_session_works_inside_tls_and_again_after_it_was_lost() {
 
 #[test]
 fn a_session_fails_when_tls_does() {
-    let (ours, other) = (Authority::new(), Authority::new());
-    let pair = other.sign("db.example", |_| {});
+    let (ours, other) = (Authority::default(), Authority::default());
+    let pair = other.sign("db.example");
     let client = TlsClient::new(&TlsOptions { roots: Roots::File(ours.root()), ..TlsOptions::default() }).unwrap();
     let mut session =
         TlsSession::new(Echo { state: WireState::Opening }, client, "db.example", "test://server").unwrap();

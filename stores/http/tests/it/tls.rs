@@ -1,38 +1,20 @@
 //! TLS, against a server that speaks it.
 
-use std::path::Path;
-
 use plimsoll_core::{Durability, Outcome, StoreErrorKind, Value};
 use plimsoll_testkit::ask::{Script, ask};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use plimsoll_testkit::certificates::Authority;
 
 use crate::fixture::{GET, Server, kept, kinds, open};
 
-/// Writes an authority, and a certificate and key that it signed for `host`, into `dir`.
-fn certificates(dir: &Path, host: &str) {
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    // OpenSSL takes a certificate whose issuer has its own name for one that signed itself.
-    params.distinguished_name.push(DnType::CommonName, "authority");
-    std::fs::write(dir.join("ca"), params.self_signed(&key).unwrap().pem()).unwrap();
-    let issuer = Issuer::new(params, key);
-    let key = KeyPair::generate().unwrap();
-    let signed = CertificateParams::new(vec![host.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
-    std::fs::write(dir.join("cert"), signed.pem()).unwrap();
-    std::fs::write(dir.join("key"), key.serialize_pem()).unwrap();
-}
-
 #[test]
 fn sessions_and_looks_speak_through_tls() {
-    let dir = tempfile::tempdir().unwrap();
-    certificates(dir.path(), "127.0.0.1");
-    let file = |name: &str| dir.path().join(name).display().to_string();
-    let words = format!("ssl_certificate {}; ssl_certificate_key {};", file("cert"), file("key"));
+    let authority = Authority::default();
+    let pair = authority.sign("127.0.0.1");
+    let words = format!("ssl_certificate {}; ssl_certificate_key {};", pair.certificate.display(), pair.key.display());
     let large = vec![b'x'; 300_000];
     let server = Server::listening(&words, "ssl", |place| std::fs::write(place.join("files/large"), &large).unwrap());
     let url = |query: &str| format!("https://127.0.0.1:{}/?{query}", server.port);
-    for query in [format!("cacert={}", file("ca")), "insecure=yes".to_owned()] {
+    for query in [format!("cacert={}", authority.root().display()), "insecure=yes".to_owned()] {
         let mut store = open(&url(&query), None).unwrap();
         assert!(store.describe().unwrap().version.starts_with("nginx/"));
         let mut script = Script::new();

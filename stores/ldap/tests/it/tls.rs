@@ -1,48 +1,28 @@
 //! TLS, against a server that speaks it.
 
-use std::path::Path;
-
 use plimsoll_core::{Durability, Layout, Outcome, StoreErrorKind, Value};
 use plimsoll_testkit::ask::{Script, ask};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use plimsoll_testkit::certificates::Authority;
 
 use crate::fixture::{ADD, ADMIN, BASE, PASSWORD, SEARCH, Server, kinds, open};
 
-/// Writes an authority, and a certificate and key that it signed for `host`, into `dir`.
-fn certificates(dir: &Path, host: &str) {
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.distinguished_name.push(DnType::CommonName, "authority");
-    std::fs::write(dir.join("ca"), params.self_signed(&key).unwrap().pem()).unwrap();
-    let issuer = Issuer::new(params, key);
-    let key = KeyPair::generate().unwrap();
-    let signed = CertificateParams::new(vec![host.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
-    std::fs::write(dir.join("cert"), signed.pem()).unwrap();
-    std::fs::write(dir.join("key"), key.serialize_pem()).unwrap();
-}
-
-fn with_tls() -> (Server, String) {
-    let mut ca = String::new();
-    let server = Server::prepared(
-        |dir| {
-            certificates(dir, "127.0.0.1");
-            let file = |name: &str| dir.join(name).display().to_string();
-            ca = file("ca");
-            format!(
-                "TLSCACertificateFile {ca}\nTLSCertificateFile {}\nTLSCertificateKeyFile {}",
-                file("cert"),
-                file("key")
-            )
-        },
-        "",
+/// A server with TLS, and whom to trust.
+fn with_tls() -> (Server, Authority) {
+    let authority = Authority::default();
+    let pair = authority.sign("127.0.0.1");
+    let lines = format!(
+        "TLSCACertificateFile {}\nTLSCertificateFile {}\nTLSCertificateKeyFile {}",
+        authority.root().display(),
+        pair.certificate.display(),
+        pair.key.display()
     );
-    (server, ca)
+    (Server::prepared(|_| lines, ""), authority)
 }
 
 #[test]
 fn sessions_and_the_control_plane_speak_through_tls() {
-    let (server, ca) = with_tls();
+    let (server, authority) = with_tls();
+    let ca = authority.root().display().to_string();
     for url in [
         format!("ldaps://{ADMIN}@127.0.0.1:{}/{BASE}?cacert={ca}", server.tls_port),
         format!("ldaps://{ADMIN}@127.0.0.1:{}/{BASE}?insecure=yes", server.tls_port),

@@ -1,6 +1,5 @@
 //! Connections over TLS, and what is refused.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,14 +9,14 @@ use plimsoll_core::{
 use plimsoll_store_mariadb::conninfo::{Environment, resolve};
 use plimsoll_store_mariadb::wire::MySession;
 use plimsoll_store_mariadb::{Connection, PrivateMariadb};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256};
+use plimsoll_testkit::certificates::Authority;
 
 use crate::fixture::{Server, TIMEOUT, ask, login, open_login, sql, start};
 
 /// A server that shows a certificate for `localhost`, and where it and its authority stand.
 struct Encrypted {
     mariadb: Option<PrivateMariadb>,
-    dir: tempfile::TempDir,
+    authority: Authority,
     port: u16,
 }
 
@@ -29,37 +28,18 @@ impl Drop for Encrypted {
 }
 
 fn encrypted() -> Encrypted {
-    let dir = tempfile::Builder::new()
-        .prefix(&format!("mariadb-test-{}-", std::process::id()))
-        .tempdir_in("/var/tmp")
-        .expect("a directory");
-    // The server's user reads them.
-    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("a mode");
-    let key = KeyPair::generate().expect("a key");
-    let mut params = CertificateParams::new(Vec::new()).expect("no names");
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = params.self_signed(&key).expect("an authority").pem();
-    let issuer = Issuer::new(params, key);
-    let own = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
-    let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
-    let certificate = params.signed_by(&own, &issuer).expect("signed").pem();
-    let stranger = KeyPair::generate().expect("a key");
-    let other = CertificateParams::new(Vec::new()).and_then(|params| params.self_signed(&stranger)).expect("another");
-    for (name, text) in
-        [("ca.pem", authority), ("cert.pem", certificate), ("key.pem", own.serialize_pem()), ("other.pem", other.pem())]
-    {
-        std::fs::write(dir.path().join(name), text).expect("written");
-    }
+    let authority = Authority::default();
+    let own = authority.sign("localhost");
+    let (root, path) = (authority.root(), |path: &std::path::Path| path.display().to_string());
     let port =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
-    let path = |name: &str| dir.path().join(name).display().to_string();
     let settings = [
         ("skip-networking", "OFF"),
         ("bind-address", "127.0.0.1"),
         ("port", &*port.to_string()),
-        ("ssl-ca", &*path("ca.pem")),
-        ("ssl-cert", &*path("cert.pem")),
-        ("ssl-key", &*path("key.pem")),
+        ("ssl-ca", &*path(&root)),
+        ("ssl-cert", &*path(&own.certificate)),
+        ("ssl-key", &*path(&own.key)),
     ];
     let mariadb = start(&settings).expect("a server");
     let mut control = open_login(&mariadb.address(), login("root", None)).expect("root");
@@ -71,14 +51,10 @@ fn encrypted() -> Encrypted {
     ] {
         control.simple(statement).expect("done");
     }
-    Encrypted { mariadb: Some(mariadb), dir, port }
+    Encrypted { mariadb: Some(mariadb), authority, port }
 }
 
 impl Encrypted {
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
     fn url(&self, user: &str, host: &str, parameters: &str) -> String {
         format!("mysql://{user}:pw@{host}:{}/?{parameters}", self.port)
     }
@@ -100,7 +76,7 @@ fn cipher(connection: &mut Connection) -> String {
 #[test]
 fn a_connection_is_encrypted_as_far_as_was_asked() {
     let server = encrypted();
-    let ca = server.path("ca.pem");
+    let ca = server.authority.root();
     let verify = |mode: &str| format!("ssl-mode={mode}&ssl-ca={}", ca.display());
     for (host, parameters, is_encrypted) in [
         ("127.0.0.1", "", true),
@@ -136,11 +112,12 @@ fn operations_of_any_size_go_over_it() {
 #[test]
 fn what_cannot_be_trusted_is_refused() {
     let server = encrypted();
-    let ca = |name: &str, mode: &str| format!("ssl-mode={mode}&ssl-ca={}", server.path(name).display());
+    let other = Authority::new("other");
+    let ca = |file: PathBuf, mode: &str| format!("ssl-mode={mode}&ssl-ca={}", file.display());
     for (host, parameters, kind, words) in [
-        ("127.0.0.1", ca("other.pem", "VERIFY_CA"), StoreErrorKind::Authentication, "other.pem"),
-        ("127.0.0.1", ca("ca.pem", "VERIFY_IDENTITY"), StoreErrorKind::Authentication, "127.0.0.1"),
-        ("127.0.0.1", ca("nowhere.pem", "VERIFY_CA"), StoreErrorKind::Usage, "nowhere.pem"),
+        ("127.0.0.1", ca(other.root(), "VERIFY_CA"), StoreErrorKind::Authentication, "root.crt"),
+        ("127.0.0.1", ca(server.authority.root(), "VERIFY_IDENTITY"), StoreErrorKind::Authentication, "127.0.0.1"),
+        ("127.0.0.1", ca(other.dir().join("nowhere.pem"), "VERIFY_CA"), StoreErrorKind::Usage, "nowhere.pem"),
         ("127.0.0.1", "ssl-cert=/x".to_owned(), StoreErrorKind::Usage, "ssl-key"),
     ] {
         let error = connect(&server.url("easy", host, &parameters), &[]).map(|_| ()).expect_err("refused");

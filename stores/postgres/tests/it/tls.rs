@@ -2,68 +2,26 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 
 use plimsoll_core::{OpenOptions, Params, Store, StoreError, StoreErrorKind, Target};
 use plimsoll_store_postgres::conninfo::{Environment, resolve};
 use plimsoll_store_postgres::{Connection, Endpoint, kind};
-use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
+use plimsoll_testkit::certificates::Authority;
 
 use crate::fixture::{Server, TIMEOUT};
 
-/// An authority, and what it has signed.
-struct Authority {
-    dir: tempfile::TempDir,
-    pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new(name: &str) -> Authority {
-        let dir = tempfile::tempdir().expect("a directory");
-        let key = KeyPair::generate().expect("a key");
-        let mut params = CertificateParams::new(Vec::new()).expect("no names");
-        params.distinguished_name = named(name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let pem = params.self_signed(&key).expect("an authority").pem();
-        fs::write(dir.path().join("root.crt"), &pem).expect("written");
-        Authority { dir, pem, issuer: Issuer::new(params, key) }
-    }
-
-    /// Certificate and key for a host or a role, as PEM.
-    fn sign(&self, host: Option<&str>, role: &str) -> (String, String) {
-        let key = KeyPair::generate().expect("a key");
-        let mut params =
-            CertificateParams::new(host.map(str::to_owned).into_iter().collect::<Vec<_>>()).expect("names");
-        params.distinguished_name = named(role);
-        (params.signed_by(&key, &self.issuer).expect("signed").pem(), key.serialize_pem())
-    }
-
-    /// The same as files; returns the parameters that name them.
-    fn sign_files(&self, role: &str, mode: u32) -> String {
-        let (certificate, key) = self.sign(None, role);
-        let path = |end: &str| self.dir.path().join(format!("{role}.{end}"));
-        fs::write(path("crt"), certificate).expect("written");
-        fs::write(path("key"), key).expect("written");
-        fs::set_permissions(path("key"), fs::Permissions::from_mode(mode)).expect("a mode");
-        format!("sslcert={}&sslkey={}", path("crt").display(), path("key").display())
-    }
-
-    fn root(&self) -> PathBuf {
-        self.dir.path().join("root.crt")
-    }
-}
-
-fn named(name: &str) -> DistinguishedName {
-    let mut distinguished = DistinguishedName::new();
-    distinguished.push(DnType::CommonName, name);
-    distinguished
+/// A login by certificate: files for this role, and the parameters that name them. The key has `mode`.
+fn login_files(authority: &Authority, role: &str, mode: u32) -> String {
+    let pair = authority.sign(role);
+    fs::set_permissions(&pair.key, fs::Permissions::from_mode(mode)).expect("a mode");
+    format!("sslcert={}&sslkey={}", pair.certificate.display(), pair.key.display())
 }
 
 /// A server with a certificate for 127.0.0.1, and these lines as pg_hba.conf.
 fn server(authority: &Authority, hba: &str) -> Server {
-    let (certificate, key) = authority.sign(Some("127.0.0.1"), "server");
-    let files = [("server.crt", certificate), ("server.key", key), ("root.crt", authority.pem.clone())];
+    let pair = authority.sign("127.0.0.1");
+    let files = [("server.crt", pair.certificate), ("server.key", pair.key), ("root.crt", authority.root())];
+    let files = files.map(|(name, path)| (name, fs::read_to_string(path).expect("it was just written")));
     Server::start_with_files(
         &format!("local all all trust\n{hba}"),
         &files,
@@ -154,16 +112,16 @@ fn a_client_certificate_is_a_login() {
     let (ours, other) = (Authority::new("ours"), Authority::new("other"));
     let server = server(&ours, "hostssl all postgres 127.0.0.1/32 cert\nhostssl all all 127.0.0.1/32 trust\n");
     let at = |parameters: &str| url(&server, "postgres", &format!("sslmode=require&{parameters}"));
-    opened(&at(&ours.sign_files("postgres", 0o600)));
+    opened(&at(&login_files(&ours, "postgres", 0o600)));
 
     let none = refused(&at(""));
     assert_eq!(none.kind, StoreErrorKind::Authentication);
     assert!(none.what.contains("wants a client certificate"), "{none}");
-    let for_another = refused(&at(&ours.sign_files("somebody", 0o600)));
+    let for_another = refused(&at(&login_files(&ours, "somebody", 0o600)));
     assert_eq!(for_another.kind, StoreErrorKind::Authentication, "{for_another:?}");
-    let strange = refused(&at(&other.sign_files("postgres", 0o600)));
+    let strange = refused(&at(&login_files(&other, "postgres", 0o600)));
     assert!(strange.what.contains("does not accept the client certificate"), "{strange:?}");
-    let open_to_all = refused(&at(&ours.sign_files("careless", 0o644)));
+    let open_to_all = refused(&at(&login_files(&ours, "careless", 0o644)));
     assert!(open_to_all.what.contains("others may read it"), "{open_to_all}");
 }
 

@@ -1,4 +1,4 @@
-//! Clusters of three servers: keys where their slots are, slots that move, and a node that dies.
+//! Clusters of three servers: keys where their slots are, and slots that move. What starts them, and drives them.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use plimsoll_core::{
     Answer, Durability, Layout, Observer, Op, OpenOptions, Outcome, ParamValue, Params, Store, Target, Ticket, Value,
     ValueBuf,
 };
-use plimsoll_drive::{Arrivals, Clock, Drive, DriveResult, DriveSpec, Io, Limit, Pace, Shape};
+use plimsoll_drive::{Clock, Drive, DriveResult, DriveSpec, Io, Limit, Pace};
 use plimsoll_store_redis::slots::slot_of;
 use plimsoll_store_redis::{Node, kind};
 use plimsoll_testkit::ask::{Script, ask};
@@ -18,17 +18,40 @@ use plimsoll_testkit::ask::{Script, ask};
 use crate::fixture::{GET, PUT, Server, TIMEOUT, kinds, open};
 
 /// Three servers that share the slots. They belong to the test.
-struct Cluster {
-    nodes: Vec<ClusterNode>,
+pub struct Cluster {
+    pub nodes: Vec<ClusterNode>,
+    /// What each is started with besides its ports.
+    settings: Vec<String>,
 }
 
-struct ClusterNode {
-    server: Server,
-    port: String,
+pub struct ClusterNode {
+    pub server: Server,
+    pub port: String,
+    bus_port: String,
     id: String,
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+impl ClusterNode {
+    /// On two ports that nobody has; `port` is the option that takes the one for clients.
+    fn start(port: &str, settings: &[String]) -> ClusterNode {
+        let listeners = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [own, bus] = listeners.map(|listener| listener.local_addr().unwrap().port().to_string());
+        let mut arguments = vec![port, &own, "--cluster-port", &bus, "--bind", "127.0.0.1", "--cluster-enabled", "yes"];
+        arguments.extend(settings.iter().map(String::as_str));
+        let server = Server::start(&arguments);
+        let id = server.ask(&["CLUSTER", "MYID"]).text();
+        ClusterNode { server, port: own, bus_port: bus, id }
+    }
+
+    /// What it says of itself under this name in INFO.
+    pub fn says(&self, name: &str) -> String {
+        let info = self.server.ask(&["INFO", "everything"]).text();
+        let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.unwrap_or_default().trim().to_owned()
+    }
+}
+
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
         assert!(began.elapsed() < TIMEOUT, "not so within {TIMEOUT:?}: {what}");
@@ -40,69 +63,72 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 const PARTS: [u16; 4] = [0, 5_461, 10_922, 16_384];
 
 impl Cluster {
-    fn start() -> Cluster {
-        let listeners: Vec<_> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let ports: Vec<_> =
-            listeners.iter().map(|listener| listener.local_addr().unwrap().port().to_string()).collect();
-        drop(listeners);
-        let nodes: Vec<_> = ports
-            .chunks(2)
-            .map(|pair| {
-                let server = Server::start(&[
-                    "--port",
-                    &pair[0],
-                    "--cluster-port",
-                    &pair[1],
-                    "--bind",
-                    "127.0.0.1",
-                    "--cluster-enabled",
-                    "yes",
-                    "--cluster-require-full-coverage",
-                    "no",
-                    "--appendonly",
-                    "yes",
-                    "--appendfsync",
-                    "always",
-                ]);
-                let id = server.ask(&["CLUSTER", "MYID"]).text();
-                ClusterNode { server, port: pair[0].clone(), id }
-            })
-            .collect();
-        for (place, node) in nodes.iter().enumerate() {
+    pub fn start() -> Cluster {
+        Self::with("--port", &["--cluster-require-full-coverage", "no"])
+    }
+
+    /// Three masters on the port that this option takes, and with these settings.
+    pub fn with(port: &str, settings: &[&str]) -> Cluster {
+        let kept = ["--appendonly", "yes", "--appendfsync", "always"];
+        let settings: Vec<String> = kept.iter().chain(settings).map(|word| (*word).to_owned()).collect();
+        let nodes: Vec<_> = (0..3).map(|_| ClusterNode::start(port, &settings)).collect();
+        let cluster = Cluster { nodes, settings };
+        for (place, node) in cluster.nodes.iter().enumerate() {
             let (first, last) = (PARTS[place].to_string(), (PARTS[place + 1] - 1).to_string());
             node.server.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &(place + 1).to_string()]);
             node.server.ask(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]);
-            nodes[0].server.ask(&["CLUSTER", "MEET", "127.0.0.1", &ports[2 * place], &ports[2 * place + 1]]);
+            cluster.meet(node);
         }
-        let cluster = Cluster { nodes };
         cluster.until_all_know(3);
         cluster
     }
 
-    fn until_all_know(&self, masters: usize) {
+    fn meet(&self, node: &ClusterNode) {
+        self.nodes[0].server.ask(&["CLUSTER", "MEET", "127.0.0.1", &node.port, &node.bus_port]);
+    }
+
+    /// A replica of one of the masters, in step with it.
+    pub fn replica_of(&self, place: usize) -> ClusterNode {
+        let replica = ClusterNode::start("--port", &self.settings);
+        self.meet(&replica);
+        until("the replica knows its master", || {
+            let nodes = replica.server.ask(&["CLUSTER", "NODES"]).text();
+            self.nodes.iter().all(|node| nodes.contains(&node.id))
+        });
+        replica.server.ask(&["CLUSTER", "REPLICATE", &self.nodes[place].id]);
+        until("the replica is in step", || replica.says("master_link_status") == "up");
+        // Masters vote only for a replica that they have heard of.
+        until("all know the replica", || {
+            let knows = |node: &ClusterNode| {
+                let nodes = node.server.ask(&["CLUSTER", "NODES"]).text();
+                nodes.lines().any(|line| line.starts_with(&replica.id) && line.contains("slave"))
+            };
+            self.nodes.iter().all(knows)
+        });
+        replica
+    }
+
+    pub fn until_all_know(&self, masters: usize) {
         for node in &self.nodes {
             until("the cluster is whole", || {
                 let info = node.server.ask(&["CLUSTER", "INFO"]).text();
-                let known: BTreeSet<i64> = node
+                let known: BTreeSet<String> = node
                     .server
                     .ask(&["CLUSTER", "SLOTS"])
                     .list()
                     .iter()
-                    .map(|range| match &range.list()[2].list()[1] {
-                        Node::Int(port) => *port,
-                        other => panic!("{other:?}"),
-                    })
+                    .map(|range| range.list()[2].list()[2].text())
                     .collect();
                 info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384") && known.len() == masters
             });
         }
     }
 
-    fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.nodes[0].port)
     }
 
-    fn sizes(&self) -> Vec<i64> {
+    pub fn sizes(&self) -> Vec<i64> {
         let size = |node: &ClusterNode| match node.server.ask(&["DBSIZE"]) {
             Node::Int(size) => size,
             other => panic!("{other:?}"),
@@ -111,7 +137,7 @@ impl Cluster {
     }
 
     /// The place of the node that a slot belongs to, as it began.
-    fn owner(slot: u16) -> usize {
+    pub fn owner(slot: u16) -> usize {
         PARTS.iter().rposition(|first| *first <= slot).unwrap()
     }
 
@@ -133,15 +159,15 @@ impl Cluster {
     }
 }
 
-const KEYS: u64 = 600;
-const PREFIX: &str = "plimsoll:test_1:";
+pub const KEYS: u64 = 600;
+pub const PREFIX: &str = "plimsoll:test_1:";
 
 /// Keys of which every third shares one slot, by its hash tag.
-fn key(number: u64) -> String {
+pub fn key(number: u64) -> String {
     if number.is_multiple_of(3) { format!("{{together}}{number}") } else { format!("key{number}") }
 }
 
-fn value(number: u64) -> String {
+pub fn value(number: u64) -> String {
     format!("value of {number}")
 }
 
@@ -189,10 +215,10 @@ impl Observer for Check {
     }
 }
 
-const CLIENTS: u64 = 8;
+pub const CLIENTS: u64 = 8;
 
 /// Drives eight clients over the store, while `meanwhile` happens, until that is over and a little longer.
-fn drive(store: &mut dyn Store, depth: u32, io: Io, pace: Pace, meanwhile: impl FnOnce() + Send) -> DriveResult {
+pub fn drive(store: &mut dyn Store, depth: u32, io: Io, pace: Pace, meanwhile: impl FnOnce() + Send) -> DriveResult {
     let sessions = store.sessions(CLIENTS as u32 / depth, Durability::Durable).unwrap();
     let wrong = Arc::new(AtomicBool::new(false));
     let stop = Arc::new(AtomicBool::new(false));
@@ -227,7 +253,7 @@ fn drive(store: &mut dyn Store, depth: u32, io: Io, pace: Pace, meanwhile: impl 
     result
 }
 
-fn counter(store: &mut dyn Store, name: &str) -> f64 {
+pub fn counter(store: &mut dyn Store, name: &str) -> f64 {
     store.counters().unwrap().iter().find(|counter| counter.name == name).unwrap().value
 }
 
@@ -286,46 +312,6 @@ fn slots_that_move_under_load_are_followed() {
         store.close().unwrap();
         assert_eq!(cluster.sizes(), [0, 0, 0]);
     }
-}
-
-#[test]
-fn a_node_that_dies_is_an_outage_for_its_keys_only() {
-    let mut cluster = Cluster::start();
-    let mut store = open(&cluster.url(), &[], None).unwrap();
-    store.create(&Layout::default()).unwrap();
-    let pace = Pace::Open { shape: Shape::Constant { rate_per_s: 2_000.0 }, arrivals: Arrivals::Even };
-    let outage = Duration::from_millis(700);
-    let dying = &mut cluster.nodes[1].server;
-    let result = drive(&mut *store, 1, Io::Auto, pace, || {
-        dying.kill();
-        std::thread::sleep(outage);
-        dying.start_again();
-        // While it loads its data, it says so instead.
-        until("the node is back", || {
-            let says = dying.control().command(&[b"CLUSTER", b"INFO"]);
-            says.is_ok_and(|says| says.text().contains("cluster_state:ok"))
-        });
-        std::thread::sleep(Duration::from_millis(1_500));
-    });
-    let errors = |outcome: Outcome| -> u64 {
-        result.errors.iter().filter(|error| error.outcome == outcome).map(|error| error.count).sum()
-    };
-    assert!(result.lost_connections >= 8, "every session had a connection to it: {}", result.lost_connections);
-    assert!(errors(Outcome::Unknown) <= 8, "{:?}", result.errors);
-    // A node that has just started says no until it has heard of the others.
-    let said_no =
-        |error: &plimsoll_drive::ErrorCount| error.outcome == Outcome::Rejected && error.code != "CLUSTERDOWN";
-    assert!(!result.errors.iter().any(said_no), "{:?}", result.errors);
-    assert!(result.down_ns >= 8 * outage.as_nanos() as u64 / 2, "{} ns", result.down_ns);
-    // What was due for the dead node waited for it, and stands in the distribution with that time.
-    let waited = |op: &&plimsoll_drive::OpTime| op.end_ns - op.scheduled_ns > outage.as_nanos() as u64 / 2;
-    assert!(result.each.iter().filter(waited).count() >= 8);
-    let last_ns = result.each.iter().map(|op| op.scheduled_ns).max().unwrap();
-    let good = |op: &&plimsoll_drive::OpTime| op.outcome == Outcome::Ok && last_ns - op.scheduled_ns < 200_000_000;
-    assert!(result.each.iter().filter(good).count() > 100, "it goes on afterwards");
-    cluster.until_all_know(3);
-    store.close().unwrap();
-    assert_eq!(cluster.sizes(), [0, 0, 0]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod attached;
 mod cluster;
 mod conformance;
 mod durability;
+mod failover;
 mod fixture;
 mod refusals;
 mod session;

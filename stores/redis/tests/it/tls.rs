@@ -1,36 +1,21 @@
 //! TLS, against a server that speaks it.
 
 use std::net::TcpListener;
-use std::path::Path;
 
 use plimsoll_core::{Durability, Layout, Outcome, StoreErrorKind, Value};
 use plimsoll_testkit::ask::{Script, ask};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use plimsoll_testkit::certificates::Authority;
 
 use crate::fixture::{GET, PUT, Server, kinds, open};
 
-/// Writes an authority, and a certificate and key that it signed for `host`, into `dir`.
-fn certificates(dir: &Path, host: &str) {
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    // OpenSSL takes a certificate whose issuer has its own name for one that signed itself.
-    params.distinguished_name.push(DnType::CommonName, "authority");
-    std::fs::write(dir.join("ca"), params.self_signed(&key).unwrap().pem()).unwrap();
-    let issuer = Issuer::new(params, key);
-    let key = KeyPair::generate().unwrap();
-    let signed = CertificateParams::new(vec![host.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
-    std::fs::write(dir.join("cert"), signed.pem()).unwrap();
-    std::fs::write(dir.join("key"), key.serialize_pem()).unwrap();
-}
-
 #[test]
 fn a_session_and_the_control_plane_speak_through_tls() {
-    let dir = tempfile::tempdir().unwrap();
-    certificates(dir.path(), "127.0.0.1");
-    let file = |name: &str| dir.path().join(name).display().to_string();
+    let authority = Authority::default();
+    let pair = authority.sign("127.0.0.1");
+    let shown = |path: &std::path::Path| path.display().to_string();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let (ca, cert, key, port) = (file("ca"), file("cert"), file("key"), port.to_string());
+    let (ca, cert, key, port) =
+        (shown(&authority.root()), shown(&pair.certificate), shown(&pair.key), port.to_string());
     let _server = Server::start(&[
         "--bind",
         "127.0.0.1",

@@ -1,0 +1,94 @@
+//! Certificates for tests that speak TLS: an authority, and what it has signed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rcgen::{BasicConstraints, DistinguishedName, DnType, IsCa, Issuer, PKCS_ECDSA_P256_SHA256};
+pub use rcgen::{CertificateParams, KeyPair};
+
+/// An authority of one test, with its files in a directory that servers of other users can read, and that goes with it.
+#[derive(Debug)]
+pub struct Authority {
+    dir: tempfile::TempDir,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A certificate and its key, as files of PEM.
+#[derive(Debug, Clone)]
+pub struct Pair {
+    /// The certificate.
+    pub certificate: PathBuf,
+    /// The key.
+    pub key: PathBuf,
+}
+
+impl Default for Authority {
+    fn default() -> Self {
+        Self::new("authority")
+    }
+}
+
+impl Authority {
+    /// One of this name. (OpenSSL takes a certificate whose issuer has its own name for one that signed itself.)
+    ///
+    /// # Panics
+    /// When there is no room for its files.
+    pub fn new(name: &str) -> Self {
+        let prefix = format!("tls-test-{}-", std::process::id());
+        let dir = tempfile::Builder::new().prefix(&prefix).tempdir_in("/var/tmp").expect("a directory");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.distinguished_name = named(name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).expect("an authority");
+        fs::write(dir.path().join("root.crt"), certificate.pem()).expect("written");
+        Self { dir, issuer: Issuer::new(params, key) }
+    }
+
+    /// The directory of its files.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Its own certificate: whom to trust.
+    pub fn root(&self) -> PathBuf {
+        self.dir.path().join("root.crt")
+    }
+
+    /// Signs a certificate for a host, or for a client of this name.
+    pub fn sign(&self, name: &str) -> Pair {
+        self.sign_changed(name, |_| {})
+    }
+
+    /// The same with something changed.
+    ///
+    /// # Panics
+    /// When what it became cannot be signed.
+    pub fn sign_changed(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Pair {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
+        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+        params.distinguished_name = named(name);
+        change(&mut params);
+        let certificate = params.signed_by(&key, &self.issuer).expect("signed");
+        self.write(name, &certificate.pem(), &key)
+    }
+
+    /// Writes a certificate that somebody else has signed, and its key.
+    ///
+    /// # Panics
+    /// When there is no room.
+    pub fn write(&self, name: &str, pem: &str, key: &KeyPair) -> Pair {
+        let path = |end: &str| self.dir.path().join(format!("{name}.{end}"));
+        fs::write(path("crt"), pem).expect("written");
+        fs::write(path("key"), key.serialize_pem()).expect("written");
+        Pair { certificate: path("crt"), key: path("key") }
+    }
+}
+
+fn named(name: &str) -> DistinguishedName {
+    let mut distinguished = DistinguishedName::new();
+    distinguished.push(DnType::CommonName, name);
+    distinguished
+}
