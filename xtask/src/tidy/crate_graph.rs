@@ -14,7 +14,7 @@ const EDGES: [(&str, &[&str], &[&str]); 19] = [
     ("plimsoll-keyindex", &["plimsoll-core"], &["plimsoll-testkit"]),
     ("plimsoll-drive", &["plimsoll-core"], &[]),
     ("plimsoll-lab", &["plimsoll-core"], &[]),
-    ("plimsoll-tls", &["plimsoll-core"], &[]),
+    ("plimsoll-tls", &["plimsoll-core"], &["plimsoll-testkit"]),
     ("plimsoll-endpoint", &["plimsoll-core", "plimsoll-tls"], &[]),
     ("plimsoll-verify", &["plimsoll-core"], &["plimsoll-workload"]),
     ("plimsoll-sample", &["plimsoll-core"], &[]),

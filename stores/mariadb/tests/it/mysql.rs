@@ -8,11 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use plimsoll_core::{
-    Address, Durability, IndexMode, Layout, OpenOptions, Outcome, ParamValue, Params, Sessions, Statement, Store,
-    StoreErrorKind, Target, Value, ValueType,
+    Address, Durability, IndexMode, Interface, Layout, OpenOptions, Outcome, ParamValue, Params, Sessions, Statement,
+    Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target, Value, ValueType,
 };
 use plimsoll_lab::ServerUser;
 use plimsoll_store_mariadb::kind;
+use plimsoll_testkit::conformance::Verdict;
 
 use crate::fixture::{TIMEOUT, Wire, layout, login, open_login, sql};
 
@@ -87,8 +88,12 @@ impl Mysql {
         self.dir.path().join("data/socket")
     }
 
+    fn url(&self) -> String {
+        format!("mysql://root@/?socket={}", self.socket().display())
+    }
+
     fn open(&self) -> Box<dyn Store> {
-        let url = format!("mysql://root@/?socket={}", self.socket().display());
+        let url = self.url();
         let params = [("buffer_pool", 32 << 20), ("log_file", 8 << 20), ("max_connections", 20)];
         let params = Params(params.map(|(name, value)| (name.to_owned(), ParamValue::Int(value))).into());
         let options = OpenOptions { target: Target::Attach { url, password: None }, params, run_id: "one".to_owned() };
@@ -156,6 +161,43 @@ fn statements_run_on_mysql_itself() {
     store.settle().expect("settled");
     store.sync().expect("synced");
     store.close().expect("dropped");
+}
+
+/// The store without what such a server is refused for: see `records` in the README.
+struct WithoutRecords {
+    whole: Box<dyn StoreKind>,
+    spec: StoreSpec,
+}
+
+impl StoreKind for WithoutRecords {
+    fn spec(&self) -> &StoreSpec {
+        &self.spec
+    }
+
+    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        self.whole.announce(options)
+    }
+
+    fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        self.whole.open(options, progress)
+    }
+}
+
+#[test]
+#[ignore = "needs MySQL 5.6, which `cargo xtask mysql` fetches, and runs this"]
+fn mysql_itself_conforms_but_for_records() {
+    let mysql = Mysql::start();
+    let whole = kind();
+    let spec = StoreSpec { interfaces: &[Interface::Sql], ..whole.spec().clone() };
+    let report = plimsoll_testkit::conformance::run_attached(&WithoutRecords { whole, spec }, &mysql.url(), None);
+    assert!(
+        report.checks.iter().any(|(name, verdict)| name.contains("select") && *verdict == Verdict::Passed),
+        "{report}"
+    );
+    let report = std::panic::catch_unwind(|| plimsoll_testkit::conformance::run_attached(&*kind(), &mysql.url(), None));
+    let said = report.expect_err("records are refused");
+    let said = said.downcast_ref::<String>().expect("words");
+    assert!(said.contains("no collation in which texts compare as their bytes"), "{said}");
 }
 
 #[test]
