@@ -111,6 +111,21 @@ impl<S: TextSession> Connection<S> {
         }
     }
 
+    /// Runs the statements of a layout, one after the other.
+    ///
+    /// # Errors
+    /// As [`Connection::simple`], with the statement that failed.
+    pub fn layout_statements<'s>(&mut self, mut statements: impl Iterator<Item = &'s str>) -> Result<(), StoreError> {
+        statements.try_for_each(|statement| match self.simple(statement) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(StoreError {
+                what: format!("the layout's statement failed: {statement}"),
+                detail: Some(error.to_string()),
+                ..error
+            }),
+        })
+    }
+
     /// The first value of the first row of [`Connection::simple`]; empty when there is none, or it is null.
     ///
     /// # Errors

@@ -14,8 +14,8 @@ mod files {
     use std::path::PathBuf;
     use std::time::Duration;
 
-    use plimsoll_core::{Address, StoreError};
-    use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
+    use plimsoll_core::{Address, StoreError, WireSession};
+    use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, TlsSession, Verify};
 
     use crate::{Channel, certified_host, usage};
 
@@ -42,6 +42,23 @@ mod files {
         /// The host that a certificate has to be for.
         pub fn host(&self) -> &str {
             certified_host(&self.address)
+        }
+
+        /// A session as it is, or inside TLS where [`Endpoint::tls_client`] gave us some. `place` names the server in
+        /// messages.
+        ///
+        /// # Errors
+        /// `Usage` when the host is none that a certificate can be for.
+        pub fn session<S: WireSession + 'static>(
+            &self,
+            plain: S,
+            tls: Option<&TlsClient>,
+            place: &str,
+        ) -> Result<Box<dyn WireSession>, StoreError> {
+            Ok(match tls {
+                None => Box::new(plain),
+                Some(tls) => Box::new(TlsSession::new(plain, tls.clone(), self.host(), place)?),
+            })
         }
 
         /// Connects, encrypted where it is to be. `place` names the server in messages.

@@ -11,6 +11,7 @@
 //! | [`private_server`] | [`PrivateServer`]: directories, a supervisor that guards them, a program that runs in them |
 //! | `supervisor.sh` | the supervisor |
 //! | `place` | where those directories may be, and how they are recognised |
+//! | `own_server` | [`OwnServer`]: restarting one and making it cold, whichever it is |
 //! | [`orphans`] | [`sweep_orphans`]: what a killed supervisor left |
 //! | [`user`] | [`ServerUser`]: whom a server runs as |
 //! | [`packages`] | [`Program`]: where a server's program is, or which package it comes in |
@@ -19,6 +20,7 @@
 
 pub mod ending;
 pub mod orphans;
+mod own_server;
 pub mod packages;
 pub mod page_cache;
 mod place;
@@ -28,6 +30,7 @@ pub mod user;
 
 pub use ending::Ending;
 pub use orphans::sweep_orphans;
+pub use own_server::{OwnServer, bases, cold, not_ours, restart};
 pub use packages::Program;
 pub use page_cache::{PageCache, drop_files};
 pub use place::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{StoreError, StoreErrorKind};
-use plimsoll_lab::{PrivateServer, Program, ServerUser, StopSignal};
+use plimsoll_lab::{OwnServer, PrivateServer, Program, ServerUser, StopSignal};
 
 use crate::control::look;
 use crate::endpoint::{Endpoint, at_socket};
@@ -99,28 +99,12 @@ impl PrivateNginx {
         self.server.check()
     }
 
-    /// Stops it in good order; [`PrivateNginx::start_again`] starts it.
-    ///
-    /// # Errors
-    /// `Broken` when it takes too long; it is killed then.
-    pub fn stop(&mut self) -> Result<(), StoreError> {
-        self.server.stop(StopSignal::Term, BOUND)
-    }
-
     /// Kills it at once, as a crash would.
     ///
     /// # Errors
     /// When the supervisor does not do its part.
     pub fn kill(&mut self) -> Result<(), StoreError> {
         self.server.kill()
-    }
-
-    /// Starts it after [`PrivateNginx::stop`] or [`PrivateNginx::kill`], with the same files.
-    ///
-    /// # Errors
-    /// As [`PrivateNginx::start`].
-    pub fn start_again(&mut self) -> Result<(), StoreError> {
-        self.launch()
     }
 
     /// Ends it at once, removes all its files, and waits until that is done.
@@ -158,6 +142,22 @@ impl PrivateNginx {
         let error = StoreError::new(StoreErrorKind::Broken, format!("{PLACE} takes no connections"));
         let next = next.unwrap_or_else(|error| format!("its log could not be kept: {error}"));
         Err(error.detail(last_words.to_string()).next(next))
+    }
+}
+
+impl OwnServer for PrivateNginx {
+    const STORE: &'static str = "http";
+
+    fn stop(&mut self) -> Result<(), StoreError> {
+        self.server.stop(StopSignal::Term, BOUND)
+    }
+
+    fn start_again(&mut self) -> Result<(), StoreError> {
+        self.launch()
+    }
+
+    fn files(&self) -> PathBuf {
+        self.files_dir()
     }
 }
 

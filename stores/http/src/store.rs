@@ -1,15 +1,13 @@
 //! The store: attached or private, and what it can be asked.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
     Cold, Durability, Footprint, Layout, OpKind, Sessions, Setting, Store, StoreDescription, StoreError,
-    StoreErrorKind, Values, WireClient, WireSession,
+    StoreErrorKind, Values, WireClient,
 };
-use plimsoll_lab::page_cache;
-use plimsoll_tls::TlsSession;
 
 use crate::control::{greeted, look};
 use crate::endpoint::{Endpoint, Login};
@@ -34,7 +32,7 @@ impl HttpStore {
         log_dir: &Path,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
-        let bases = [data_dir.to_owned(), PathBuf::from("/var/tmp"), PathBuf::from("/tmp")];
+        let bases = plimsoll_lab::bases(data_dir);
         let server = PrivateNginx::start(&bases, log_dir, access_log, progress)?;
         let endpoint = server.endpoint();
         let login = Arc::new(endpoint.login.clone());
@@ -48,13 +46,6 @@ impl HttpStore {
         }
         let login = Arc::new(endpoint.login.clone());
         Ok(Self { server: None, access_log: false, endpoint, login })
-    }
-
-    fn server_or(&mut self, what: &str) -> Result<&mut PrivateNginx, StoreError> {
-        let place = &self.login.place;
-        let error = StoreError::new(StoreErrorKind::Usage, format!("{place} is attached and is not ours to {what}"))
-            .next("Use a private server: --on http");
-        self.server.as_mut().ok_or(error)
     }
 }
 
@@ -98,10 +89,7 @@ impl Store for HttpStore {
         let tls = self.endpoint.tls_client()?;
         let client = |_| {
             let plain = HttpSession::new(Arc::clone(&self.login), durability);
-            let session: Box<dyn WireSession> = match &tls {
-                None => Box::new(plain),
-                Some(tls) => Box::new(TlsSession::new(plain, tls.clone(), self.endpoint.host(), &self.login.place)?),
-            };
+            let session = self.endpoint.session(plain, tls.as_ref(), &self.login.place)?;
             Ok(WireClient { address: self.endpoint.address.clone(), session })
         };
         Ok(Sessions::Wire((0..count).map(client).collect::<Result<_, StoreError>>()?))
@@ -116,22 +104,11 @@ impl Store for HttpStore {
     }
 
     fn cold(&mut self) -> Result<Cold, StoreError> {
-        if self.server.is_none() {
-            return Ok(Cold::NotPossible("an attached server is not ours to stop".to_owned()));
-        }
-        let server = self.server_or("stop")?;
-        server.stop()?;
-        let files = server.files_dir();
-        let dropped = page_cache::drop_files(&files).map_err(|error| StoreError::io(files.display(), &error));
-        server.start_again()?;
-        let dropped = dropped?;
-        Ok(Cold::Done { file_bytes: dropped.file_bytes, resident_bytes: dropped.resident_bytes })
+        plimsoll_lab::cold(self.server.as_mut())
     }
 
     fn restart(&mut self) -> Result<(), StoreError> {
-        let server = self.server_or("restart")?;
-        server.stop()?;
-        server.start_again()
+        plimsoll_lab::restart(self.server.as_mut(), &self.login.place)
     }
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {

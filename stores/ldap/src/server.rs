@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
-use plimsoll_lab::{PrivateServer, Program, ServerUser, StopSignal};
+use plimsoll_lab::{OwnServer, PrivateServer, Program, ServerUser, StopSignal};
 
 use crate::control::Control;
 use crate::endpoint::{Encryption, Endpoint, Identity, Login};
@@ -137,28 +137,12 @@ impl PrivateSlapd {
         self.server.check()
     }
 
-    /// Stops it in good order; sessions are cut off. [`PrivateSlapd::start_again`] starts it.
-    ///
-    /// # Errors
-    /// `Broken` when it takes too long; it is killed then.
-    pub fn stop(&mut self) -> Result<(), StoreError> {
-        self.server.stop(StopSignal::Term, STOP_BOUND)
-    }
-
     /// Kills it at once, as a crash would.
     ///
     /// # Errors
     /// When the supervisor does not do its part.
     pub fn kill(&mut self) -> Result<(), StoreError> {
         self.server.kill()
-    }
-
-    /// Starts it after [`PrivateSlapd::stop`] or [`PrivateSlapd::kill`], with the same data and settings.
-    ///
-    /// # Errors
-    /// As [`PrivateSlapd::start`].
-    pub fn start_again(&mut self) -> Result<(), StoreError> {
-        self.launch()
     }
 
     /// Removes its data, all of it, and starts it again.
@@ -251,6 +235,22 @@ impl PrivateSlapd {
         let error = StoreError::new(StoreErrorKind::Broken, format!("{PLACE} takes no connections"));
         let next = next.unwrap_or_else(|error| format!("its log could not be kept: {error}"));
         Err(error.detail(last_words.to_string()).next(next))
+    }
+}
+
+impl OwnServer for PrivateSlapd {
+    const STORE: &'static str = "ldap";
+
+    fn stop(&mut self) -> Result<(), StoreError> {
+        self.server.stop(StopSignal::Term, STOP_BOUND)
+    }
+
+    fn start_again(&mut self) -> Result<(), StoreError> {
+        self.launch()
+    }
+
+    fn files(&self) -> PathBuf {
+        self.server.data_dir().to_owned()
     }
 }
 

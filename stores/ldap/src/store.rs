@@ -1,7 +1,7 @@
 //! The store: attached or private, what it makes, and what it can be asked.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,6 @@ use plimsoll_core::{
     LdapScope, OpKind, Outcome, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Value,
     ValueBuf, Values, WireClient, WireSession,
 };
-use plimsoll_lab::page_cache;
 use plimsoll_tls::TlsSession;
 
 use crate::control::{Control, refused};
@@ -68,7 +67,7 @@ impl LdapStore {
         loads_offline: bool,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
-        let bases = [data_dir.to_owned(), PathBuf::from("/var/tmp"), PathBuf::from("/tmp")];
+        let bases = plimsoll_lab::bases(data_dir);
         let server = PrivateSlapd::start(&bases, log_dir, &settings, progress)?;
         let endpoint = server.endpoint();
         let mut store = Self::new(Some(server), Some(settings), endpoint, String::new());
@@ -133,14 +132,6 @@ impl LdapStore {
             self.control = Some(Control::open(&self.endpoint, OP_TIMEOUT)?);
         }
         Ok(self.control.as_mut().expect("it was made just now"))
-    }
-
-    fn server_or(&mut self, what: &str) -> Result<&mut PrivateSlapd, StoreError> {
-        let place = &self.login.place;
-        let error = StoreError::new(StoreErrorKind::Usage, format!("{place} is attached and is not ours to {what}"))
-            .next("Use a private server: --on ldap");
-        self.control = None;
-        self.server.as_mut().ok_or(error)
     }
 
     /// What stands behind the DNs of operations.
@@ -292,9 +283,10 @@ impl Store for LdapStore {
             return Err(StoreError::new(StoreErrorKind::Usage, what));
         }
         let base = self.base.clone();
-        if self.server.is_some() {
+        if let Some(server) = &mut self.server {
             if self.is_made {
-                self.server_or("empty")?.start_empty()?;
+                self.control = None;
+                server.start_empty()?;
             }
             self.set_sync(Durability::AtEnd)?;
             let root = add(
@@ -390,22 +382,13 @@ impl Store for LdapStore {
     }
 
     fn cold(&mut self) -> Result<Cold, StoreError> {
-        if self.server.is_none() {
-            return Ok(Cold::NotPossible("an attached server is not ours to stop".to_owned()));
-        }
-        let server = self.server_or("stop")?;
-        server.stop()?;
-        let data = server.data_dir();
-        let dropped = page_cache::drop_files(data).map_err(|error| StoreError::io(data.display(), &error));
-        server.start_again()?;
-        let dropped = dropped?;
-        Ok(Cold::Done { file_bytes: dropped.file_bytes, resident_bytes: dropped.resident_bytes })
+        self.control = None;
+        plimsoll_lab::cold(self.server.as_mut())
     }
 
     fn restart(&mut self) -> Result<(), StoreError> {
-        let server = self.server_or("restart")?;
-        server.stop()?;
-        server.start_again()
+        self.control = None;
+        plimsoll_lab::restart(self.server.as_mut(), &self.login.place)
     }
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {

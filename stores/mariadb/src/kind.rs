@@ -1,6 +1,5 @@
 //! What the store says of itself before it is opened, and opening it.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_core::{
@@ -92,7 +91,7 @@ fn open(options: &OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Mariadb
             (None, info.address, info.login, info.connect_timeout)
         }
         Target::Private { data_dir, log_dir } => {
-            let bases = [data_dir.clone(), PathBuf::from("/var/tmp"), PathBuf::from("/tmp")];
+            let bases = plimsoll_lab::bases(data_dir);
             // What is not given is at the server's own default.
             let given = |name: &str, setting: &str| match options.params.int(name) {
                 0 => None,

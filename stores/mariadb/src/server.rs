@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
-use plimsoll_lab::{PrivateServer, Program, ServerUser, StopSignal};
+use plimsoll_lab::{OwnServer, PrivateServer, Program, ServerUser, StopSignal};
 
 use crate::sql::Flavor;
 use crate::wire::{GREETING_BYTES_MAX, HEADER_BYTES, greeting_version, header};
@@ -163,31 +163,6 @@ impl PrivateMariadb {
         self.server.check()
     }
 
-    /// Stops it in good order: sessions are cut off, dirty pages written. [`PrivateMariadb::start_again`] starts it.
-    ///
-    /// # Errors
-    /// `Broken` when it takes too long; it is killed then.
-    pub fn stop(&mut self) -> Result<(), StoreError> {
-        self.server.stop(StopSignal::Term, STOP_BOUND)
-    }
-
-    /// Starts it after [`PrivateMariadb::stop`], with the same data and settings.
-    ///
-    /// # Errors
-    /// As [`PrivateMariadb::start`].
-    pub fn start_again(&mut self) -> Result<(), StoreError> {
-        self.launch()
-    }
-
-    /// Stops it in good order and starts it again.
-    ///
-    /// # Errors
-    /// As [`PrivateMariadb::stop`] and [`PrivateMariadb::start`].
-    pub fn restart(&mut self) -> Result<(), StoreError> {
-        self.stop()?;
-        self.launch()
-    }
-
     /// Ends it at once, removes all its files, and waits until that is done.
     ///
     /// # Errors
@@ -217,6 +192,22 @@ impl PrivateMariadb {
         let _ = self.server.kill();
         let error = StoreError::new(StoreErrorKind::Broken, "the private MariaDB takes no connections");
         Err(error.detail(last_words).next(next.unwrap_or_else(|error| format!("its log could not be kept: {error}"))))
+    }
+}
+
+impl OwnServer for PrivateMariadb {
+    const STORE: &'static str = "mariadb";
+
+    fn stop(&mut self) -> Result<(), StoreError> {
+        self.server.stop(StopSignal::Term, STOP_BOUND)
+    }
+
+    fn start_again(&mut self) -> Result<(), StoreError> {
+        self.launch()
+    }
+
+    fn files(&self) -> PathBuf {
+        self.server.data_dir().to_owned()
     }
 }
 

@@ -8,7 +8,7 @@ use plimsoll_core::{
     Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Values, WireClient,
 };
 use plimsoll_endpoint::TextSession;
-use plimsoll_lab::{page_cache, tree_bytes};
+use plimsoll_lab::tree_bytes;
 
 use crate::connection::Connection;
 use crate::control::{self, FLUSH_LOG, TIDY_TIMEOUT};
@@ -170,14 +170,7 @@ impl MariadbStore {
         let mut connection =
             Connection::open(&self.address, login, Arc::default(), &settings, &[], self.connect_timeout)?;
         connection.set_timeout(TIDY_TIMEOUT);
-        for statement in statements {
-            connection.simple(statement).map_err(|error| StoreError {
-                what: format!("the layout's statement failed: {statement}"),
-                detail: Some(error.to_string()),
-                ..error
-            })?;
-        }
-        Ok(())
+        connection.layout_statements(statements)
     }
 
     /// Does something slow on the control connection.
@@ -227,13 +220,6 @@ impl MariadbStore {
             format!("{place} runs with {FLUSH_LOG}={found}: that is not durability `{}`", durability.name()),
         )
         .next(format!("Have {FLUSH_LOG} set to {level} there, or ask for a durability that it has.")))
-    }
-
-    fn server_or(&mut self, what: &str) -> Result<&mut PrivateMariadb, StoreError> {
-        let place = &self.login.place;
-        let error = StoreError::new(StoreErrorKind::Usage, format!("{place} is attached and is not ours to {what}"))
-            .next("Use a private server: --on mariadb");
-        self.server.as_mut().ok_or(error)
     }
 }
 
@@ -332,21 +318,13 @@ impl Store for MariadbStore {
     }
 
     fn cold(&mut self) -> Result<Cold, StoreError> {
-        let Some(server) = &mut self.server else {
-            return Ok(Cold::NotPossible("an attached server is not ours to stop".to_owned()));
-        };
         self.control = None;
-        server.stop()?;
-        let data = server.data_dir();
-        let dropped = page_cache::drop_files(data).map_err(|error| StoreError::io(data.display(), &error))?;
-        server.start_again()?;
-        Ok(Cold::Done { file_bytes: dropped.file_bytes, resident_bytes: dropped.resident_bytes })
+        plimsoll_lab::cold(self.server.as_mut())
     }
 
     fn restart(&mut self) -> Result<(), StoreError> {
-        self.server_or("restart")?.restart()?;
         self.control = None;
-        Ok(())
+        plimsoll_lab::restart(self.server.as_mut(), &self.login.place)
     }
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {

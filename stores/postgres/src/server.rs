@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
-use plimsoll_lab::{PrivateServer, Program, ServerUser, StopSignal};
+use plimsoll_lab::{OwnServer, PrivateServer, Program, ServerUser, StopSignal};
 
 const POSTGRES: Program = Program {
     name: "postgres",
@@ -124,31 +124,6 @@ impl PrivatePostgres {
         self.server.check()
     }
 
-    /// Stops it in good order, with a checkpoint; sessions are cut off. [`PrivatePostgres::start_again`] starts it.
-    ///
-    /// # Errors
-    /// `Broken` when it takes too long; it is killed then.
-    pub fn stop(&mut self) -> Result<(), StoreError> {
-        self.server.stop(StopSignal::Int, STOP_BOUND)
-    }
-
-    /// Starts it after [`PrivatePostgres::stop`], with the same data and settings.
-    ///
-    /// # Errors
-    /// As [`PrivatePostgres::start`].
-    pub fn start_again(&mut self) -> Result<(), StoreError> {
-        self.launch()
-    }
-
-    /// Stops it in good order and starts it again.
-    ///
-    /// # Errors
-    /// As [`PrivatePostgres::stop`] and [`PrivatePostgres::start`].
-    pub fn restart(&mut self) -> Result<(), StoreError> {
-        self.stop()?;
-        self.launch()
-    }
-
     /// Copies its log, as far as it got, into the log directory; returns the copy's path.
     ///
     /// # Errors
@@ -190,6 +165,22 @@ impl PrivatePostgres {
         let _ = self.server.kill();
         let error = StoreError::new(StoreErrorKind::Broken, "the private PostgreSQL takes no connections");
         Err(error.detail(last_words).next(next.unwrap_or_else(|error| format!("its log could not be kept: {error}"))))
+    }
+}
+
+impl OwnServer for PrivatePostgres {
+    const STORE: &'static str = "postgres";
+
+    fn stop(&mut self) -> Result<(), StoreError> {
+        self.server.stop(StopSignal::Int, STOP_BOUND)
+    }
+
+    fn start_again(&mut self) -> Result<(), StoreError> {
+        self.launch()
+    }
+
+    fn files(&self) -> PathBuf {
+        self.server.data_dir().to_owned()
     }
 }
 

@@ -1,6 +1,5 @@
 //! The store as lists show it: its parameters, what it says before it is opened, and how it is.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_core::{
@@ -125,7 +124,7 @@ impl StoreKind for Postgres {
                 PostgresStore::new(None, endpoint, Some(control), info.connect_timeout, options.run_id)
             }
             Target::Private { data_dir, log_dir } => {
-                let bases = [data_dir.clone(), PathBuf::from("/var/tmp"), PathBuf::from("/tmp")];
+                let bases = plimsoll_lab::bases(data_dir);
                 let settings = server_settings(&options.params)?;
                 let server = PrivatePostgres::start(&bases, log_dir, &settings, progress)?;
                 let login = Login {

@@ -10,7 +10,7 @@ use plimsoll_core::{
 };
 use plimsoll_endpoint::TextSession;
 use plimsoll_keyindex::records::Records;
-use plimsoll_lab::{page_cache, tree_bytes};
+use plimsoll_lab::tree_bytes;
 
 use crate::connection::Connection;
 use crate::control::{self, TIDY_TIMEOUT};
@@ -167,16 +167,7 @@ impl PostgresStore {
 
     /// Runs the layout's statements in the run's schema.
     fn layout_statements<'s>(&mut self, statements: impl Iterator<Item = &'s str>) -> Result<(), StoreError> {
-        self.tidy(|control, _| {
-            for statement in statements {
-                control.simple(statement).map_err(|error| StoreError {
-                    what: format!("the layout's statement failed: {statement}"),
-                    detail: Some(error.to_string()),
-                    ..error
-                })?;
-            }
-            Ok(())
-        })
+        self.tidy(|control, _| control.layout_statements(statements))
     }
 
     /// Does something slow on the control connection.
@@ -227,13 +218,6 @@ impl PostgresStore {
                 return;
             }
         }
-    }
-
-    fn server_or(&mut self, what: &str) -> Result<&mut PrivatePostgres, StoreError> {
-        let place = &self.endpoint.login.place;
-        let error = StoreError::new(StoreErrorKind::Usage, format!("{place} is attached and is not ours to {what}"))
-            .next("Use a private server: --on postgres");
-        self.server.as_mut().ok_or(error)
     }
 }
 
@@ -326,21 +310,13 @@ impl Store for PostgresStore {
     }
 
     fn cold(&mut self) -> Result<Cold, StoreError> {
-        let Some(server) = &mut self.server else {
-            return Ok(Cold::NotPossible("an attached server is not ours to stop".to_owned()));
-        };
         self.control = None;
-        server.stop()?;
-        let data = server.data_dir();
-        let dropped = page_cache::drop_files(data).map_err(|error| StoreError::io(data.display(), &error))?;
-        server.start_again()?;
-        Ok(Cold::Done { file_bytes: dropped.file_bytes, resident_bytes: dropped.resident_bytes })
+        plimsoll_lab::cold(self.server.as_mut())
     }
 
     fn restart(&mut self) -> Result<(), StoreError> {
-        self.server_or("restart")?.restart()?;
         self.control = None;
-        Ok(())
+        plimsoll_lab::restart(self.server.as_mut(), &self.endpoint.login.place)
     }
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {

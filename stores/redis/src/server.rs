@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
-use plimsoll_lab::{PrivateServer, Program, ServerUser, StopSignal};
+use plimsoll_lab::{OwnServer, PrivateServer, Program, ServerUser, StopSignal};
 
 use crate::control::Control;
 use crate::endpoint::{Endpoint, Login, Password};
@@ -173,28 +173,12 @@ impl PrivateRedis {
         self.server.check()
     }
 
-    /// Stops it in good order; sessions are cut off. [`PrivateRedis::start_again`] starts it.
-    ///
-    /// # Errors
-    /// `Broken` when it takes too long; it is killed then.
-    pub fn stop(&mut self) -> Result<(), StoreError> {
-        self.server.stop(StopSignal::Term, STOP_BOUND)
-    }
-
     /// Kills it at once, as a crash would.
     ///
     /// # Errors
     /// When the supervisor does not do its part.
     pub fn kill(&mut self) -> Result<(), StoreError> {
         self.server.kill()
-    }
-
-    /// Starts it after [`PrivateRedis::stop`], with the same data and settings; returns when it has loaded them.
-    ///
-    /// # Errors
-    /// As [`PrivateRedis::start`].
-    pub fn start_again(&mut self) -> Result<(), StoreError> {
-        self.launch()
     }
 
     /// Copies its log, as far as it got, into the log directory; returns the copy's path.
@@ -231,6 +215,22 @@ impl PrivateRedis {
         let error = StoreError::new(StoreErrorKind::Broken, format!("{} takes no connections", endpoint.login.place));
         let next = next.unwrap_or_else(|error| format!("its log could not be kept: {error}"));
         Err(error.detail(last_words.to_string()).next(next))
+    }
+}
+
+impl OwnServer for PrivateRedis {
+    const STORE: &'static str = "redis";
+
+    fn stop(&mut self) -> Result<(), StoreError> {
+        self.server.stop(StopSignal::Term, STOP_BOUND)
+    }
+
+    fn start_again(&mut self) -> Result<(), StoreError> {
+        self.launch()
+    }
+
+    fn files(&self) -> PathBuf {
+        self.server.data_dir().to_owned()
     }
 }
 

@@ -10,8 +10,8 @@ use plimsoll_core::{
     Address, CacheSize, Cold, Counter, CounterSort, Cycle, Durability, Footprint, Layout, OpKind, Sessions, Store,
     StoreDescription, StoreError, StoreErrorKind, Values, WireClient, WireSession,
 };
-use plimsoll_lab::{page_cache, tree_bytes};
-use plimsoll_tls::{TlsClient, TlsSession};
+use plimsoll_lab::{OwnServer, not_ours, page_cache, tree_bytes};
+use plimsoll_tls::TlsClient;
 
 use crate::background::Background;
 use crate::cluster::{ClusterSession, Members, Redirections};
@@ -65,7 +65,7 @@ impl RedisStore {
         settings: &[(String, String)],
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
-        let bases = [data_dir.to_owned(), PathBuf::from("/var/tmp"), PathBuf::from("/tmp")];
+        let bases = plimsoll_lab::bases(data_dir);
         let members = if nodes == 1 {
             let server = PrivateRedis::start(make, &bases, log_dir, settings, None, progress)?;
             vec![Member::new(server.endpoint(), Some(server))]
@@ -241,8 +241,7 @@ impl RedisStore {
         mut between: impl FnMut(&Path) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         if !self.is_private {
-            let what = format!("{} is attached and is not ours to {what}", self.login.place);
-            return Err(StoreError::new(StoreErrorKind::Usage, what).next("Use a private server: --on redis"));
+            return Err(not_ours(&self.login.place, what, PrivateRedis::STORE));
         }
         self.complete_file()?;
         let mut done = Ok(());
@@ -270,9 +269,7 @@ impl RedisStore {
         let plain = || RedisSession::new(Arc::clone(&self.login), self.protocol, self.prefix.as_str());
         let session: Box<dyn WireSession> = match (members, tls, endpoint) {
             (Some(members), ..) => Box::new(ClusterSession::new(Arc::clone(members))),
-            (None, Some(tls), Some(endpoint)) => {
-                Box::new(TlsSession::new(plain(), tls.clone(), endpoint.host(), &self.login.place)?)
-            }
+            (None, tls, Some(endpoint)) => endpoint.session(plain(), tls, &self.login.place)?,
             _ => Box::new(plain()),
         };
         Ok(WireClient { address, session })

@@ -85,7 +85,7 @@ fn locked(log_dir: &Path) -> Locked {
         .expect("PostgreSQL: apt-get install postgresql, or run `cargo xtask test`");
     let rules = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
     std::fs::write(server.data_dir().join("pg_hba.conf"), rules).unwrap();
-    server.restart().unwrap();
+    plimsoll_lab::OwnServer::restart(&mut server).unwrap();
     Locked { server, port }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use plimsoll_core::{Answer, Observer, Op, OpKind, Outcome, Sessions, Stream, Ticket, Value, ValueBuf, WireClient};
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
+use plimsoll_lab::OwnServer as _;
 use plimsoll_store_http::endpoint::Endpoint;
 use plimsoll_store_http::server::{INDEX_BYTES, SIZES_BYTES, content};
 use plimsoll_store_http::wire::HttpSession;

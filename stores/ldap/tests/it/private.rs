@@ -1,6 +1,7 @@
 //! Servers of our own.
 
 use plimsoll_core::{CacheSize, Durability, Layout, OpenOptions, Outcome, StoreErrorKind, Target, Value};
+use plimsoll_lab::OwnServer as _;
 use plimsoll_store_ldap::server::{BASE, Settings};
 use plimsoll_store_ldap::{Control, PrivateSlapd, kind};
 use plimsoll_testkit::ask::{Script, ask};

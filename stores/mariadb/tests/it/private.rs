@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use plimsoll_lab::OwnServer as _;
 use plimsoll_store_mariadb::{Connection, PrivateMariadb};
 
 use crate::fixture::{login, open_login};

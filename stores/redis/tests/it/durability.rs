@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use plimsoll_core::{Cold, Durability, Layout, OpenOptions, Outcome, Store, Target, Value};
-use plimsoll_lab::page_cache;
+use plimsoll_lab::{OwnServer as _, page_cache};
 use plimsoll_store_redis::{Control, Node, PrivateRedis, kind};
 use plimsoll_testkit::ask::{Script, ask};
 
