@@ -89,6 +89,7 @@ pub fn view(run: &data::Run) -> RunView {
         stores: trial::stores(run),
         headlines: figure::headlines(&figures),
         figures,
+        truth: if lines.is_empty() { None } else { verdict::truth(&trials) },
         stalls: stall::stalls(run, &facts),
         sweeps: if lines.is_empty() { sweep::sweeps(run, &facts) } else { Vec::new() },
         lines,

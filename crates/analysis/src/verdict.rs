@@ -109,7 +109,9 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView]) -> 
                 let of = if lines.is_empty() { format!(" of {planned}") } else { String::new() };
                 let position = format!("trial {}{of} ({})", run.trials.len(), trial::name(&trial.header));
                 match trial.phases.last() {
-                    Some(phase) if trial.end_ns.is_none() => format!("in phase {} of {position}", phase.header.name),
+                    Some(phase) if trial.end_ns.is_none() || phase.end.state == PhaseState::Interrupted => {
+                        format!("in phase {} of {position}", phase.header.name)
+                    }
                     _ => format!("after {position}"),
                 }
             }
@@ -122,6 +124,7 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView]) -> 
     for line in lost {
         unseen.push(line::of_store(line).trim_end_matches('.').to_string());
     }
+    let mut apart: Vec<Apart> = Vec::new();
     for trial in &run.trials {
         for phase in &trial.phases {
             // A void rung ends the search, which says so.
@@ -131,12 +134,13 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView]) -> 
             match &phase.end.state {
                 // Said with the run's end.
                 PhaseState::Failed(why) if run.state == RunState::Failed(why.clone()) => {}
-                state @ (PhaseState::Failed(_) | PhaseState::Void(_)) => unseen.push(format!(
-                    "phase {} of {} {}",
-                    phase.header.name,
-                    trial::name(&trial.header),
-                    state_words(state)
-                )),
+                state @ (PhaseState::Failed(_) | PhaseState::Void(_)) => {
+                    let (phase, words) = (phase.header.name.clone(), state_words(state));
+                    match apart.iter_mut().find(|known| known.phase == phase && sort(&known.words) == sort(&words)) {
+                        Some(known) => known.trials.push(trial::name(&trial.header)),
+                        None => apart.push(Apart { phase, words, trials: vec![trial::name(&trial.header)] }),
+                    }
+                }
                 // No goal is about questions: one without an answer would only be a figure that is missing.
                 PhaseState::Complete if phase.header.kind == "ask" => {
                     let asked = &phase.end.asked;
@@ -155,6 +159,7 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView]) -> 
             }
         }
     }
+    unseen.extend(apart.iter().map(|one| one.sentence(run.trials.len())));
     // How many rungs a search takes is not planned.
     if unseen.is_empty() && run.trials.len() < planned && lines.is_empty() {
         unseen.push(format!("{} of {planned} trials were run", run.trials.len()));
@@ -177,6 +182,57 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView]) -> 
         }
     }
     unseen
+}
+
+/// A phase that failed or was void, in all trials in which it did for the same sort of reason.
+struct Apart {
+    phase: String,
+    words: String,
+    trials: Vec<String>,
+}
+
+/// Trials that are named where several share a reason.
+const NAMED_MAX: usize = 3;
+
+impl Apart {
+    /// With the words of the first trial, of `all` that there are.
+    fn sentence(&self, all: usize) -> String {
+        let (phase, words) = (&self.phase, &self.words);
+        let (n, named) = (self.trials.len(), self.trials.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>());
+        match named.as_slice() {
+            [one] => format!("phase {phase} of {one} {words}"),
+            _ => format!(
+                "phase {phase} of {n} of {all} trials {words} (so the first of {}{})",
+                named.join("; "),
+                if n > NAMED_MAX { "; …" } else { "" }
+            ),
+        }
+    }
+}
+
+/// What sort of reason it is: of a void phase the words up to the first figure, which differs from trial to trial.
+fn sort(words: &str) -> &str {
+    if words.starts_with("is void") { words.split(|c: char| c.is_ascii_digit()).next().unwrap_or(words) } else { words }
+}
+
+/// That every answer of a search was right and nothing was lost; `None` where something was not, or nothing was checked.
+pub fn truth(trials: &[TrialView]) -> Option<String> {
+    let answers: u64 = trials.iter().flat_map(|trial| &trial.answers).map(|answer| answer.answers).sum();
+    let wrong: u64 = trials.iter().flat_map(|trial| &trial.answers).map(|answer| answer.missing + answer.wrong).sum();
+    let mut ledgers = trials.iter().flat_map(|trial| &trial.ledgers).peekable();
+    let has_ledgers = ledgers.peek().is_some();
+    if wrong > 0 || ledgers.any(|ledger| ledger.lost + ledger.wrong_total > 0 || !ledger.complete) {
+        return None;
+    }
+    let mut kept = Vec::new();
+    if answers > 0 {
+        kept.push(format!("all {} checked answers were right", number::count(answers)));
+    }
+    if has_ledgers {
+        kept.push("no acknowledged write was lost".to_string());
+    }
+    (!kept.is_empty())
+        .then(|| format!("In {} {}.", number::plural(trials.len() as u64, "trial", "trials"), number::list(&kept)))
 }
 
 /// The sentence when everything held.

@@ -34,6 +34,9 @@ pub struct RunView {
     pub figures: Vec<FigureView>,
     /// The searches for the load line, one for each store; empty for runs that did not search.
     pub lines: Vec<LineView>,
+    /// Of searches: that every answer was right and nothing was lost, all rungs together; `null` where it was not so, was
+    /// not checked, or nothing was searched.
+    pub truth: Option<String>,
     /// Seconds in which a phase did much less than in its others, and what else was so in them.
     pub stalls: Vec<StallsView>,
     /// Sweeps: throughput at every point; empty where nothing but stores was swept.

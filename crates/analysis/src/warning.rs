@@ -3,6 +3,7 @@
 use plimsoll_record::data::{Run, Sample, SamplerSeries};
 
 use crate::latency;
+use crate::line;
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::trial::{self, Planned};
@@ -13,6 +14,10 @@ const GENERATOR_BUSY: f64 = 0.85;
 
 /// Lag (99th percentile of a slice) that is worth a word, in nanoseconds.
 const LAG_NS: u64 = 1_000_000;
+
+/// Share of an open loop's operations that were due and never sent, above which it did not keep up: what is in flight
+/// when the time is up is no sign of it.
+const UNSENT_SHARE: f64 = 0.01;
 
 /// Spread of repeated questions, longest over shortest, above which a single figure says little.
 const ASKED_SPREAD: f64 = 1.5;
@@ -79,6 +84,7 @@ fn doubts(run: &Run, facts: &[Vec<PhaseFacts<'_>>], plan: &Planned) -> Vec<Doubt
         let place = format!("{}, phase {}", trial::name(&facts.trial.header), header.name);
         generator(facts, plan, &place, &mut warnings);
         lag(facts, &place, &mut warnings);
+        behind(facts, &place, &mut warnings);
         asked(facts, &place, &mut warnings);
         uneven(facts, &place, &mut warnings);
         unsettled(facts, &place, &mut warnings);
@@ -126,6 +132,31 @@ fn lag(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
             next: "Look at the host's CPU panel: leave a core to the generator, or lower the rate.",
         });
     }
+}
+
+/// An open loop that did not do what it was asked for. A search asks for too much on purpose.
+fn behind(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
+    let header = &facts.phase.header;
+    let (unsent, done) = (facts.unfinished_count(), facts.count(None, |_| true));
+    let share = unsent as f64 / (unsent + done).max(1) as f64;
+    if share <= UNSENT_SHARE || line::is_rung(&header.kind, &header.name) {
+        return;
+    }
+    let asked =
+        header.rate_per_s.map_or(String::new(), |rate| format!("{} were asked for, ", number::with_unit(rate, "1/s")));
+    let rate = facts.rate(None).map_or(0.0, |rate| rate.value);
+    warnings.push(Doubt {
+        what: "behind",
+        place: place.to_owned(),
+        weight: share,
+        text: format!(
+            "it did not keep up: {asked}{} were done, and {} ({} %) were due and never sent.",
+            number::with_unit(rate, "1/s"),
+            number::plural(unsent, "operation", "operations"),
+            number::significant(share * 100.0)
+        ),
+        next: "Response times are those of a queue that grows: lower the rate, or add clients.",
+    });
 }
 
 fn asked(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {

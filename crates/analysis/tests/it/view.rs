@@ -137,6 +137,19 @@ fn a_killed_run_says_where_it_ended_and_judges_what_there_is() {
 }
 
 #[test]
+fn an_interrupted_run_names_the_phase_that_was_interrupted() {
+    let mut run = study::complete();
+    run.state = RunState::Interrupted;
+    run.trials.truncate(2);
+    run.trials[1].phases.truncate(6);
+    run.trials[1].phases[5].end.state = PhaseState::Interrupted;
+    assert_eq!(
+        view(&run).verdict.sentence,
+        "Nothing was seen to break, but the run ended in phase mixed of trial 2 of 5 (sqlite · index=own): interrupted."
+    );
+}
+
+#[test]
 fn what_broke_comes_first() {
     let view = view(&study::broken());
     assert_eq!(view.verdict.state, VerdictState::Fail);
@@ -240,6 +253,18 @@ fn a_void_phase_and_a_missing_trial_make_the_run_incomplete() {
     let stands = view(&study::complete());
     assert!(stands.trials[1].phases[5].ops.is_some() && !stands.trials[1].phases[5].latencies.is_empty());
     assert!(void.plots.curves.len() < stands.plots.curves.len());
+    // Of several that are void for the same sort of reason it is said once.
+    let mut run = study::complete();
+    for (trial, late) in [(1, 5), (2, 7), (4, 9)] {
+        run.trials[trial].phases[5].end.state = PhaseState::Void(format!("the generator was {late} ms late"));
+    }
+    assert_eq!(
+        view(&run).verdict.reasons,
+        [
+            "Phase mixed of 3 of 5 trials is void: the generator was 5 ms late (so the first of sqlite · index=own; sqlite · \
+             index=keyindex; fjall · index=keyindex)."
+        ]
+    );
     let mut run = study::complete();
     run.trials.pop();
     assert_eq!(view(&run).verdict.sentence, "Nothing was seen to break, but 4 of 5 trials were run.");
@@ -281,6 +306,11 @@ fn what_was_never_sent_stands_in_the_distribution() {
     assert!(mixed.latencies.iter().any(|row| row.measure == "service"));
     assert!(mixed.lag.is_some());
     assert!(view.warnings.iter().any(|warning| warning.text.contains("late by up to 5.00 ms")));
+    let behind = view.warnings.iter().find(|warning| warning.text.contains("did not keep up: 20,000/s were asked for"));
+    assert!(
+        behind.unwrap().text.contains("40,000 operations (") && behind.unwrap().text.contains("never sent."),
+        "{behind:?}"
+    );
     assert!(ops.error_percent > 10.0);
 }
 

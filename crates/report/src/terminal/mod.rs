@@ -6,8 +6,9 @@ pub mod table;
 
 use owo_colors::{OwoColorize, Style};
 use plimsoll_analysis::RunView;
+use plimsoll_analysis::line::is_rung;
 use plimsoll_analysis::number;
-use plimsoll_analysis::view::{FigureView, GoalState, LatencyView, SettingView, VerdictState};
+use plimsoll_analysis::view::{FigureView, GoalState, LatencyView, SettingView, TrialView, VerdictState};
 
 use crate::by_next;
 
@@ -178,6 +179,12 @@ impl Text {
     }
 
     fn truth(&mut self, view: &RunView) {
+        // A search has a trial for each rung: a table of them says no more.
+        if let Some(truth) = &view.truth {
+            self.heading("Answers and ledger", "");
+            self.paragraph("  ", Style::new(), truth, Style::new());
+            return;
+        }
         let ledgers = || view.trials.iter().flat_map(|trial| &trial.ledgers);
         let any_refused = ledgers().any(|ledger| ledger.rejected + ledger.unknown > 0);
         let mut head = vec![
@@ -253,7 +260,12 @@ impl Text {
             ("version".into(), Side::Left),
         ]);
         let bytes = |bytes: Option<f64>| Cell::new(bytes.map_or("–".to_string(), number::bytes));
-        for trial in &view.trials {
+        // The rungs of a search are about the same data.
+        let is_first = |trial: &TrialView| {
+            view.trials.iter().find(|one| one.store == trial.store).is_some_and(|first| first.ordinal == trial.ordinal)
+        };
+        let shown = |trial: &&TrialView| view.lines.is_empty() || is_first(trial);
+        for trial in view.trials.iter().filter(shown) {
             let footprint = trial.footprint.as_ref();
             if footprint.is_none() && trial.device_bytes_per_record.is_none() {
                 continue;
@@ -334,7 +346,12 @@ impl Text {
         ]);
         let mut any_missing = false;
         for trial in &view.trials {
-            for phase in trial.phases.iter().filter(|phase| phase.kind == "drive") {
+            // A rung stands in its search's table, and with every kind of operation in the page.
+            let driven = trial
+                .phases
+                .iter()
+                .filter(|phase| phase.kind == "drive" && (view.lines.is_empty() || !is_rung(&phase.kind, &phase.name)));
+            for phase in driven {
                 for row in &phase.latencies {
                     let mut cells = vec![
                         Cell::new(&trial.name),
@@ -371,7 +388,8 @@ impl Text {
             ("share".into(), Side::Right),
         ]);
         for trial in &view.trials {
-            for phase in &trial.phases {
+            for phase in trial.phases.iter().filter(|phase| view.lines.is_empty() || !is_rung(&phase.kind, &phase.name))
+            {
                 for step in &phase.steps {
                     let percentile = |name: &str| {
                         let ns = step.percentiles.iter().find(|one| one.name == name).and_then(|one| one.ns);

@@ -71,6 +71,25 @@ fn the_load_line_is_a_sentence_and_its_rungs() {
     std::fs::write(place().join("line.txt"), &text).unwrap();
     assert!(text.starts_with("PASS  fjall carries 4,"), "{text}");
     assert!(text.contains("Load line  fjall") && text.contains("closed loop") && text.contains("p99 ≤ 20.0 ms"));
+    assert!(!text.contains("Latency under load"), "each rung stands in its search's table: {text}");
+}
+
+#[test]
+fn what_was_checked_in_a_search_is_one_sentence_until_something_is_wrong() {
+    let mut run = recorded::searched();
+    let study = study::complete();
+    run.trials[0].answers = study.trials[4].answers.clone();
+    run.trials[0].ledgers = study.trials[4].ledgers.clone();
+    let right = plimsoll_report::terminal(&view(&run), false, 140);
+    let answers: u64 = run.trials[0].answers.iter().map(|answer| answer.answers).sum();
+    let sentence = format!(
+        "In 1 trial all {} checked answers were right and no acknowledged write was lost.",
+        plimsoll_analysis::number::count(answers)
+    );
+    assert!(right.contains(&sentence) && !right.contains("lost at most"), "{right}");
+    run.trials[0].ledgers[0].lost = 3;
+    let lost = plimsoll_report::terminal(&view(&run), false, 140);
+    assert!(!lost.contains("no acknowledged write was lost") && lost.contains("lost at most"), "{lost}");
 }
 
 fn without_colours(text: &str) -> String {
