@@ -8,7 +8,7 @@ use plimsoll_core::{Outcome, Value, ValueBuf, Version};
 use crate::history::History;
 use crate::log::{ABSENT, ALIEN, Event, NEVER, NO_STAMP, Part, Row, Watch};
 use crate::range::Order;
-use crate::timeline::{Field, Interval, Timelines, Untrue};
+use crate::timeline::{Effect, Field, Interval, Timelines, Untrue};
 use crate::words::{Examples, Words};
 
 /// How the answers to one kind of operation in one phase compare with the truth.
@@ -88,8 +88,11 @@ struct Column {
 impl<'a> Judge<'a> {
     /// Works out the timelines of all records.
     pub fn new(history: &'a History) -> Self {
-        let timelines = Timelines::new(history);
         let mut columns = BTreeMap::new();
+        if history.running.is_some() {
+            return Self { history, timelines: Timelines::none(), columns, order: None };
+        }
+        let timelines = Timelines::new(history);
         for watch in history.watches.iter() {
             if let Watch::Find { field } = watch {
                 columns.entry(*field).or_insert_with(|| Column::new(history, &timelines, *field));
@@ -101,9 +104,12 @@ impl<'a> Judge<'a> {
 
     /// Holds all answers against the truth: one verdict for each phase and kind that had any, in that order.
     pub fn answers(&self) -> Vec<AnswerVerdict> {
+        if let Some(running) = &self.history.running {
+            return running.answers(self.history.gap().is_some());
+        }
         let mut bench = Bench {
             judge: self,
-            words: Words::new(self.history, &self.timelines),
+            words: Words::new(&*self.history.workload),
             last_question: vec![0; self.timelines.len()],
             questions: 0,
             gap: self.history.gap().is_some(),
@@ -253,7 +259,7 @@ impl Bench<'_> {
         verdict.expected += u64::from(present);
         if rows.is_empty() && present {
             verdict.missing += 1;
-            examples.add("missing", || self.words.missing(event, event.id));
+            examples.add("missing", || self.missing(event, event.id, at));
         }
         for (place, row) in rows.iter().enumerate() {
             if place > 0 {
@@ -300,7 +306,7 @@ impl Bench<'_> {
                 verdict.expected += 1;
                 if !self.is_given(id) {
                     verdict.missing += 1;
-                    examples.add("missing", || self.words.missing(event, id));
+                    examples.add("missing", || self.missing(event, id, question.at));
                 }
             }
         }
@@ -344,6 +350,16 @@ impl Bench<'_> {
         records
     }
 
+    /// The state that stood when the question was asked, as far as is known.
+    fn stood(&self, id: u32, at: Interval) -> Option<&Effect> {
+        let timelines = &self.judge.timelines;
+        timelines.alive(id as usize, at).next().map(|position| &timelines.of(id as usize)[position])
+    }
+
+    pub(crate) fn missing(&self, event: &Event, id: u32, at: Interval) -> String {
+        self.words.missing(event, id, self.stood(id, at))
+    }
+
     /// Whether the record was ever as this row says, and was so while the question was open; if it was, the
     /// position on its timeline.
     pub(crate) fn row(
@@ -355,13 +371,15 @@ impl Bench<'_> {
         verdict: &mut AnswerVerdict,
         examples: &mut Examples,
     ) -> Option<usize> {
-        if !self.judge.timelines.knows(row.id) {
+        let timelines = &self.judge.timelines;
+        if !timelines.has_come(row.id, at) {
             verdict.alien += 1;
-            examples.add("alien", || self.words.alien(event, part, row));
+            let kept = usize::try_from(row.stamp).map_or(Value::Null, |position| part.aliens.values().get(position));
+            examples.add("alien", || self.words.alien(event, row, kept));
             return None;
         }
         let judged =
-            if row.stamp == NO_STAMP { Err((Untrue::Content, None)) } else { self.judge.timelines.judge(row, at) };
+            if row.stamp == NO_STAMP { Err((Untrue::Content, None)) } else { timelines.judge(row, at) };
         match judged {
             Ok(position) => return Some(position),
             Err((Untrue::Content, _)) => {
@@ -374,7 +392,8 @@ impl Bench<'_> {
             }
             Err((Untrue::Stale, position)) => {
                 verdict.stale += 1;
-                examples.add("stale", || self.words.stale(event, row, position));
+                let was = position.map(|position| &timelines.of(row.id as usize)[position]);
+                examples.add("stale", || self.words.stale(event, row, was, self.stood(row.id, at)));
             }
         }
         None

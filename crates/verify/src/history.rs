@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plimsoll_core::Workload;
 
 use crate::log::{ALIEN, Chunk, Part, Watch};
-use crate::timeline::{Effect, Interval, Timelines};
+use crate::running::Running;
 
 /// Most bytes that a trial's history may take before the ledger stops writing it down.
 const HISTORY_BYTES_MAX: usize = 2 << 30;
@@ -16,8 +16,8 @@ pub struct History {
     pub(crate) watches: Arc<[Watch]>,
     /// One for each observer that there was.
     pub(crate) parts: Vec<Part>,
-    /// What was left of the history before: the effects that can be seen still.
-    pub(crate) base: Vec<(u32, Effect)>,
+    /// Judges while the phases run, where that can be done: then there are no parts.
+    pub(crate) running: Option<Running>,
     bytes: usize,
     unwritten_chunks: u64,
     /// Operations that observers could not write down.
@@ -32,7 +32,7 @@ impl History {
             workload,
             watches,
             parts: Vec::new(),
-            base: Vec::new(),
+            running: None,
             bytes: 0,
             unwritten_chunks: 0,
             overflows: 0,
@@ -51,34 +51,31 @@ impl History {
         (self.at_work > 0).then(|| format!("{} workers were still at work when the ledger was read", self.at_work))
     }
 
+    /// Answers that were not held against anything, because the ledger was behind when they came: they count as
+    /// unanswered. Acknowledged writes are all known.
+    pub fn skipped(&self) -> u64 {
+        self.running.as_ref().map_or(0, Running::skipped)
+    }
+
     /// Operations written down.
     pub fn operations(&self) -> u64 {
+        if let Some(running) = &self.running {
+            return running.operations();
+        }
         self.parts.iter().map(|part| part.events.len() as u64).sum()
     }
 
     /// Records that were loaded or that anybody tried to write: their numbers are below this.
     pub fn records(&self) -> u64 {
+        if let Some(running) = &self.running {
+            return running.records();
+        }
         let written = self.parts.iter().flat_map(|part| {
             let events = part.events.iter().filter(|event| self.watches[usize::from(event.kind)].writes());
             events.map(|event| event.id).filter(|id| *id != ALIEN)
         });
         // Those in inserts of whole records are below the workload's own number.
-        let base = self.base.iter().map(|(id, _)| *id);
-        written.chain(base).max().map_or(0, |id| u64::from(id) + 1).max(self.workload.record_count())
-    }
-
-    /// Forgets everything but what each record can be from now on.
-    pub(crate) fn fold(&mut self) {
-        let timelines = Timelines::new(self);
-        self.base = (0..timelines.len() as u32)
-            .flat_map(|id| {
-                let effects = timelines.of(id as usize);
-                let alive = timelines.alive(id as usize, Interval::END).map(|position| effects[position]);
-                alive.filter(|effect| effect.written).map(move |effect| (id, effect))
-            })
-            .collect();
-        self.parts.clear();
-        self.bytes = self.base.len() * size_of::<Effect>();
+        written.max().map_or(0, |id| u64::from(id) + 1).max(self.workload.record_count())
     }
 
     pub(crate) fn take(&mut self, part: usize, chunk: &Chunk) {

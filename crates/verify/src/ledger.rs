@@ -8,6 +8,7 @@ use plimsoll_core::{Observer, Workload};
 
 use crate::history::History;
 use crate::log::{Chunk, ChunkRoom, Part, Watch};
+use crate::running::{RING_WORDS, Running};
 use crate::witness::{Post, Shared, Witness};
 
 /// Operations to a chunk.
@@ -20,8 +21,15 @@ const CHUNKS: usize = 16;
 /// The ledger of one trial: it lives through all its phases, from an empty store on, and through those that follow on
 /// the same data ([`Ledger::next_trial`]). A store that is emptied again needs a new one.
 ///
-/// Memory: 16 MiB a worker, allocated by [`Ledger::observers`], and in the history 56 bytes an operation and 16
-/// a row of an answer (10 s of 50,000 operations a second with 200 answers a second of 500 rows: 42 MiB).
+/// Of values under keys that say themselves which write they are of and are never deleted (`kv`), answers are judged by
+/// [`Ledger::drain`], while phases run, and what can matter no more is forgotten. Memory: 64 MiB for all workers, at
+/// least 1 MiB each, allocated by [`Ledger::observers`]; about 100 bytes a record, 80 MiB for what was written last, 40
+/// bytes a write whose outcome nobody saw; nothing for an operation. Limit: an observer has room for 87,000 reads or
+/// writes, 1.3 million with few workers, between two drains. Beyond three quarters of that answers are left out and
+/// counted ([`History::skipped`]); a write that is left out makes the verdict *incomplete*.
+///
+/// Of all others the whole history is kept. Memory: 16 MiB a worker, and in the history 72 bytes an operation and 16
+/// a row of an answer (10 s of 50,000 operations a second with 200 answers a second of 500 rows: 50 MiB).
 /// Limits: 120,000 operations and 490,000 rows a worker between two drains, 2 GiB of history. What is beyond
 /// them is counted, and makes the verdict *incomplete*, never silently good.
 pub struct Ledger {
@@ -48,7 +56,17 @@ impl Ledger {
     /// # Panics
     /// When the workload has 2^32 - 1 records or more.
     pub fn new(workload: Arc<dyn Workload>) -> Option<Self> {
-        Self::with_room(workload, ChunkRoom { events: CHUNK_EVENTS, rows: CHUNK_ROWS })
+        let mut ledger = Self::with_room(workload, ChunkRoom { events: CHUNK_EVENTS, rows: CHUNK_ROWS })?;
+        ledger.judge_while_running(RING_WORDS);
+        Some(ledger)
+    }
+
+    /// Judges while phases run where that can be done, with rings of so many words, at least and at most.
+    pub(crate) fn judge_while_running(&mut self, ring_words: (usize, usize)) {
+        let History { workload, watches, running, .. } = &mut self.history;
+        if Running::can(&**workload, watches) {
+            *running = Some(Running::new(Arc::clone(workload), Arc::clone(watches), ring_words));
+        }
     }
 
     pub(crate) fn with_room(workload: Arc<dyn Workload>, room: ChunkRoom) -> Option<Self> {
@@ -66,13 +84,26 @@ impl Ledger {
     ///
     /// The phase's observers have to be dropped before [`Ledger::history`] is asked for.
     pub fn observers(&mut self, phase: u16, workers: usize, tickets: usize) -> Vec<Box<dyn Observer>> {
-        (0..workers).map(|_| self.observer(phase, tickets, false)).collect()
+        self.observers_of(phase, workers, tickets, false)
     }
 
     /// The same for a phase that reads back what the store holds, key by key: [`crate::ReadBack::of_phase`] makes
     /// something of it. Its answers are not judged as answers.
     pub fn observers_reading_back(&mut self, phase: u16, workers: usize, tickets: usize) -> Vec<Box<dyn Observer>> {
-        (0..workers).map(|_| self.observer(phase, tickets, true)).collect()
+        self.observers_of(phase, workers, tickets, true)
+    }
+
+    fn observers_of(
+        &mut self,
+        phase: u16,
+        workers: usize,
+        tickets: usize,
+        reads_back: bool,
+    ) -> Vec<Box<dyn Observer>> {
+        if let Some(running) = &mut self.history.running {
+            return running.observers(phase, workers, tickets, reads_back, &self.shared);
+        }
+        (0..workers).map(|_| self.observer(phase, tickets, reads_back)).collect()
     }
 
     fn observer(&mut self, phase: u16, tickets: usize, reads_back: bool) -> Box<dyn Observer> {
@@ -101,6 +132,9 @@ impl Ledger {
     /// called by the control thread at least once a second while a phase runs.
     pub fn drain(&mut self) {
         let history = &mut self.history;
+        if let Some(running) = &mut history.running {
+            return running.drain();
+        }
         self.lines.retain(|line| {
             loop {
                 match line.full.try_recv() {
@@ -121,10 +155,10 @@ impl Ledger {
     /// something was not written down, or where versions do not vouch for contents: a record that is older than what is
     /// kept could not be told from a spoilt one.
     pub fn next_trial(mut self) -> Option<Self> {
-        if !self.sees_contents || self.history().gap().is_some() {
+        if self.history().gap().is_some() {
             return None;
         }
-        self.history.fold();
+        self.history.running.as_mut()?.fold();
         self.trials += 1;
         Some(self)
     }

@@ -32,6 +32,7 @@
 //! | `range` | questions for records in the order of their keys |
 //! | `timeline` | what each record can have been at each time |
 //! | [`answers`] | [`Judge`], [`AnswerVerdict`]: every answer held against that |
+//! | `running` | the ledger that judges while a phase runs and forgets what can matter no more: of values under keys |
 //! | [`readback`] | [`ReadBack`]: what the store holds in the end |
 //! | [`verdict`] | [`LedgerVerdict`]: what became of every acknowledged write |
 
@@ -44,6 +45,7 @@ pub mod verdict;
 mod digest;
 mod log;
 mod range;
+mod running;
 mod timeline;
 mod witness;
 mod words;

@@ -60,7 +60,7 @@ impl Bench<'_> {
         }
         let mut end = first;
         for row in rows {
-            if self.row(part, event, *row, at, verdict, examples).is_none() && !judge.timelines.knows(row.id) {
+            if self.row(part, event, *row, at, verdict, examples).is_none() && !judge.timelines.has_come(row.id, at) {
                 continue;
             }
             let place = order.places[row.id as usize] as usize;
@@ -88,7 +88,7 @@ impl Bench<'_> {
             verdict.expected += 1;
             if !is_given {
                 verdict.missing += 1;
-                examples.add("missing", || self.words.missing(event, id));
+                examples.add("missing", || self.missing(event, id, at));
                 wanting = wanting.saturating_sub(1);
                 if wanting == 0 && rows.len() < asked {
                     break;

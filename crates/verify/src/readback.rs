@@ -48,6 +48,10 @@ impl ReadBack {
     /// What `phase` read key by key, with observers of [`crate::Ledger::observers_reading_back`].
     pub fn of_phase(history: &History, phase: u16) -> Self {
         let mut found = Self::new(Arc::clone(&history.workload));
+        if let Some(running) = &history.running {
+            found.rows = running.found(phase).to_vec();
+            return found;
+        }
         for part in history.parts.iter().filter(|part| part.reads_back) {
             let events = part.events.iter().filter(|event| event.phase == phase && event.id != ALIEN);
             found.rows.extend(events.filter(|event| event.outcome == Outcome::Ok).filter_map(Part::value_of));

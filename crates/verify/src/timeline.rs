@@ -24,7 +24,7 @@ const FEW: usize = 32;
 
 /// How far the clocks of two workers may be apart: questions are taken to have begun so much earlier and
 /// ended so much later.
-const CLOCK_SKEW_NS: u64 = 1_000;
+pub(crate) const CLOCK_SKEW_NS: u64 = 1_000;
 
 /// What a write came to, for its record's timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(crate) struct Effect {
     /// Not alive after this.
     pub death_ns: u64,
     /// Latest death of this effect and all before it on the timeline.
-    reach_ns: u64,
+    pub reach_ns: u64,
     /// When it was acknowledged.
     pub acknowledged_ns: u64,
     /// When the first answer that shows it arrived.
@@ -93,17 +93,28 @@ pub(crate) enum Untrue {
 /// The timelines of all records, one after the other.
 pub(crate) struct Timelines {
     effects: Vec<Effect>,
+    /// Records of the workload's own.
+    record_count: u64,
     /// Where each record's timeline begins, and the end of the last.
     starts: Vec<usize>,
     /// Of records with many effects: their positions on the timeline, by stamp.
     by_stamp: BTreeMap<u32, Box<[u32]>>,
-    /// There were effects before the first ones here.
-    is_folded: bool,
     /// Of each record with an effect that makes it absent besides the empty store: the positions of these.
     deletes: BTreeMap<u32, Vec<u32>>,
 }
 
 impl Timelines {
+    /// Those of no records.
+    pub fn none() -> Self {
+        Self {
+            effects: Vec::new(),
+            record_count: 0,
+            starts: vec![0],
+            by_stamp: BTreeMap::new(),
+            deletes: BTreeMap::new(),
+        }
+    }
+
     pub fn new(history: &History) -> Self {
         let records = history.records() as usize;
         let mut starts = vec![1usize; records + 1];
@@ -122,8 +133,8 @@ impl Timelines {
             effects[ends[id]] = effect;
             ends[id] += 1;
         });
-        let is_folded = !history.base.is_empty();
-        let mut all = Self { effects, starts, by_stamp: BTreeMap::new(), is_folded, deletes: BTreeMap::new() };
+        let record_count = history.workload.record_count();
+        let mut all = Self { effects, record_count, starts, by_stamp: BTreeMap::new(), deletes: BTreeMap::new() };
         for id in 0..records {
             // The empty store stays first.
             all.effects[all.starts[id] + 1..all.starts[id + 1]].sort_by_key(|effect| (effect.sent_ns, effect.done_ns));
@@ -143,6 +154,12 @@ impl Timelines {
     /// Whether anybody tried to write this record.
     pub fn knows(&self, id: u32) -> bool {
         (id as usize) < self.len()
+    }
+
+    /// Whether the record was loaded, or anybody had tried to write it by the end of `at`.
+    pub fn has_come(&self, id: u32, at: Interval) -> bool {
+        let written = || self.of(id as usize).get(1).is_some_and(|first| first.sent_ns <= at.to_ns);
+        self.knows(id) && (u64::from(id) < self.record_count || written())
     }
 
     /// Every effect of every record.
@@ -195,11 +212,7 @@ impl Timelines {
         let effects = self.of(row.id as usize);
         // What was sent only later cannot have been seen: to look like that takes garbage.
         let sent = effects.partition_point(|effect| effect.sent_ns <= at.to_ns);
-        // Of what has been forgotten nobody knows more than that it is older than all that is known.
-        let mut verdict = match self.is_folded && row.digest == 0 && Version::from_stamp(row.stamp).is_some() {
-            true => (Untrue::Stale, Some(0)),
-            false => (Untrue::Content, None),
-        };
+        let mut verdict = (Untrue::Content, None);
         for position in self.showing(row, sent) {
             let effect = &effects[position];
             if effect.fate == Fate::Refused {
@@ -337,7 +350,7 @@ impl Timelines {
 }
 
 impl Effect {
-    fn empty_store() -> Self {
+    pub fn empty_store() -> Self {
         Self {
             sent_ns: 0,
             done_ns: 0,
@@ -362,9 +375,6 @@ impl Effect {
 
 /// Calls `visit` with each record written and the effect on it, observer by observer in the order of their ends.
 fn for_each_write(history: &History, visit: &mut dyn FnMut(usize, Effect)) {
-    for (id, effect) in &history.base {
-        visit(*id as usize, *effect);
-    }
     for part in &history.parts {
         for event in &part.events {
             let watch = history.watches[usize::from(event.kind)];

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use plimsoll_core::Workload;
+
 use crate::answers::Judge;
 use crate::log::{ABSENT, ALIEN, NEVER, NO_STAMP, Row};
 use crate::readback::{IndexAnswer, ReadBack};
@@ -131,121 +133,151 @@ fn grouped(number: u64) -> String {
 impl Judge<'_> {
     /// Holds the records read back against everything that was acknowledged.
     pub fn ledger(&self, found: &ReadBack) -> LedgerVerdict {
-        let mut verdict =
-            LedgerVerdict { read_back: found.rows.len() as u64, gap: self.history.gap(), ..LedgerVerdict::default() };
+        let gap = self.history.gap();
+        if let Some(running) = &self.history.running {
+            return running.verdict(found, gap);
+        }
+        let mut audit = Audit::new(&*self.history.workload, found, gap);
         for effect in self.timelines.effects().iter().filter(|effect| effect.written) {
             match effect.fate {
-                Fate::Acknowledged => verdict.acknowledged += 1,
-                Fate::Refused => verdict.rejected += 1,
-                Fate::Unknown => verdict.unknown += 1,
+                Fate::Acknowledged => audit.verdict.acknowledged += 1,
+                Fate::Refused => audit.verdict.rejected += 1,
+                Fate::Unknown => audit.verdict.unknown += 1,
             }
         }
-        let mut audit = Audit {
-            judge: self,
-            words: Words::new(self.history, &self.timelines),
-            verdict,
-            examples: Examples::default(),
-        };
-        audit.records(found);
+        for (id, row) in audit.by_id(found, self.timelines.len()).into_iter().enumerate() {
+            match row {
+                Some(row) => self.present(row, &mut audit),
+                None => self.absent(id, &mut audit),
+            }
+        }
         if let Some(index) = &found.index {
-            audit.index(index);
+            self.index(index, &mut audit);
         }
-        let Audit { mut verdict, examples, .. } = audit;
-        verdict.examples = examples.into_sentences();
-        if verdict.lost == 0 && verdict.borne_out > 0 && verdict.gap.is_none() {
-            verdict.loss_upper_bound = Some((3.0 / verdict.borne_out as f64).min(1.0));
+        audit.finish()
+    }
+
+    fn present(&self, row: Row, audit: &mut Audit<'_>) {
+        let effects = self.timelines.of(row.id as usize);
+        let judged = match row.stamp {
+            NO_STAMP => Err((Untrue::Content, None)),
+            _ => self.timelines.judge(row, Interval::END),
+        };
+        match judged {
+            Ok(position) => audit.verdict.borne_out += u64::from(effects[position].is_acknowledged_write()),
+            Err((Untrue::Stale, Some(position))) => audit.overtaken(row.id, effects, position),
+            Err((Untrue::Refused, Some(position))) => {
+                let shown = audit.words.effect(&effects[position]);
+                audit.refused(row.id, &shown);
+            }
+            Err(_) => audit.wrong_content(row),
         }
-        verdict
+    }
+
+    fn absent(&self, id: usize, audit: &mut Audit<'_>) {
+        let effects = self.timelines.of(id);
+        let mut alive = self.timelines.alive(id, Interval::END).map(|position| &effects[position]);
+        match alive.find(|effect| effect.stamp == ABSENT) {
+            Some(effect) => audit.verdict.borne_out += u64::from(effect.is_acknowledged_write()),
+            None => {
+                let gone = effects.iter().rposition(|effect| effect.stamp == ABSENT && effect.fate != Fate::Refused);
+                audit.lost(id as u32, effects, gone.unwrap_or(0), None);
+            }
+        }
+    }
+
+    fn index(&self, index: &IndexAnswer, audit: &mut Audit<'_>) {
+        let timelines = &self.timelines;
+        // The records were read first and the index was asked then: in between, a write may happen that nobody
+        // answered. So the index may show what was possible, and withhold what may no longer match.
+        let unsure = |id: u32| id != ALIEN && timelines.alive(id as usize, Interval::END).count() > 1;
+        let mut by_record = index.by_record.clone();
+        for (row, matches) in &index.by_index {
+            let possible = *matches && unsure(row.id) && timelines.judge(*row, Interval::END).is_ok();
+            if by_record.remove(&row.id) != Some(*row) && !possible {
+                audit.verdict.index_disagrees += 1;
+                audit.examples.add("index_disagrees", || match row.id {
+                    ALIEN => "the index gives a record that nobody wrote".into(),
+                    id => format!("the index gives {}, which the records do not bear out", audit.words.key(id)),
+                });
+            }
+        }
+        for id in by_record.keys().filter(|id| !unsure(**id)) {
+            audit.verdict.index_disagrees += 1;
+            audit.examples
+                .add("index_disagrees", || format!("the index does not give {}, which matches", audit.words.key(*id)));
+        }
     }
 }
 
-struct Audit<'a> {
-    judge: &'a Judge<'a>,
+/// What has been found so far.
+pub(crate) struct Audit<'a> {
     words: Words<'a>,
-    verdict: LedgerVerdict,
+    pub verdict: LedgerVerdict,
     examples: Examples,
 }
 
-impl Audit<'_> {
-    fn records(&mut self, found: &ReadBack) {
-        let mut by_id = vec![None; self.judge.timelines.len()];
+impl<'a> Audit<'a> {
+    pub fn new(workload: &'a dyn Workload, found: &ReadBack, gap: Option<String>) -> Self {
+        let verdict = LedgerVerdict { read_back: found.rows.len() as u64, gap, ..LedgerVerdict::default() };
+        Self { words: Words::new(workload), verdict, examples: Examples::default() }
+    }
+
+    /// What was found of each record; counts what is no record's, or there more than once.
+    pub fn by_id(&mut self, found: &ReadBack, records: usize) -> Vec<Option<Row>> {
+        let mut by_id = vec![None; records];
         for row in &found.rows {
-            if !self.judge.timelines.knows(row.id) {
-                self.verdict.alien += 1;
-            } else if by_id[row.id as usize].is_some() {
+            match by_id.get_mut(row.id as usize) {
+                None => self.verdict.alien += 1,
+                Some(before @ None) => *before = Some(*row),
                 // The first that was read is judged like those that are there once.
-                self.verdict.duplicated += 1;
-                self.examples.add("duplicated", || format!("{} is there more than once", self.words.key(row.id)));
-            } else {
-                by_id[row.id as usize] = Some(*row);
+                Some(Some(_)) => {
+                    self.verdict.duplicated += 1;
+                    self.examples.add("duplicated", || format!("{} is there more than once", self.words.key(row.id)));
+                }
             }
         }
         for key in &found.aliens {
             self.examples.add("alien", || format!("{key} is there, and nobody wrote it"));
         }
-        for (id, row) in by_id.into_iter().enumerate() {
-            match row {
-                Some(row) => self.present(row),
-                None => self.absent(id),
-            }
-        }
+        by_id
     }
 
-    fn present(&mut self, row: Row) {
-        let timelines = &self.judge.timelines;
-        let effects = timelines.of(row.id as usize);
-        let judged = match row.stamp {
-            NO_STAMP => Err((Untrue::Content, None)),
-            _ => timelines.judge(row, Interval::END),
-        };
-        match judged {
-            Ok(position) => self.verdict.borne_out += u64::from(effects[position].is_acknowledged_write()),
-            Err((Untrue::Stale, Some(position))) => self.overtaken(row.id, effects, position),
-            Err((Untrue::Refused, Some(position))) => {
-                self.verdict.refused += 1;
-                let effect = &effects[position];
-                self.examples
-                    .add("refused", || format!("{} shows {}", self.words.key(row.id), self.words.effect(effect)));
-            }
-            Err(_) => {
-                self.verdict.wrong_content += 1;
-                self.examples.add("wrong_content", || format!("{} has {}", self.words.key(row.id), claim(row)));
-            }
-        }
+    /// A record shows a write that the store had refused.
+    pub fn refused(&mut self, id: u32, shown: &str) {
+        self.verdict.refused += 1;
+        self.examples.add("refused", || format!("{} shows {shown}", self.words.key(id)));
     }
 
-    fn absent(&mut self, id: usize) {
-        let timelines = &self.judge.timelines;
-        let effects = timelines.of(id);
-        let alive = timelines.alive(id, Interval::END).map(|position| &effects[position]).find(|e| e.stamp == ABSENT);
-        match alive {
-            Some(effect) => self.verdict.borne_out += u64::from(effect.is_acknowledged_write()),
-            None => {
-                let gone = effects.iter().rposition(|effect| effect.stamp == ABSENT && effect.fate != Fate::Refused);
-                self.lost(id as u32, effects, gone.unwrap_or(0));
-            }
-        }
+    /// A record is as nobody wrote it.
+    pub fn wrong_content(&mut self, row: Row) {
+        self.verdict.wrong_content += 1;
+        self.examples.add("wrong_content", || format!("{} has {}", self.words.key(row.id), claim(row)));
     }
 
     /// A record shows what the effect at `position` made it, although later ones have happened.
-    fn overtaken(&mut self, id: u32, effects: &[Effect], position: usize) {
-        let shown = &effects[position];
+    pub fn overtaken(&mut self, id: u32, effects: &[Effect], position: usize) {
+        self.older(id, effects, position, None);
+    }
+
+    /// The same; `shown` is what it shows where the effect at `position` is only known to be older than that.
+    pub fn older(&mut self, id: u32, effects: &[Effect], position: usize, shown: Option<String>) {
         if !later(effects, position).any(|effect| effect.seen_ns < NEVER) {
-            return self.lost(id, effects, position);
+            return self.lost(id, effects, position, shown);
         }
         self.verdict.resurrected += 1;
         self.examples.add("resurrected", || {
             format!(
                 "{} is again as {} left it, although later states had been seen; last was {}",
                 self.words.key(id),
-                self.words.effect(shown),
+                shown.unwrap_or_else(|| self.words.effect(&effects[position])),
                 self.words.last(effects)
             )
         });
     }
 
-    /// Nothing shows that what came after the effect at `position` has happened.
-    fn lost(&mut self, id: u32, effects: &[Effect], position: usize) {
+    /// Nothing shows that what came after the effect at `position` has happened; `shown` as above.
+    pub fn lost(&mut self, id: u32, effects: &[Effect], position: usize, shown: Option<String>) {
         let acknowledged = later(effects, position).filter(|effect| effect.is_acknowledged_write());
         let mut lost: Vec<u64> = acknowledged.map(|effect| effect.acknowledged_ns).collect();
         if lost.is_empty() {
@@ -254,41 +286,32 @@ impl Audit<'_> {
                 later(effects, position).map(|effect| effect.seen_ns).filter(|seen_ns| *seen_ns < NEVER).take(1),
             );
         }
-        for at_ns in lost {
-            self.verdict.lost += 1;
-            let (first, last) = self.verdict.lost_window_ns.unwrap_or((at_ns, at_ns));
-            self.verdict.lost_window_ns = Some((first.min(at_ns), last.max(at_ns)));
-        }
+        lost.into_iter().for_each(|at_ns| self.lost_at(1, at_ns));
         self.examples.add("lost", || {
             let (key, last) = (self.words.key(id), self.words.last(effects));
-            match effects[position].stamp {
-                ABSENT => format!("{key} is gone; last was {last}"),
+            match (effects[position].stamp, shown) {
+                (_, Some(shown)) => format!("{key} is as {shown} left it; lost is {last}"),
+                (ABSENT, None) => format!("{key} is gone; last was {last}"),
                 _ => format!("{key} is as {} left it; lost is {last}", self.words.effect(&effects[position])),
             }
         });
     }
 
-    fn index(&mut self, index: &IndexAnswer) {
-        let timelines = &self.judge.timelines;
-        // The records were read first and the index was asked then: in between, a write may happen that nobody
-        // answered. So the index may show what was possible, and withhold what may no longer match.
-        let unsure = |id: u32| id != ALIEN && timelines.alive(id as usize, Interval::END).count() > 1;
-        let mut by_record = index.by_record.clone();
-        for (row, matches) in &index.by_index {
-            let possible = *matches && unsure(row.id) && timelines.judge(*row, Interval::END).is_ok();
-            if by_record.remove(&row.id) != Some(*row) && !possible {
-                self.verdict.index_disagrees += 1;
-                self.examples.add("index_disagrees", || match row.id {
-                    ALIEN => "the index gives a record that nobody wrote".into(),
-                    id => format!("the index gives {}, which the records do not bear out", self.words.key(id)),
-                });
-            }
+    /// Counts writes as lost that were acknowledged from `at_ns` on.
+    pub fn lost_at(&mut self, count: u64, at_ns: u64) {
+        self.verdict.lost += count;
+        let (first, last) = self.verdict.lost_window_ns.unwrap_or((at_ns, at_ns));
+        self.verdict.lost_window_ns = Some((first.min(at_ns), last.max(at_ns)));
+    }
+
+    /// The verdict.
+    pub fn finish(self) -> LedgerVerdict {
+        let Audit { mut verdict, examples, .. } = self;
+        verdict.examples = examples.into_sentences();
+        if verdict.lost == 0 && verdict.borne_out > 0 && verdict.gap.is_none() {
+            verdict.loss_upper_bound = Some((3.0 / verdict.borne_out as f64).min(1.0));
         }
-        for id in by_record.keys().filter(|id| !unsure(**id)) {
-            self.verdict.index_disagrees += 1;
-            self.examples
-                .add("index_disagrees", || format!("the index does not give {}, which matches", self.words.key(*id)));
-        }
+        verdict
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{Value, ValueBuf, Version};
+use plimsoll_core::{Value, ValueBuf, Version, Workload};
 
-use crate::history::History;
-use crate::log::{ABSENT, ALIEN, Event, Part, Row};
-use crate::timeline::{Effect, Fate, Interval, Timelines};
+use crate::log::{ABSENT, ALIEN, Event, Row};
+use crate::timeline::{Effect, Fate};
 
 /// Sentences kept of each sort.
 const EXAMPLES_PER_SORT: usize = 3;
@@ -27,29 +26,33 @@ impl Examples {
     pub fn into_sentences(self) -> Vec<String> {
         self.0.into_values().flatten().collect()
     }
+
+    /// All sentences.
+    pub fn sentences(&self) -> Vec<String> {
+        self.0.values().flatten().cloned().collect()
+    }
 }
 
 /// Finds the words.
 pub(crate) struct Words<'a> {
-    history: &'a History,
-    timelines: &'a Timelines,
+    workload: &'a dyn Workload,
 }
 
 impl<'a> Words<'a> {
-    pub fn new(history: &'a History, timelines: &'a Timelines) -> Self {
-        Self { history, timelines }
+    pub fn new(workload: &'a dyn Workload) -> Self {
+        Self { workload }
     }
 
     /// The record's key as it is shown to people.
     pub fn key(&self, id: u32) -> String {
-        let Some(truth) = self.history.workload.truth() else { return format!("record {id}") };
+        let Some(truth) = self.workload.truth() else { return format!("record {id}") };
         let mut key = ValueBuf::new();
         truth.key(u64::from(id), &mut key);
         shown(key.values().get(0))
     }
 
     fn operation(&self, event: &Event) -> String {
-        let kind = self.history.workload.kinds().get(usize::from(event.kind)).map_or("?", |kind| kind.name.as_str());
+        let kind = self.workload.kinds().get(usize::from(event.kind)).map_or("?", |kind| kind.name.as_str());
         format!(
             "`{kind}` {} of client {} in phase {} at {}",
             within_phase(event.cycle),
@@ -80,16 +83,14 @@ impl<'a> Words<'a> {
         last.map_or_else(|| "a write that was only seen".into(), |effect| self.effect(effect))
     }
 
-    /// The state that stood when the question was asked, as far as is known.
-    fn stood(&self, id: u32, at: Interval) -> String {
-        let effects = self.timelines.of(id as usize);
-        let alive = self.timelines.alive(id as usize, at).next();
-        alive.map_or_else(|| "nothing".into(), |position| self.effect(&effects[position]))
+    /// `stood` is the state that stood when the question was asked, as far as is known.
+    pub fn missing(&self, event: &Event, id: u32, stood: Option<&Effect>) -> String {
+        let stood = self.effect_or(stood, "nothing");
+        format!("{} misses {}, which stood there all the time: {stood}", self.operation(event), self.key(id))
     }
 
-    pub fn missing(&self, event: &Event, id: u32) -> String {
-        let stood = self.stood(id, Interval::of(event));
-        format!("{} misses {}, which stood there all the time: {stood}", self.operation(event), self.key(id))
+    fn effect_or(&self, effect: Option<&Effect>, nothing: &str) -> String {
+        effect.map_or_else(|| nothing.to_owned(), |effect| self.effect(effect))
     }
 
     pub fn not_matching(&self, event: &Event, row: Row) -> String {
@@ -113,13 +114,14 @@ impl<'a> Words<'a> {
         format!("{} asked for {} and got {}", self.operation(event), self.key(event.id), self.key(row.id))
     }
 
-    pub fn alien(&self, event: &Event, part: &Part, row: Row) -> String {
+    /// `kept` is the key of a row that is no record's, if it was kept.
+    pub fn alien(&self, event: &Event, row: Row, kept: Value<'_>) -> String {
         let key = match row.id {
-            ALIEN => usize::try_from(row.stamp).map_or(Value::Null, |position| part.aliens.values().get(position)),
+            ALIEN => shown(kept),
             // The key of a record that there could have been.
-            id => return format!("{} has {}, which nobody wrote", self.operation(event), self.key(id)),
+            id => self.key(id),
         };
-        format!("{} has {}, which nobody wrote", self.operation(event), shown(key))
+        format!("{} has {key}, which nobody wrote", self.operation(event))
     }
 
     pub fn wrong_content(&self, event: &Event, row: Row) -> String {
@@ -130,14 +132,22 @@ impl<'a> Words<'a> {
         format!("{} has {} as a write made it that the store had refused", self.operation(event), self.key(row.id))
     }
 
-    pub fn stale(&self, event: &Event, row: Row, position: Option<usize>) -> String {
-        let was = position.map_or_else(String::new, |at| self.effect(&self.timelines.of(row.id as usize)[at]));
-        let stood = self.stood(row.id, Interval::of(event));
+    /// `was` is the effect that the row shows, if it is remembered.
+    pub fn stale(&self, event: &Event, row: Row, was: Option<&Effect>, stood: Option<&Effect>) -> String {
+        let (was, stood) = (self.effect_or(was, &format!("{}, from long before", claimed(row))), self.effect_or(stood, "nothing"));
         format!(
             "{} has {} as it no longer was: it shows {was}, where {stood} had taken its place",
             self.operation(event),
             self.key(row.id)
         )
+    }
+}
+
+/// Which write a row says that it is of.
+pub(crate) fn claimed(row: Row) -> String {
+    match Version::from_stamp(row.stamp) {
+        Some(Version::Written { client, cycle }) => format!("write {} of client {client}", within_phase(cycle)),
+        _ => "the load".to_owned(),
     }
 }
 

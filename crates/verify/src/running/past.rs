@@ -1,0 +1,105 @@
+//! The recent past: writes that no answer may show any more. They are wanted for words and for counts only, when a record
+//! shows one of them all the same: what was lost with it, and when that had been acknowledged. What is older than the
+//! memory for this is known to be older, no more.
+
+use std::collections::HashSet;
+
+use plimsoll_core::Version;
+
+use super::records::effect_of;
+use crate::log::NEVER;
+use crate::timeline::{Effect, Fate};
+
+/// Retired writes that are remembered: 80 MiB.
+const RETIRED_MAX: usize = 1 << 21;
+/// Retired writes that were seen only afterwards, remembered: they are faults.
+const SEEN_LATE_MAX: usize = 1 << 16;
+/// Clients and phases that stamps have room for.
+const CLIENTS_MAX: usize = 1 << 23;
+
+/// A write whose state has ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Retired {
+    pub id: u32,
+    pub stamp: i64,
+    pub sent_ns: u64,
+    pub done_ns: u64,
+    pub is_acknowledged: bool,
+    pub is_seen: bool,
+}
+
+/// What is remembered of writes that have ended.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    retired: Vec<Retired>,
+    /// Where the oldest is, once the memory is full.
+    oldest: usize,
+    seen_late: HashSet<(u32, i64)>,
+    /// Of each phase and client, one more than its last write's cycle within the phase.
+    sent: Vec<Vec<u32>>,
+}
+
+impl Past {
+    pub fn push(&mut self, retired: Retired) {
+        if self.retired.len() < RETIRED_MAX {
+            self.retired.push(retired);
+        } else {
+            self.retired[self.oldest] = retired;
+            self.oldest = (self.oldest + 1) % RETIRED_MAX;
+        }
+    }
+
+    /// A write with this stamp is sent.
+    #[inline]
+    pub fn sent(&mut self, stamp: i64) {
+        let Some(Version::Written { client, cycle }) = Version::from_stamp(stamp) else { return };
+        let (phase, client) = ((cycle >> 32) as usize, client as usize);
+        if phase >= self.sent.len() {
+            self.sent.resize_with(phase + 1, Vec::new);
+        }
+        let clients = &mut self.sent[phase];
+        if client >= clients.len() && client < CLIENTS_MAX {
+            clients.resize(client + 1, 0);
+        }
+        if let Some(last) = clients.get_mut(client) {
+            *last = (*last).max((cycle as u32).saturating_add(1));
+        }
+    }
+
+    /// Whether the client of this stamp has written anything that late: if it is of no write, it is of one between.
+    pub fn was_sent(&self, stamp: i64) -> bool {
+        match Version::from_stamp(stamp) {
+            Some(Version::Written { client, cycle }) => {
+                let clients = self.sent.get((cycle >> 32) as usize);
+                clients.and_then(|clients| clients.get(client as usize)).is_some_and(|last| (cycle as u32) < *last)
+            }
+            _ => false,
+        }
+    }
+
+    /// An answer shows a state that had been retired.
+    pub fn seen(&mut self, id: u32, stamp: i64) {
+        if self.seen_late.len() < SEEN_LATE_MAX {
+            self.seen_late.insert((id, stamp));
+        }
+    }
+
+    /// The effect of the last write with this stamp on this record, if it is remembered.
+    pub fn find(&self, id: u32, stamp: i64) -> Option<Effect> {
+        let (newest, oldest) = self.retired.split_at(self.oldest);
+        let mut all = newest.iter().rev().chain(oldest.iter().rev());
+        all.find(|retired| retired.id == id && retired.stamp == stamp).map(|retired| self.effect(retired))
+    }
+
+    /// All that is remembered, in no order.
+    pub fn effects(&self) -> impl Iterator<Item = (u32, Effect)> + '_ {
+        self.retired.iter().map(|retired| (retired.id, self.effect(retired)))
+    }
+
+    fn effect(&self, retired: &Retired) -> Effect {
+        let is_seen = retired.is_seen || self.seen_late.contains(&(retired.id, retired.stamp));
+        let fate = if retired.is_acknowledged { Fate::Acknowledged } else { Fate::Unknown };
+        let seen_ns = if is_seen { retired.done_ns } else { NEVER };
+        effect_of(retired.stamp, retired.sent_ns, retired.done_ns, seen_ns, fate)
+    }
+}

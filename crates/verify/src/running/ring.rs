@@ -1,0 +1,262 @@
+//! A ring of words between one worker and the ledger: the worker writes notes, the ledger reads them, nobody waits.
+//!
+//! A note is some words that begin with a [`Header`]. It is published as a whole, so the ledger never sees half of one.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use plimsoll_core::Outcome;
+
+/// A number that two threads look at often, with its cache line for itself.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Apart(AtomicU64);
+
+/// What a worker and the ledger share.
+#[derive(Debug)]
+pub(super) struct Ring {
+    /// A power of two.
+    words: Box<[AtomicU64]>,
+    /// Words published so far.
+    head: Apart,
+    /// Words taken so far.
+    tail: Apart,
+    /// When the question with each ticket was sent, plus one; 0 when none is open.
+    open: Box<[AtomicU64]>,
+    /// Answers that were not written down because the ledger was behind, by kind.
+    skipped: Box<[AtomicU64]>,
+    /// What the worker had to say when it went, and the ring had no room for.
+    rest: Mutex<Vec<u64>>,
+    closed: AtomicBool,
+}
+
+impl Ring {
+    pub fn new(words: usize, tickets: usize, kinds: usize) -> Arc<Self> {
+        let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
+        Arc::new(Self {
+            words: zeros(words.next_power_of_two()),
+            head: Apart::default(),
+            tail: Apart::default(),
+            open: zeros(tickets),
+            skipped: zeros(kinds),
+            rest: Mutex::default(),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// When the oldest question that is open was sent.
+    pub fn oldest_open_ns(&self) -> Option<u64> {
+        self.open.iter().filter_map(|sent| sent.load(Ordering::Acquire).checked_sub(1)).min()
+    }
+
+    /// Answers of each kind that were not written down since the last call.
+    pub fn take_skipped(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        (0u16..).zip(&self.skipped).map(|(kind, count)| (kind, count.swap(0, Ordering::Relaxed)))
+    }
+
+    /// True when the worker has gone: nothing follows what [`Ring::take`] gives after this was true.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Appends everything published and not taken yet.
+    pub fn take(&self, words: &mut Vec<u64>) {
+        let mask = self.words.len() - 1;
+        let (head, tail) = (self.head.0.load(Ordering::Acquire), self.tail.0.load(Ordering::Relaxed));
+        words.extend((tail..head).map(|at| self.words[at as usize & mask].load(Ordering::Relaxed)));
+        self.tail.0.store(head, Ordering::Release);
+        if self.is_closed() {
+            words.append(&mut self.rest.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+}
+
+/// The worker's end of a ring.
+#[derive(Debug)]
+pub(super) struct Pen {
+    ring: Arc<Ring>,
+    at: u64,
+    /// Words taken, when they were looked at last.
+    tail: u64,
+}
+
+impl Pen {
+    pub fn new(ring: Arc<Ring>) -> Self {
+        Self { ring, at: 0, tail: 0 }
+    }
+
+    /// Whether a note of so many words fits and leaves a part of the ring: one in `leaves`; none with 0.
+    #[inline]
+    pub fn has_room(&mut self, words: usize, leaves: usize) -> bool {
+        let len = self.ring.words.len();
+        let most = (len - len.checked_div(leaves).unwrap_or(0)) as u64;
+        if self.at + words as u64 - self.tail > most {
+            self.tail = self.ring.tail.0.load(Ordering::Acquire);
+        }
+        self.at + words as u64 - self.tail <= most
+    }
+
+    /// Writes a word of a note that has room.
+    #[inline]
+    pub fn put(&mut self, word: u64) {
+        self.set(self.at, word);
+        self.at += 1;
+    }
+
+    /// Where the next word goes.
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// Writes a word of the note that is being written again.
+    #[inline]
+    pub fn set(&mut self, at: u64, word: u64) {
+        let mask = self.ring.words.len() - 1;
+        self.ring.words[at as usize & mask].store(word, Ordering::Relaxed);
+    }
+
+    /// Shows the ledger what has been written.
+    #[inline]
+    pub fn publish(&mut self) {
+        self.ring.head.0.store(self.at, Ordering::Release);
+    }
+
+    /// The question with this ticket is open.
+    #[inline]
+    pub fn opened(&self, ticket: u32, sent_ns: u64) {
+        self.ring.open[ticket as usize].store(sent_ns + 1, Ordering::Release);
+    }
+
+    /// The question with this ticket is not open any more, and its answer published if it is to be.
+    #[inline]
+    pub fn closed(&self, ticket: u32) {
+        self.ring.open[ticket as usize].store(0, Ordering::Release);
+    }
+
+    /// Counts an answer that is not written down.
+    #[cold]
+    pub fn skip(&self, kind: u16) {
+        self.ring.skipped[usize::from(kind)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Says the last words, which may be more than the ring has room for, and goes.
+    pub fn close(&mut self, rest: &[u64]) {
+        self.ring.rest.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(rest);
+        self.ring.closed.store(true, Ordering::Release);
+    }
+}
+
+/// What a note is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Note {
+    /// A value is about to be written. Words: time, record and client, stamp.
+    Sent,
+    /// What came of that. Words: time.
+    Ended,
+    /// An answer of one value, or none. Words: sent, finished, record and client, cycle, rows, stamp.
+    Value,
+    /// An answer of several records. Words: sent, finished, record and client, cycle, rows and how many were asked for;
+    /// then for each record its number and the length of the key that follows, its stamp, that key.
+    Range,
+}
+
+/// A note's first word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub note: Note,
+    pub outcome: Outcome,
+    pub kind: u16,
+    pub ticket: u32,
+}
+
+impl Header {
+    pub fn word(self) -> u64 {
+        let outcome = match self.outcome {
+            Outcome::Ok => 0,
+            Outcome::NotFound => 1,
+            Outcome::Rejected => 2,
+            Outcome::Unknown => 3,
+        };
+        self.note as u64 | outcome << 8 | u64::from(self.kind) << 16 | u64::from(self.ticket) << 32
+    }
+
+    pub fn of(word: u64) -> Self {
+        let note = match word & 0xff {
+            0 => Note::Sent,
+            1 => Note::Ended,
+            2 => Note::Value,
+            _ => Note::Range,
+        };
+        let outcome = match word >> 8 & 0xff {
+            0 => Outcome::Ok,
+            1 => Outcome::NotFound,
+            2 => Outcome::Rejected,
+            _ => Outcome::Unknown,
+        };
+        Self { note, outcome, kind: (word >> 16) as u16, ticket: (word >> 32) as u32 }
+    }
+}
+
+/// Two numbers in one word.
+#[inline]
+pub(super) fn pair(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+/// The two numbers of a word.
+#[inline]
+pub(super) fn unpair(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_what_it_was() {
+        for note in [Note::Sent, Note::Ended, Note::Value, Note::Range] {
+            for outcome in [Outcome::Ok, Outcome::NotFound, Outcome::Rejected, Outcome::Unknown] {
+                let header = Header { note, outcome, kind: 0xfedc, ticket: 0x9876_5432 };
+                assert_eq!(Header::of(header.word()), header);
+            }
+        }
+        assert_eq!(unpair(pair(7, u32::MAX)), (7, u32::MAX));
+    }
+
+    #[test]
+    fn what_one_thread_writes_another_reads_in_order() {
+        const WORDS: u64 = 200_000;
+        let ring = Ring::new(64, 1, 1);
+        let mut pen = Pen::new(Arc::clone(&ring));
+        let mut read = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for word in 0..WORDS {
+                    while !pen.has_room(1, 0) {
+                        std::thread::yield_now();
+                    }
+                    pen.put(word);
+                    pen.publish();
+                }
+                pen.close(&[WORDS, WORDS + 1]);
+            });
+            while (read.len() as u64) < WORDS + 2 {
+                ring.take(&mut read);
+            }
+        });
+        assert!(read.into_iter().eq(0..WORDS + 2));
+    }
+
+    #[test]
+    fn there_is_no_room_beyond_what_is_to_be_left() {
+        let ring = Ring::new(64, 1, 1);
+        let mut pen = Pen::new(Arc::clone(&ring));
+        assert!(pen.has_room(48, 4) && !pen.has_room(49, 4) && pen.has_room(64, 0) && !pen.has_room(65, 0));
+        (0..64).for_each(|word| pen.put(word));
+        pen.publish();
+        assert!(!pen.has_room(1, 0));
+        ring.take(&mut Vec::new());
+        assert!(pen.has_room(64, 0));
+    }
+}
