@@ -10,10 +10,10 @@ use plimsoll_drive::{DriveSpec, Limit};
 use plimsoll_plan::model::Step;
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{AnswerCheck, Event, LedgerCheck, PhaseEnd};
-use plimsoll_verify::{EachKey, Judge, ReadBack};
+use plimsoll_verify::{EachKey, History, Judge, ReadBack};
 
 use crate::error::{CliError, exit};
-use crate::phase::{Driven, Keep, TrialRun, push};
+use crate::phase::{Bench, Driven, Keep, TrialRun, push};
 
 /// Clients that read back key by key.
 const READ_BACK_CLIENTS: u32 = 16;
@@ -79,6 +79,7 @@ fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<Ledger
     if ordinal as usize + 1 == trial.trial.phases.len() {
         // Nothing is asked any more: the same judge says what the answers were worth.
         record_answers(trial.bench.recorder, trial.trial.ordinal, &judge)?;
+        tell_skipped(trial.bench, trial.trial.ordinal, history)?;
         trial.answers_checked = true;
     }
     let found = found.unwrap_or_else(|| ReadBack::of_phase(history, ordinal as u16));
@@ -217,8 +218,27 @@ impl TrialRun<'_, '_> {
                 text: format!("no answer was held against the truth: {gap}"),
             })?;
         }
+        tell_skipped(self.bench, self.trial.ordinal, history)?;
         record_answers(self.bench.recorder, self.trial.ordinal, &Judge::new(history))
     }
+}
+
+/// Says how many answers came while the ledger was behind, and so were held against nothing.
+fn tell_skipped(bench: &Bench<'_>, trial: u32, history: &History) -> Result<(), CliError> {
+    if history.skipped() > 0 {
+        bench.recorder.event(Event {
+            at_ns: bench.clock.now_ns(),
+            trial: Some(trial),
+            level: "warning".to_owned(),
+            kind: "ledger".to_owned(),
+            text: format!(
+                "{} answers came faster than the ledger could judge them and were not held against the truth; every \
+                 acknowledged write was looked for all the same",
+                history.skipped()
+            ),
+        })?;
+    }
+    Ok(())
 }
 
 fn record_answers(recorder: &Recorder, trial: u32, judge: &Judge<'_>) -> Result<(), CliError> {

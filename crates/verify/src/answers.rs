@@ -378,8 +378,7 @@ impl Bench<'_> {
             examples.add("alien", || self.words.alien(event, row, kept));
             return None;
         }
-        let judged =
-            if row.stamp == NO_STAMP { Err((Untrue::Content, None)) } else { timelines.judge(row, at) };
+        let judged = if row.stamp == NO_STAMP { Err((Untrue::Content, None)) } else { timelines.judge(row, at) };
         match judged {
             Ok(position) => return Some(position),
             Err((Untrue::Content, _)) => {

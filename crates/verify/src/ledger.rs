@@ -93,13 +93,7 @@ impl Ledger {
         self.observers_of(phase, workers, tickets, true)
     }
 
-    fn observers_of(
-        &mut self,
-        phase: u16,
-        workers: usize,
-        tickets: usize,
-        reads_back: bool,
-    ) -> Vec<Box<dyn Observer>> {
+    fn observers_of(&mut self, phase: u16, workers: usize, tickets: usize, reads_back: bool) -> Vec<Box<dyn Observer>> {
         if let Some(running) = &mut self.history.running {
             return running.observers(phase, workers, tickets, reads_back, &self.shared);
         }

@@ -204,7 +204,8 @@ impl Judge<'_> {
         }
         for id in by_record.keys().filter(|id| !unsure(**id)) {
             audit.verdict.index_disagrees += 1;
-            audit.examples
+            audit
+                .examples
                 .add("index_disagrees", || format!("the index does not give {}, which matches", audit.words.key(*id)));
         }
     }

@@ -134,7 +134,8 @@ impl<'a> Words<'a> {
 
     /// `was` is the effect that the row shows, if it is remembered.
     pub fn stale(&self, event: &Event, row: Row, was: Option<&Effect>, stood: Option<&Effect>) -> String {
-        let (was, stood) = (self.effect_or(was, &format!("{}, from long before", claimed(row))), self.effect_or(stood, "nothing"));
+        let (was, stood) =
+            (self.effect_or(was, &format!("{}, from long before", claimed(row))), self.effect_or(stood, "nothing"));
         format!(
             "{} has {} as it no longer was: it shows {was}, where {stood} had taken its place",
             self.operation(event),

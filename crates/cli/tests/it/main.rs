@@ -11,6 +11,7 @@ mod doctor;
 mod failures;
 mod kill;
 mod kv;
+mod kv_crash;
 mod kv_ledger;
 mod line;
 mod open_loop;

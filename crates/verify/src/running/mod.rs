@@ -168,7 +168,7 @@ impl Running {
         // For each line its writes, and its answers: writes first where times are the same.
         let due = |lines: &[Line], place: usize| {
             let line = &lines[place / 2];
-            if place % 2 == 0 { line.writes.front().map(|write| write.at_ns) } else { line.answer_due_ns() }
+            if place.is_multiple_of(2) { line.writes.front().map(|write| write.at_ns) } else { line.answer_due_ns() }
         };
         let key = |time_ns: u64, place: usize| Reverse((time_ns, place % 2, place));
         let mut queue = BinaryHeap::new();

@@ -290,9 +290,8 @@ impl Records {
             None => Absence::Possible,
             Some(_) => {
                 let mut states = self.states_of(id);
-                let is_open = states.any(|(_, state)| {
-                    state.stage == Stage::Open && !state.has_twin && state.seen_ns < at.from_ns
-                });
+                let is_open = states
+                    .any(|(_, state)| state.stage == Stage::Open && !state.has_twin && state.seen_ns < at.from_ns);
                 if is_open { Absence::Open } else { Absence::Possible }
             }
         }
@@ -300,7 +299,8 @@ impl Records {
 
     /// The state that stood when the question was asked, as far as is known.
     pub fn stood(&self, id: u32, at: Interval) -> Option<Effect> {
-        let last = self.states_of(id).filter(|(_, state)| state.done_ns < at.from_ns).max_by_key(|(_, one)| one.sent_ns);
+        let last =
+            self.states_of(id).filter(|(_, state)| state.done_ns < at.from_ns).max_by_key(|(_, one)| one.sent_ns);
         let ended = |state: &State| {
             let done_ns = state.done_ns;
             done_ns < NEVER && last.is_some_and(|(_, last)| last.sent_ns >= done_ns && last.sent_ns > state.sent_ns)

@@ -1,0 +1,189 @@
+//! Servers that are killed by `kill -9` under load and started again: what they had acknowledged is looked for, what
+//! nobody knows of is not called lost, and a server that really lost something is found out.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use plimsoll_core::Address;
+use plimsoll_record::data::{LedgerCheck, Run, Trial};
+
+use crate::bench::{Guarded, Place, Ran, wait_for};
+
+const MIX: &str = "read=1,update=2,insert=1";
+
+/// Starts a drive of `kv` on the server at `url`, which writes durably for some seconds.
+fn drive(place: &Place, url: &str) -> Child {
+    let sizes = ["--set", "records=5000", "--set", "field_length=10", "--set", "distribution=uniform"];
+    let options = ["--mix", MIX, "--clients", "8", "--for", "6s", "--warmup", "0s", "--durability", "durable"];
+    place.command(&[&["drive", "kv", "--on", url][..], &options, &sizes].concat()).spawn().unwrap()
+}
+
+fn loaded(run: &Path) -> Option<Trial> {
+    Run::load(run).ok()?.trials.into_iter().next()
+}
+
+/// Waits until the drive has had so many slices.
+fn wait_for_slices(place: &Place, count: usize) {
+    wait_for("the drive", Duration::from_secs(60), || {
+        let trial = place.all_runs().first().and_then(|run| loaded(run));
+        let of_drive = |trial: Trial| trial.phases.into_iter().find(|phase| phase.header.kind == "drive");
+        trial.and_then(of_drive).is_some_and(|phase| phase.slices.len() >= count)
+    });
+}
+
+/// What the ledger said, and what the program came to.
+fn verdict(place: &Place, child: Child) -> (LedgerCheck, u64, Ran) {
+    let ran = Ran::of(&child.wait_with_output().unwrap());
+    let trial = loaded(&place.only_run()).unwrap();
+    let wrong = trial.answers.iter().map(|one| one.missing + one.wrong).sum();
+    assert_eq!(trial.ledgers.len(), 1, "{}\n{}", ran.out, ran.err);
+    (trial.ledgers.into_iter().next().unwrap(), wrong, ran)
+}
+
+/// Everything acknowledged is there, and what the kill left open is neither lost nor there for certain.
+fn nothing_is_lost(place: &Place, child: Child) {
+    let (ledger, wrong, ran) = verdict(place, child);
+    assert!(ledger.complete && ledger.lost == 0 && ledger.wrong.is_empty() && wrong == 0, "{ledger:?} {}", ran.out);
+    assert!(ledger.unknown > 0, "the kill met no operation: {ledger:?}");
+    assert!(ledger.acknowledged > 10_000 && ledger.read_back > 6_000, "{ledger:?}");
+    assert!(ledger.sentence.contains("the outcome is unknown"), "{}", ledger.sentence);
+    ran.expect(0).says("PASS").says("kept every promise");
+}
+
+/// A Redis on a socket of its own that writes down what it is told.
+struct Redis {
+    child: Option<Guarded>,
+    dir: tempfile::TempDir,
+}
+
+impl Redis {
+    /// One that promises to sync each write before it answers.
+    fn started() -> Self {
+        let dir = tempfile::Builder::new().prefix("redis-test-").tempdir_in("/var/tmp").unwrap();
+        let mut redis = Self { child: None, dir };
+        redis.start("always");
+        redis
+    }
+
+    fn start(&mut self, fsync: &str) {
+        let child = Command::new("redis-server")
+            .args(["--port", "0", "--save", "", "--daemonize", "no", "--appendonly", "yes"])
+            // The log is one file, whatever is written.
+            .args(["--auto-aof-rewrite-percentage", "0", "--appendfsync", fsync, "--dir"])
+            .arg(self.dir.path())
+            .arg("--unixsocket")
+            .arg(self.socket())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("redis-server (or run `cargo xtask test`)");
+        self.child = Some(Guarded(child));
+        let socket = self.socket();
+        wait_for("redis to listen", Duration::from_secs(20), || UnixStream::connect(&socket).is_ok());
+    }
+
+    /// From now on it syncs once a second, whatever it promised: one that never does is refused.
+    fn sync_every_second(&self) {
+        let mut control = UnixStream::connect(self.socket()).unwrap();
+        control.write_all(b"CONFIG SET appendfsync everysec\r\n").unwrap();
+        let mut answer = [0; 5];
+        control.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"+OK\r\n");
+    }
+
+    /// Kills it by `kill -9`.
+    fn kill(&mut self) {
+        self.child = None;
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.path().join("socket")
+    }
+
+    fn url(&self) -> String {
+        format!("redis+unix://{}", self.socket().display())
+    }
+
+    /// The file to which everything was appended.
+    fn log(&self) -> PathBuf {
+        let files = std::fs::read_dir(self.dir.path().join("appendonlydir")).unwrap().flatten();
+        files.map(|file| file.path()).find(|path| path.to_string_lossy().ends_with(".incr.aof")).unwrap()
+    }
+}
+
+#[test]
+fn a_redis_that_syncs_always_loses_nothing_by_a_kill() {
+    let mut redis = Redis::started();
+    let place = Place::new();
+    let child = drive(&place, &redis.url());
+    wait_for_slices(&place, 1);
+    redis.kill();
+    redis.start("always");
+    nothing_is_lost(&place, child);
+}
+
+/// A kill takes from a process what it has not handed to the system. That is done before the answer, unless a sync takes
+/// long: then for two seconds it is not.
+#[test]
+fn what_a_redis_that_syncs_every_second_loses_by_a_kill_is_said() {
+    let mut redis = Redis::started();
+    let place = Place::new();
+    let child = drive(&place, &redis.url());
+    wait_for_slices(&place, 1);
+    redis.sync_every_second();
+    wait_for_slices(&place, 2);
+    redis.kill();
+    redis.start("everysec");
+    let (ledger, wrong, ran) = verdict(&place, child);
+    assert!(ledger.complete && ledger.unknown > 0 && ledger.acknowledged > 10_000, "{ledger:?}");
+    match ledger.lost {
+        0 => assert!(wrong == 0 && ran.code == Some(0), "{ledger:?} {}", ran.out),
+        _ => assert!(ran.code == Some(1), "{ledger:?} {}", ran.out),
+    }
+}
+
+/// A power cut takes what the system has not written yet: here the last part of the file.
+#[test]
+fn what_a_redis_that_syncs_every_second_loses_with_the_power_is_found() {
+    let mut redis = Redis::started();
+    let place = Place::new();
+    let child = drive(&place, &redis.url());
+    wait_for_slices(&place, 1);
+    redis.sync_every_second();
+    wait_for_slices(&place, 2);
+    redis.kill();
+    let log = std::fs::OpenOptions::new().write(true).open(redis.log()).unwrap();
+    let bytes = log.metadata().unwrap().len();
+    log.set_len(bytes - bytes / 8).unwrap();
+    redis.start("everysec");
+    let (ledger, wrong, ran) = verdict(&place, child);
+    assert!(ledger.complete && ledger.lost > 100, "{ledger:?}");
+    assert!(wrong > 0, "later reads found what had been overwritten, or nothing: {ledger:?}");
+    assert!(ledger.examples.iter().any(|text| text.contains("acknowledged at")), "{:?}", ledger.examples);
+    ran.expect(1).says("FAIL").says("redis lost ").says("acknowledged writes");
+}
+
+#[test]
+fn a_postgres_loses_nothing_by_a_kill() {
+    let place = Place::new();
+    let bases = [PathBuf::from("/var/tmp")];
+    let settings: [(String, String); 0] = [];
+    let mut server = plimsoll_store_postgres::PrivatePostgres::start(&bases, place.path(), &settings, &mut |_| {})
+        .expect("PostgreSQL: apt-get install postgresql, or run `cargo xtask test`");
+    let Address::Unix(socket) = server.address() else { panic!("a Unix socket") };
+    let host = socket.parent().unwrap().display().to_string().replace('/', "%2F");
+    let url = format!("postgres://{}@{host}/{}", server.user(), server.database());
+    let child = drive(&place, &url);
+    wait_for_slices(&place, 1);
+    let pid = server.pid().unwrap().to_string();
+    assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+    wait_for("the postmaster's end", Duration::from_secs(10), || server.check().is_err());
+    // Its children notice the end of the postmaster by themselves; until they have gone nobody else may start.
+    wait_for("PostgreSQL to start again", Duration::from_secs(30), || server.start_again().is_ok());
+    nothing_is_lost(&place, child);
+    server.close().unwrap();
+}
