@@ -308,8 +308,13 @@ impl<'a> Audit<'a> {
     /// The verdict.
     pub fn finish(self) -> LedgerVerdict {
         let Audit { mut verdict, examples, .. } = self;
+        if verdict.gap.is_some() {
+            // What is not known to have been written must not be called wrong.
+            let LedgerVerdict { acknowledged, rejected, unknown, read_back, gap, .. } = verdict;
+            return LedgerVerdict { acknowledged, rejected, unknown, read_back, gap, ..LedgerVerdict::default() };
+        }
         verdict.examples = examples.into_sentences();
-        if verdict.lost == 0 && verdict.borne_out > 0 && verdict.gap.is_none() {
+        if verdict.lost == 0 && verdict.borne_out > 0 {
             verdict.loss_upper_bound = Some((3.0 / verdict.borne_out as f64).min(1.0));
         }
         verdict

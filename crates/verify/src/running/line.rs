@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use plimsoll_core::Outcome;
 
+use super::records::Records;
 use super::ring::{Header, Note, Ring, unpair};
 use crate::log::{ABSENT, ALIEN, Event, NEVER, NO_STAMP, Row};
 
@@ -177,6 +178,13 @@ impl Line {
         }
         self.gone += 1;
         Some(event)
+    }
+
+    /// Brings the records near that the next notes are about.
+    pub fn touch(&self, records: &Records, notes: usize) {
+        let sent = self.writes.iter().take(notes).filter(|write| write.outcome.is_none());
+        sent.for_each(|write| records.touch(write.id));
+        self.answers.iter().take(notes).for_each(|answer| records.touch(answer.id));
     }
 
     /// When the oldest question was sent whose answer waits here.

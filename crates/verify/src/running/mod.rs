@@ -47,12 +47,14 @@ use witness::Watcher;
 
 /// Words of all rings of a phase together, as far as each has room for an answer of many records.
 const RINGS_WORDS: usize = 8 << 20;
-/// Words of one ring, at least and at most: 1 MiB and 16 MiB.
-pub(crate) const RING_WORDS: (usize, usize) = (1 << 17, 1 << 21);
+/// Words of one ring, at least and at most: 1 MiB and 64 MiB.
+pub(crate) const RING_WORDS: (usize, usize) = (1 << 17, 1 << 23);
 /// A worker that has said nothing for so long, while others have, has nothing to say about that time.
 const SILENCE_NS: u64 = 1_000_000_000;
 /// Notes between two looks at what may be forgotten.
 const NOTES_A_LOOK: usize = 1_024;
+/// Notes whose records are brought near together.
+const NOTES_AHEAD: usize = 64;
 
 /// What the ledger knows, and what it has found so far.
 pub(crate) struct Running {
@@ -177,10 +179,13 @@ impl Running {
         }
         while let Some(Reverse((_, _, place))) = queue.pop() {
             loop {
-                notes += 1;
                 if notes % NOTES_A_LOOK == 0 {
                     horizon_ns = self.horizon_ns();
                 }
+                if notes % NOTES_AHEAD == 0 {
+                    self.lines.iter().for_each(|line| line.touch(&self.records, NOTES_AHEAD));
+                }
+                notes += 1;
                 match place % 2 {
                     0 => self.write(place / 2, horizon_ns),
                     _ => self.answer(place / 2),
@@ -280,6 +285,12 @@ impl Running {
         self.bench.forget();
         self.found.1 = Vec::new();
         (self.operations, self.skipped) = (0, 0);
+    }
+
+    /// States that are known.
+    #[cfg(test)]
+    pub fn states(&self) -> usize {
+        self.records.state_count()
     }
 
     /// What came of all answers; with a gap nobody knows what a right one is.

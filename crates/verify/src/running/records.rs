@@ -171,8 +171,7 @@ impl Records {
         if place >= self.heads.len() {
             self.heads.resize(place + 1, Head::UNTOUCHED);
         }
-        self.retire(id, horizon_ns);
-        let twin = self.states_of(id).find(|(_, state)| state.stamp == stamp).map(|(number, _)| number);
+        let twin = self.retire(id, horizon_ns, Some(stamp));
         if let Some(twin) = twin {
             self.states[twin as usize].has_twin = true;
         }
@@ -221,7 +220,7 @@ impl Records {
                 if self.refused.len() < REFUSED_MAX {
                     self.refused.insert((id, stamp));
                 }
-                return self.unlink(id, |this, _| this == number, |_| ());
+                return self.unlink(id, number);
             }
         }
         let done_ns = state.done_ns;
@@ -351,18 +350,33 @@ impl Records {
         self.heads.get(id as usize).map_or((0, NEVER), |head| (head.acknowledged, head.born_ns))
     }
 
-    /// Retires the states of a record that had ended before `horizon_ns`.
-    fn retire(&mut self, id: u32, horizon_ns: u64) {
-        let states = self.states_of(id).filter(|(_, state)| state.done_ns < horizon_ns);
-        let last = states.map(|(number, state)| (state.sent_ns, number, state.done_ns)).max();
-        let Some((last_ns, last, by_ns)) = last else { return };
-        if !self.states_of(id).any(|(number, state)| state.done_ns <= last_ns && number != last) {
-            return;
+    /// Retires the states of a record that had ended before `horizon_ns`; returns the one with this stamp, if it is left.
+    fn retire(&mut self, id: u32, horizon_ns: u64, stamp: Option<i64>) -> Option<u32> {
+        let (mut last, mut count, mut twin) = (None, 0, None);
+        for (number, state) in self.states_of(id) {
+            count += 1;
+            if state.done_ns < horizon_ns {
+                last = last.max(Some((state.sent_ns, number, state.done_ns)));
+            }
+            if Some(state.stamp) == stamp {
+                twin = Some(number);
+            }
         }
-        self.retired_to_ns = self.retired_to_ns.max(by_ns);
-        let mut retired = Vec::new();
-        self.unlink(id, |number, state| state.done_ns <= last_ns && number != last, |state| retired.push(state));
-        for state in retired.into_iter().rev() {
+        let Some((last_ns, last, by_ns)) = last.filter(|_| count > 1) else { return twin };
+        let (mut before, mut next) = (None, self.heads[id as usize].first);
+        while let Some(state) = self.states.get(next as usize).copied() {
+            if state.done_ns > last_ns || next == last {
+                before = Some(next);
+                next = state.next;
+                continue;
+            }
+            match before {
+                None => self.heads[id as usize].first = state.next,
+                Some(before) => self.states[before as usize].next = state.next,
+            }
+            self.free.push(next);
+            twin = twin.filter(|twin| *twin != next);
+            self.retired_to_ns = self.retired_to_ns.max(by_ns);
             self.past.push(Retired {
                 id,
                 stamp: state.stamp,
@@ -371,6 +385,16 @@ impl Records {
                 is_acknowledged: state.stage == Stage::Acknowledged,
                 is_seen: state.seen_ns < NEVER,
             });
+            next = state.next;
+        }
+        twin
+    }
+
+    /// Brings what is known of a record near: many of these at once take little longer than one.
+    #[inline]
+    pub fn touch(&self, id: u32) {
+        if let Some(head) = self.heads.get(id as usize) {
+            std::hint::black_box(self.states.get(head.first as usize).map_or(0, |state| state.next));
         }
     }
 
@@ -392,27 +416,19 @@ impl Records {
     /// The same, however many there are.
     pub fn sweep_all(&mut self, horizon_ns: u64) {
         for id in 0..self.heads.len() as u32 {
-            self.retire(id, horizon_ns);
+            self.retire(id, horizon_ns, None);
         }
     }
 
-    /// Takes states out of a record's list.
-    fn unlink(&mut self, id: u32, which: impl Fn(u32, &State) -> bool, mut each: impl FnMut(State)) {
-        let mut before = None;
-        let mut next = self.heads[id as usize].first;
-        while let Some(state) = self.states.get(next as usize).copied() {
-            if which(next, &state) {
-                match before {
-                    None => self.heads[id as usize].first = state.next,
-                    Some(before) => self.states[before as usize].next = state.next,
-                }
-                self.free.push(next);
-                each(state);
-            } else {
-                before = Some(next);
-            }
-            next = state.next;
+    /// Takes a state out of its record's list.
+    fn unlink(&mut self, id: u32, number: u32) {
+        let before = self.states_of(id).find(|(_, state)| state.next == number).map(|(before, _)| before);
+        let next = self.states[number as usize].next;
+        match before {
+            None => self.heads[id as usize].first = next,
+            Some(before) => self.states[before as usize].next = next,
         }
+        self.free.push(number);
     }
 
     /// Goes on with nothing but what each record can be from now on, and counts only that.

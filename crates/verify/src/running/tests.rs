@@ -343,3 +343,90 @@ proptest! {
         prop_assert_eq!(without_words(whole), without_words(running));
     }
 }
+
+/// Clients that write and read a few keys as fast as they can, honestly, under a ledger that is drained now and then.
+fn honest(steps: u64, drain: u64) -> Ledger {
+    let ways = Ways { lie: 0, unknown: 0, rejected: 0, pause_ns: 300, drain: 0, steps: 0, phases: 0 };
+    let mut twins = Twins::new(3, ways);
+    twins.run();
+    twins.begin(1);
+    for step in 0..steps {
+        let client = (step / 2) as usize % CLIENTS;
+        twins.now_ns += 2_000;
+        if twins.open[client].is_some() {
+            twins.finish(client);
+        } else {
+            let ask = twins.choose(client);
+            twins.send(client, ask);
+        }
+        if step % drain == 0 {
+            twins.ledgers.iter_mut().for_each(Ledger::drain);
+        }
+    }
+    let [_, running] = twins.ledgers;
+    running
+}
+
+#[test]
+fn its_memory_does_not_grow_with_operations() {
+    let states = |steps| {
+        let mut ledger = honest(steps, 20);
+        let running = ledger.history().running.as_ref().unwrap();
+        (running.operations(), running.states())
+    };
+    let ((few, states_few), (many, states_many)) = (states(2_000), states(40_000));
+    assert!(many > 15 * few, "{few} and {many} operations");
+    assert!(states_many <= states_few + 30, "{states_few} states after {few} operations, {states_many} after {many}");
+}
+
+#[test]
+fn a_ledger_that_is_behind_leaves_answers_out_first_and_says_so_and_accuses_nobody() {
+    let behind = |steps| {
+        let workload = kv(RECORDS);
+        let mut ledger = Ledger::with_room(Arc::clone(&workload), ChunkRoom { events: 8, rows: 8 }).unwrap();
+        ledger.judge_while_running((1 << 9, 1 << 9));
+        let mut observers = ledger.observers(0, 1, 1);
+        let mut params = ValueBuf::new();
+        let truth = workload.truth().unwrap();
+        for cycle in 0..steps {
+            let (id, version) = (cycle % RECORDS, Version::Written { client: 0, cycle });
+            params.clear();
+            truth.row(id, version, &mut params);
+            let mut answer = Answer { columns: 1, ..Answer::default() };
+            for kind in [UPDATE, READ] {
+                let op = Op::new(kind, if kind == READ { params.values().slice(0..1) } else { params.values() });
+                observers[0].sent(Ticket(0), cycle * 10_000, 0, cycle, &op);
+                observers[0].finished(Ticket(0), cycle * 10_000 + 3_000, Outcome::Ok, &answer);
+                if kind == UPDATE {
+                    answer.values.push(params.values().get(1));
+                    answer.rows = 1;
+                }
+            }
+        }
+        drop(observers);
+        let mut observers = ledger.observers_reading_back(READ_BACK, 1, 1);
+        for id in 0..RECORDS {
+            params.clear();
+            let cycle = (0..steps).rev().find(|cycle| cycle % RECORDS == id).unwrap();
+            truth.row(id, Version::Written { client: 0, cycle }, &mut params);
+            let mut answer = Answer { columns: 1, rows: 1, ..Answer::default() };
+            answer.values.push(params.values().get(1));
+            observers[0].sent(Ticket(0), 1 << 40, 0, id, &Op::new(READ, params.values().slice(0..1)));
+            observers[0].finished(Ticket(0), (1 << 40) + 5, Outcome::Ok, &answer);
+        }
+        drop(observers);
+        let history = ledger.history();
+        let judge = Judge::new(history);
+        let verdict = judge.ledger(&ReadBack::of_phase(history, READ_BACK));
+        (history.skipped(), judge.answers(), verdict)
+    };
+    // 6 words a write, 7 an answer: 512 have room for 40 of each, and for 70 writes with fewer answers.
+    let (skipped, answers, verdict) = behind(20);
+    assert!(skipped == 0 && answers[0].answers == 20 && verdict.is_kept(), "{answers:?} {verdict:?}");
+    let (skipped, answers, verdict) = behind(45);
+    assert!(skipped > 0 && answers[0].unanswered == skipped, "{skipped} {answers:?}");
+    assert!(answers[0].is_right() && verdict.is_kept() && verdict.acknowledged == 45, "{verdict:?}");
+    let (skipped, answers, verdict) = behind(500);
+    assert!(skipped > 0 && answers.iter().all(AnswerVerdict::is_right), "{answers:?}");
+    assert!(verdict.gap.is_some() && !verdict.is_kept() && verdict.lost == 0 && verdict.wrong().is_empty());
+}
