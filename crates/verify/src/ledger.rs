@@ -28,8 +28,8 @@ const CHUNKS: usize = 16;
 /// writes, 1.3 million with few workers, between two drains. Beyond three quarters of that answers are left out and
 /// counted ([`History::skipped`]); a write that is left out makes the verdict *incomplete*.
 ///
-/// Of all others the whole history is kept. Memory: 16 MiB a worker, and in the history 72 bytes an operation and 16
-/// a row of an answer (10 s of 50,000 operations a second with 200 answers a second of 500 rows: 50 MiB).
+/// Of all others the whole history is kept. Memory: 16 MiB a worker, and in the history 64 bytes an operation and 16
+/// a row of an answer (10 s of 50,000 operations a second with 200 answers a second of 500 rows: 46 MiB).
 /// Limits: 120,000 operations and 490,000 rows a worker between two drains, 2 GiB of history. What is beyond
 /// them is counted, and makes the verdict *incomplete*, never silently good.
 pub struct Ledger {
