@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use plimsoll_core::Address;
+use plimsoll_lab::OwnServer as _;
 use plimsoll_record::data::{LedgerCheck, Run, Trial};
 
 use crate::bench::{Guarded, Place, Ran, wait_for};
