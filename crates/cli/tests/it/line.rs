@@ -5,9 +5,10 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use plimsoll_record::data::Run;
 use serde_json::Value;
 
-use crate::bench::{Place, Ran};
+use crate::bench::{Guarded, Place, Ran, wait_for};
 
 /// GETs a second that the server answers, however it is asked. Few, so that neither the server nor the generator is
 /// ever the machine's business.
@@ -206,4 +207,29 @@ fn the_line_of_a_server_that_refuses_is_where_errors_pass_their_goal() {
     found.is_at(CAPACITY_PER_S / 0.9);
     assert_eq!(found.text("beyond"), "sheds", "{:#}", found.result);
     assert_eq!(found.result["broken"]["what"], "errors", "{:#}", found.result);
+}
+
+#[test]
+fn a_rung_keeps_how_many_cycles_of_the_store_it_saw_and_how_much_work_one_takes() {
+    let place = Place::new();
+    let asked =
+        ["line", "kv", "--on", "fjall", "--set", "fjall.memtable=256KiB", "--mix", "update=1", "--clients", "2"];
+    let how = ["--set", "records=100", "--durability", "buffered", "--goal", "p50=10s", "--budget", "30s", "--quiet"];
+    // Killed as soon as there is a rung: the others say nothing more of this.
+    let _line = Guarded(place.command(&[&asked[..], &how].concat()).spawn().unwrap());
+    let mut rung = None;
+    wait_for("the first rung", Duration::from_secs(60), || {
+        let run = place.all_runs().first().and_then(|run| Run::load(&run.join("run.sqlite")).ok());
+        let phases = run.into_iter().flat_map(|run| run.trials).flat_map(|trial| trial.phases);
+        rung = phases.map(|phase| phase.end).find(|end| end.results.iter().any(|one| one.name == "cycle_operations"));
+        rung.is_some()
+    });
+    let rung = rung.unwrap();
+    let result = |name: &str| rung.results.iter().find(|result| result.name == name).unwrap().value;
+    assert!(result("cycles_flushes") >= 1.0, "{:?}", rung.results);
+    // A memtable of 256 KiB has room for some hundreds of records.
+    let operations = result("cycle_operations");
+    assert!((50.0..50_000.0).contains(&operations), "{operations}");
+    let (_, words) = rung.remarks.iter().find(|(name, _)| name == "cycle").unwrap();
+    assert!(words.starts_with("max_memtable_size is 256 KiB: "), "{words}");
 }
