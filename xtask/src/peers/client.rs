@@ -5,7 +5,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Durability, Observer, OpenOptions, ParamValue, Params, Store, StreamSpec, Target, Workload};
+use plimsoll_core::{
+    Durability, Observer, OpenOptions, ParamValue, Params, Script, Store, StreamSpec, Target, Workload,
+};
 use plimsoll_drive::{Clock, Drive, DriveSpec, Io, Limit, Pace, Wake};
 
 use super::commands::Asks;
@@ -93,6 +95,9 @@ fn durability(store: &str) -> Durability {
     if store == "redis" { Durability::Buffered } else { Durability::Durable }
 }
 
+/// A script's path as a parameter of the workload `script`, and the name of what it asks.
+pub const SCRIPT: &str = "script";
+
 /// Instead of a kind of operation: fills the store.
 pub const LOAD: &str = "load";
 
@@ -117,12 +122,17 @@ fn load(store: &mut dyn Store, workload: &dyn Workload) -> Result<(), Box<dyn Er
 fn make(name: &str, params: &[String]) -> Result<Box<dyn Workload>, Box<dyn Error>> {
     let spec = plimsoll_workload::all().into_iter().find(|spec| spec.name == name).ok_or("no such workload")?;
     let mut values = plimsoll_plan::defaults(spec.params);
+    let mut scripts = Vec::new();
     for param in params {
         let (name, value) = param.split_once('=').ok_or("a parameter is NAME=VALUE")?;
+        if name == SCRIPT {
+            scripts.push(Script { name: SCRIPT.to_owned(), weight: 1, text: std::fs::read_to_string(value)? });
+            continue;
+        }
         let value = value.parse().map_or_else(|_| ParamValue::Text(value.to_owned()), ParamValue::Int);
         values.0.insert(name.to_owned(), value);
     }
-    Ok((spec.make)(std::process::id().into(), &values, &[]).map_err(|error| error.to_string())?)
+    Ok((spec.make)(std::process::id().into(), &values, &scripts).map_err(|error| error.to_string())?)
 }
 
 fn open(name: &str, url: &str) -> Result<Box<dyn Store>, Box<dyn Error>> {

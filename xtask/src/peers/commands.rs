@@ -5,6 +5,7 @@ use std::process::Command;
 
 use plimsoll_drive::Io;
 
+use super::client;
 use super::servers::{self, Servers};
 
 /// Length of a run.
@@ -90,6 +91,21 @@ pub fn select(servers: &mut Servers, tcp: bool, clients: u32) -> Result<Asks, Bo
         clients,
         ..Asks::default()
     })
+}
+
+/// The script of 16 selects in a pipeline, word for word the one that pgbench is given. An operation is the whole script.
+pub fn pipeline_script(servers: &mut Servers, clients: u32) -> Result<Asks, Box<dyn Error>> {
+    let script = servers.pipeline_script()?;
+    let mut asks = Asks { workload: "script", op: client::SCRIPT, ..select(servers, false, clients)? };
+    asks.params.push((client::SCRIPT, script));
+    Ok(asks)
+}
+
+/// pgbench on that script.
+pub fn pgbench_script(servers: &mut Servers, command: Command, clients: u32) -> Made {
+    let script = servers.pipeline_script()?;
+    // It looks the scale up for its own scripts only.
+    pgbench(servers, command, false, clients, &["-s", &servers::SCALE.to_string(), "-f", &script])
 }
 
 pub fn sysbench_mariadb(servers: &mut Servers, mut command: Command, script: &str) -> Made {

@@ -152,15 +152,22 @@ pub static ROWS: &[Row] = &[
         peers: &[peer(
             Tool::Pgbench,
             "16 selects in \\startpipeline",
-            |servers, command| {
-                let script = servers.pipeline_script()?;
-                // pgbench looks the scale up for its own scripts only.
-                pgbench(servers, command, false, 8, &["-s", &super::servers::SCALE.to_string(), "-f", &script])
-            },
+            |servers, command| commands::pgbench_script(servers, command, 8),
             pgbench_ops,
         )
         .of(16.0)],
         ours: |servers| Ok(Asks { depth: 16, ..select(servers, false, 8)? }),
+    },
+    Row {
+        name: "pg-script-pipeline-16",
+        goal: Goal::None,
+        peers: &[peer(
+            Tool::Pgbench,
+            "the same script of 16 selects in \\startpipeline",
+            |servers, command| commands::pgbench_script(servers, command, 8),
+            pgbench_ops,
+        )],
+        ours: |servers| commands::pipeline_script(servers, 8),
     },
     Row {
         name: "pg-tpcb-8",
