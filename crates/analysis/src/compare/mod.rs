@@ -188,7 +188,7 @@ impl Comparison {
     pub fn mark(metric: &Metric) -> &'static str {
         let (Some(a), Some(b)) = (metric.a.value, metric.b.value) else { return "missing" };
         match (metric.significant, metric.change_percent) {
-            (None, _) if a == b => "~",
+            (significant, _) if a == b && significant != Some(true) => "~",
             (None, _) | (_, None) => "?",
             (Some(false), _) => "~",
             (Some(true), Some(change)) if (change < 0.0) == metric.lower_is_better => "better",

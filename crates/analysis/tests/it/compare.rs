@@ -40,6 +40,8 @@ fn a_run_is_like_itself() {
         assert!(metric.interval_percent.is_none_or(|(low, high)| low <= 0.0 && high >= 0.0), "{metric:?}");
     }
     assert!(!comparison.failed());
+    let errors = metric(&comparison, "sqlite · index=own", "mixed", "errors", "all");
+    assert_eq!((errors.a.value, Comparison::mark(errors)), (Some(0.0), "~"));
 }
 
 #[test]

@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod compare;
+mod counted;
 mod driven;
+mod kinds_of_run;
 mod line;
 mod recorded;
 mod simulated;

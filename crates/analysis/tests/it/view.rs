@@ -1,9 +1,10 @@
+//! The verdict, goals, figures, doubts and plots of whole runs.
+
 use plimsoll_analysis::view;
-use plimsoll_analysis::view::{GoalState, RunView, VerdictState};
-use plimsoll_core::Measure;
+use plimsoll_analysis::view::{GoalState, VerdictState};
 use plimsoll_record::data::{FigureSpec, GoalSpec, PhaseResult, PhaseState, Run, RunState};
 
-use crate::{recorded, study};
+use crate::study;
 
 fn figure<'a>(view: &'a plimsoll_analysis::RunView, name: &str) -> &'a plimsoll_analysis::view::FigureView {
     view.figures.iter().find(|figure| figure.name == name).unwrap()
@@ -272,84 +273,6 @@ fn a_void_phase_and_a_missing_trial_make_the_run_incomplete() {
     assert!(view(&run).verdict.sentence.contains("after trial 4 of 5 (fjall · index=none): no space left"));
 }
 
-/// Makes the mixed phase of trial 1 an open loop in which the store stood still for the last two slices.
-fn open_loop() -> Run {
-    let mut run = study::complete();
-    let phase = &mut run.trials[1].phases[5];
-    phase.header.rate_per_s = Some(20_000.0);
-    for slice in &mut phase.slices {
-        let mut service = slice.histograms.clone();
-        for one in &mut slice.histograms {
-            one.measure = Measure::Response;
-        }
-        slice.histograms.append(&mut service);
-        slice.lag_p99_ns = 5_000_000;
-    }
-    let last = phase.slices.last_mut().unwrap();
-    let mut waited = hdrhistogram::Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
-    waited.record_n(1_900_000_000, 40_000).unwrap();
-    last.unfinished = Some(plimsoll_record::Distribution::from(&waited));
-    run
-}
-
-#[test]
-fn what_was_never_sent_stands_in_the_distribution() {
-    let run = open_loop();
-    let view = view(&run);
-    let mixed = &view.trials[1].phases[5];
-    let ops = mixed.ops.as_ref().unwrap();
-    assert_eq!(ops.unfinished, 40_000);
-    let all = &mixed.latencies[0];
-    assert_eq!((all.op.as_str(), all.measure.as_str()), ("all", "response"));
-    assert_eq!(all.count, ops.count + 40_000);
-    assert!(all.percentiles[2].ns.unwrap() > 1_890_000_000, "p99 is what the unfinished waited");
-    assert!(mixed.latencies.iter().any(|row| row.measure == "service"));
-    assert!(mixed.lag.is_some());
-    assert!(view.warnings.iter().any(|warning| warning.text.contains("late by up to 5.00 ms")));
-    let behind = view.warnings.iter().find(|warning| warning.text.contains("did not keep up: 20,000/s were asked for"));
-    assert!(
-        behind.unwrap().text.contains("40,000 operations (") && behind.unwrap().text.contains("never sent."),
-        "{behind:?}"
-    );
-    assert!(ops.error_percent > 10.0);
-}
-
-#[test]
-fn time_in_which_nothing_new_was_started_slows_no_rate() {
-    let rate_of = |run: &Run| {
-        let view = view(run);
-        let phase = view.trials[1].phases.iter().find(|phase| phase.kind == "drive").unwrap();
-        phase.latencies[0].rate_per_s
-    };
-    let mut run = study::complete();
-    let whole = rate_of(&run);
-    let phase = run.trials[1].phases.iter_mut().find(|phase| phase.header.kind == "drive").unwrap();
-    let counted = phase.slices.iter().filter(|slice| !slice.warmup);
-    let seconds: f64 = counted.map(|slice| (slice.end_ns - slice.start_ns) as f64 / 1e9).sum();
-    let planned = PhaseResult { name: "planned_seconds".into(), unit: "s".into(), value: seconds / 2.0, n: 1 };
-    phase.end.results.push(planned);
-    assert!((rate_of(&run) - 2.0 * whole).abs() < 1e-6 * whole);
-}
-
-#[test]
-fn what_drains_after_the_planned_end_counts_in_times_and_in_no_rate() {
-    let mut run = study::complete();
-    let drive = |view: &RunView| view.trials[1].phases.iter().find(|phase| phase.kind == "drive").unwrap().clone();
-    let whole = drive(&view(&run));
-    let phase = run.trials[1].phases.iter_mut().find(|phase| phase.header.kind == "drive").unwrap();
-    let last = phase.slices.last_mut().unwrap();
-    last.drain = true;
-    let last_s = (last.end_ns - last.start_ns) as f64 / 1e9;
-    let drained: u64 =
-        last.histograms.iter().filter(|one| !one.outcome.is_error()).map(|one| one.histogram.len()).sum();
-    let without = drive(&view(&run));
-    let (whole, without) = (whole.ops.unwrap(), without.ops.unwrap());
-    assert_eq!((whole.count, whole.unknown), (without.count, without.unknown));
-    assert!((whole.seconds - without.seconds - last_s).abs() < 1e-9);
-    let wanted = (whole.rate_per_s * whole.seconds - drained as f64) / without.seconds;
-    assert!(drained > 0 && (without.rate_per_s - wanted).abs() < 1e-6 * wanted, "{}", without.rate_per_s);
-}
-
 #[test]
 fn series_share_one_axis_and_hold_every_operation() {
     let run = study::complete();
@@ -491,114 +414,4 @@ fn other_programs_and_a_busy_hypervisor_are_said() {
     let said = view.warnings.iter().find(|warning| warning.text.contains("the hypervisor")).unwrap();
     let others = said.text.split_once(" The same, less so: ").unwrap().1;
     assert_eq!(others.split("; ").count(), 2, "{}", said.text);
-}
-
-#[test]
-fn steps_are_in_no_total_and_stand_under_their_operation() {
-    let run = recorded::transactions();
-    let view = view(&run);
-    let mixed = &view.trials[0].phases[0];
-    let slices = run.trials[0].phases[0].slices.iter().filter(|slice| !slice.warmup).count() as u64;
-    let ops = mixed.ops.as_ref().unwrap();
-    assert_eq!((ops.count, ops.rejected, ops.error_percent), (1_400 * slices, 0, 0.0), "statements are no operations");
-    assert!((ops.rate_per_s - 1_400.0).abs() < 1e-9);
-    assert_eq!(view.goals[0].state, GoalState::Held, "a statement that was refused and tried again is no error");
-    let rows: Vec<_> = mixed.latencies.iter().map(|row| (row.op.as_str(), row.count / slices)).collect();
-    assert_eq!(rows, [("all", 1_400), ("transfer", 900), ("transfer retried", 100), ("look", 400)]);
-    assert_eq!(view.plots.ops, ["all", "transfer", "look", "transfer retried"]);
-    let steps: Vec<_> = mixed
-        .steps
-        .iter()
-        .map(|step| (step.op.as_str(), step.name.as_str(), step.count / slices, step.errors / slices))
-        .collect();
-    assert_eq!(
-        steps,
-        [("transfer", "begin", 1_200, 0), ("transfer", "update", 1_200, 300), ("transfer", "end", 1_000, 0)]
-    );
-    // 900 of 1 ms and 100 of 3 ms are 1.2 s; 1,200 updates of 0.5 ms are half of them.
-    let shares: Vec<_> = mixed.steps.iter().map(|step| step.share_percent.unwrap()).collect();
-    for (share, wanted) in shares.iter().zip([10.0, 50.0, 25.0]) {
-        assert!((share - wanted).abs() < 0.1, "{shares:?}");
-    }
-    assert_eq!(mixed.steps[1].percentiles[0].ns.unwrap() / 1_000, 500);
-}
-
-#[test]
-fn a_search_is_found_again_in_its_recording() {
-    let run = recorded::searched();
-    let view = view(&run);
-    assert_eq!(view.verdict.state, VerdictState::Pass, "{:?}", view.verdict);
-    let [line] = view.lines.as_slice() else { panic!("one store") };
-    let rate = line.result.rate_per_s.unwrap();
-    // p99 of an exponential: ln 100 / (5,000 − rate) is 20 ms at 4,770.
-    assert!((rate / 4_770.0 - 1.0).abs() < 0.03, "{}", line.result.sentence);
-    assert!(view.verdict.sentence.starts_with("fjall carries 4,"), "{}", view.verdict.sentence);
-    assert!(line.result.sentence.contains("because the server's CPU was 9"), "{}", line.result.sentence);
-    assert!(line.result.sentence.ends_with("no checkpoint happened within the trial."), "{}", line.result.sentence);
-    assert_eq!(line.rungs.len(), run.trials[0].phases.len());
-    assert!(view.goals.is_empty(), "that a goal breaks on a rung is what was looked for");
-    assert!(line.done.x.windows(2).all(|pair| pair[0] < pair[1]) && line.latency.lines.len() >= 3);
-    let mut run = run;
-    run.header.goals.push(GoalSpec { what: "rate".into(), limit: 5_500.0, unit: "1/s".into() });
-    let wanted = &plimsoll_analysis::view(&run).goals[0];
-    assert_eq!((wanted.state, wanted.got), (GoalState::Missed, Some(rate)));
-    run.header.goals.pop();
-    // Killed in the middle of it, there is no line yet.
-    run.trials[0].phases.truncate(3);
-    let cut = plimsoll_analysis::view(&run);
-    assert_eq!(cut.verdict.state, VerdictState::Incomplete);
-    assert_eq!(cut.verdict.sentence, "fjall carries at least 3,250 op/s; the search did not end.");
-}
-
-#[test]
-fn a_sweep_over_clients_is_a_table_with_a_scalability_law() {
-    let view = view(&recorded::swept(&[]));
-    let [sweep] = view.sweeps.as_slice() else { panic!("one store, one phase") };
-    assert_eq!(sweep.rows, ["1", "2", "4", "8", "16", "32", "64"], "as numbers, not as text");
-    assert!(sweep.cells.iter().all(|row| row[0].as_ref().unwrap().n == 3));
-    let scale = sweep.scale.as_ref().unwrap();
-    let fit = scale.fit.as_ref().unwrap();
-    assert!((fit.sigma - 0.04).abs() < 0.01 && (fit.kappa - 0.0008).abs() < 0.0002, "{fit:?}");
-    assert!((fit.peak_clients.unwrap() - (0.96f64 / 0.0008).sqrt()).abs() < 3.0, "{}", scale.sentence);
-    assert!(
-        scale.sentence.contains("throughput peaks at 3") && scale.sentence.contains("n = 21"),
-        "{}",
-        scale.sentence
-    );
-    let mut few = recorded::swept(&[]);
-    few.trials.truncate(12);
-    let few = plimsoll_analysis::view(&few);
-    let refused = few.sweeps[0].scale.as_ref().unwrap();
-    assert!(refused.fit.is_none() && refused.sentence.contains("needs 6 different numbers of clients"));
-    assert!(plimsoll_analysis::view(&recorded::searched()).sweeps.is_empty());
-}
-
-#[test]
-fn a_sweep_over_two_things_is_rows_and_columns() {
-    let view = view(&recorded::swept(&[100, 200, 1_000]));
-    let sweep = &view.sweeps[0];
-    assert_eq!((sweep.row_label.as_str(), sweep.column_label.as_str()), ("clients", "ops"));
-    assert_eq!(sweep.columns, ["100", "200", "1000"]);
-    assert_eq!((sweep.cells.len(), sweep.cells[0].len(), sweep.multiples.len()), (7, 3, 7));
-    assert_eq!(sweep.boxes[0].n, 9);
-    assert!(sweep.boxes.iter().all(|one| one.five.is_sorted()));
-    assert!(sweep.scale.is_none(), "clients are not all that was swept");
-}
-
-#[test]
-fn a_warm_up_that_is_longer_than_planned_is_found_and_said() {
-    let mut run = study::hour();
-    let mixed = &mut run.trials[4].phases[5];
-    mixed.slices.truncate(60);
-    for (at, slice) in mixed.slices.iter_mut().enumerate() {
-        // Only the few updates in the first quarter of a minute.
-        slice.histograms.retain(|one| at >= 15 || one.kind == 2);
-    }
-    let planned = mixed.slices.iter().filter(|slice| slice.warmup).count();
-    let view = view(&run);
-    let settled = view.trials[4].phases[5].settled_after_s.unwrap();
-    assert!((15.0..=20.0).contains(&settled), "{settled}");
-    let said = view.warnings.iter().find(|warning| warning.text.contains("throughput settled after")).unwrap();
-    assert!(said.text.contains(&format!("and {planned} of them")), "{}", said.text);
-    assert!(plimsoll_analysis::view(&study::complete()).trials[4].phases[5].settled_after_s.is_none(), "ten slices");
 }

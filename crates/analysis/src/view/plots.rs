@@ -1,0 +1,111 @@
+//! Everything on the time axis, and percentile curves.
+
+use serde::Serialize;
+
+use crate::chart::Mark;
+
+/// Everything on the time axis, and the percentile curves. Times are seconds on the run's clock.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plots {
+    /// End of the axis; it starts at 0.
+    pub end_s: f64,
+    /// The phases, in time order.
+    pub bands: Vec<Band>,
+    /// Names of kinds of operation, with `all` first; by position in the lists below.
+    pub ops: Vec<String>,
+    /// Operations a second, by kind, in phases that drive.
+    pub throughput: Panel,
+    /// Records a second, in phases that load; drawn apart, as a load may be ten times as fast as what follows.
+    pub loading: Panel,
+    /// One panel for each of `ops`: p50, p90, p99 and maximum of each slice, in seconds.
+    pub latency: Vec<Panel>,
+    /// One heat map for each of `ops`.
+    pub heat: Vec<HeatMap>,
+    /// Percentile curves: one for each driven phase, and of it for each kind.
+    pub curves: Vec<Curve>,
+    /// What stores count of their own work, but for their cycles.
+    pub store: Vec<Panel>,
+    /// When a store's own maintenance cycle ended: a checkpoint, a flush.
+    pub cycles: Vec<Mark>,
+    /// What the samplers read.
+    pub host: Vec<Panel>,
+    /// What the samplers read that was zero all the time and so is not in `host`: all of a subject, or some series.
+    pub host_zero: Vec<String>,
+}
+
+/// A phase on the time axis.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Band {
+    /// Start.
+    pub start_s: f64,
+    /// End.
+    pub end_s: f64,
+    /// Position of the trial in [`RunView::trials`].
+    pub trial: usize,
+    /// Short name of the trial.
+    pub trial_name: String,
+    /// Name of the phase.
+    pub phase: String,
+    /// Kind of the phase.
+    pub kind: String,
+    /// End of its warm-up, where it had one.
+    pub warmup_end_s: Option<f64>,
+}
+
+/// Lines over one time axis.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Panel {
+    /// What it shows.
+    pub name: String,
+    /// Unit of all its lines.
+    pub unit: String,
+    /// Where the lines came from: a sampler's name, or `drive`.
+    pub source: String,
+    /// True when a line stands for a span (a slice): from its time to the next one's.
+    pub steps: bool,
+    /// True for the panels that are looked at first.
+    pub primary: bool,
+    /// Times.
+    pub t_s: Vec<f64>,
+    /// Lines; each has a value or `null` for each time.
+    pub lines: Vec<Line>,
+}
+
+/// One line of a panel.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Line {
+    /// Name.
+    pub name: String,
+    /// Values in the panel's unit; `None` where there is none, or too few samples.
+    pub values: Vec<Option<f64>>,
+}
+
+/// How many operations ended in which slice after how long. Sparse.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HeatMap {
+    /// Lower edges of the rows in seconds, ascending, and the upper edge of the last.
+    pub edges_s: Vec<f64>,
+    /// Start and end of the columns (slices).
+    pub columns_s: Vec<(f64, f64)>,
+    /// Column, row and count of the cells that are not empty.
+    pub cells: Vec<(u32, u32, u64)>,
+    /// Largest count of a cell.
+    pub count_max: u64,
+}
+
+/// A percentile curve.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Curve {
+    /// Short name of the trial.
+    pub trial_name: String,
+    /// Name of the phase.
+    pub phase: String,
+    /// Position in [`Plots::ops`].
+    pub op: usize,
+    /// Samples behind it.
+    pub n: u64,
+    /// Share of operations slower, as −log₁₀: 2 is p99. Ascending; ends where fewer than ten samples are above.
+    pub nines: Vec<f64>,
+    /// Latency in seconds.
+    pub seconds: Vec<f64>,
+}

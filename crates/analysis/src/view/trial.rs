@@ -1,0 +1,349 @@
+//! A trial and its phases as a report shows them.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// A trial.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TrialView {
+    /// Position in the plan.
+    pub ordinal: u32,
+    /// Store and labels: `sqlite · index=keyindex`.
+    pub name: String,
+    /// Store and values only, for plots: `sqlite keyindex`.
+    pub short_name: String,
+    /// Label of the store.
+    pub store: String,
+    /// Name of the kind of store.
+    pub store_kind: String,
+    /// The store's own version.
+    pub version: String,
+    /// Where it runs.
+    pub place: String,
+    /// Settings that differ from its defaults.
+    pub settings: Vec<SettingView>,
+    /// Name of the workload.
+    pub workload: String,
+    /// Parameters of workload and store.
+    pub params: BTreeMap<String, String>,
+    /// What makes it differ from the plan's other trials.
+    pub labels: BTreeMap<String, String>,
+    /// `complete`, `interrupted`, `failed` or `killed`.
+    pub state: String,
+    /// Start on the run's clock.
+    pub start_s: f64,
+    /// End; `None` when the program died in it.
+    pub end_s: Option<f64>,
+    /// Records that the load inserts.
+    pub record_count: u64,
+    /// Bytes of one record's own values, on average.
+    pub record_bytes: u64,
+    /// The last footprint that was taken before the first driven phase.
+    pub footprint: Option<FootprintView>,
+    /// How large the data are beside what can hold them; `None` where nothing is known.
+    pub size: Option<SizeView>,
+    /// Bytes that load and settle wrote to the device, per record. The recorder's own are not in it.
+    pub device_bytes_per_record: Option<f64>,
+    /// The same over the record's own bytes.
+    pub write_amplification: Option<f64>,
+    /// What the store said of itself, by phase: its plan for the query, its integrity check …
+    pub remarks: Vec<RemarkView>,
+    /// Answers against the truth.
+    pub answers: Vec<AnswerView>,
+    /// All of them together; `None` when no answer was checked.
+    pub answers_total: Option<AnswerTotals>,
+    /// What was acknowledged against what was read back.
+    pub ledgers: Vec<LedgerView>,
+    /// Its phases.
+    pub phases: Vec<PhaseView>,
+}
+
+/// A setting that differs from the store's default.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SettingView {
+    /// The store's own name for it.
+    pub name: String,
+    /// Value here.
+    pub value: String,
+    /// Default, where the store tells.
+    pub default: Option<String>,
+    /// Who set it.
+    pub source: String,
+}
+
+/// Bytes that a store's data takes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FootprintView {
+    /// The phase after which it was taken.
+    pub phase: String,
+    /// Records, with indexes where the store cannot tell them apart.
+    pub data_bytes: u64,
+    /// Secondary indexes, where they can be told apart.
+    pub index_bytes: Option<u64>,
+    /// Everything on disk, where it can be known.
+    pub total_bytes: Option<u64>,
+}
+
+/// How large the data are beside what can hold them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SizeView {
+    /// All of it in words: `data 1.20 GiB (scale 80: 8,000,000 records); cache 128 MiB (shared_buffers): 10 % of it fits;
+    /// memory 24.0 GiB: all of it fits`.
+    pub sentence: String,
+    /// Records and indexes, as the store says it.
+    pub data_bytes: Option<u64>,
+    /// The store's own name of the setting that says how large its cache is, or the memory that it may have.
+    pub cache_setting: Option<String>,
+    /// The value of that setting in bytes; `None` where there is no cache, or no limit.
+    pub cache_bytes: Option<u64>,
+    /// Memory for the store on its machine; `None` of a host that is not this one.
+    pub memory_bytes: Option<u64>,
+    /// All data fit the store's own cache.
+    pub fits_cache: Option<bool>,
+    /// All data fit the memory.
+    pub fits_memory: Option<bool>,
+}
+
+/// Something the store said in a phase.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RemarkView {
+    /// Name of the phase.
+    pub phase: String,
+    /// What it is about.
+    pub name: String,
+    /// Its words.
+    pub text: String,
+}
+
+/// Answers of one kind of operation in one phase against the truth.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AnswerView {
+    /// Name of the phase.
+    pub phase: String,
+    /// Name of the kind of operation.
+    pub op: String,
+    /// Answers that were checked.
+    pub answers: u64,
+    /// Records that had to be in them.
+    pub expected: u64,
+    /// Records that were in them.
+    pub got: u64,
+    /// Records that had to be there and were not.
+    pub missing: u64,
+    /// Records that had no right to be there.
+    pub wrong: u64,
+    /// A few of both, in words.
+    pub examples: Vec<String>,
+}
+
+/// All checked answers of a trial.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct AnswerTotals {
+    /// Answers that were checked.
+    pub answers: u64,
+    /// Records that had to be in them.
+    pub expected: u64,
+    /// Records that were in them.
+    pub got: u64,
+    /// Records that had to be there and were not.
+    pub missing: u64,
+    /// Records that had no right to be there.
+    pub wrong: u64,
+}
+
+/// The ledger's verdict of one check.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LedgerView {
+    /// Name of the phase.
+    pub phase: String,
+    /// Writes that were acknowledged, the load's included.
+    pub acknowledged: u64,
+    /// Writes that the store refused.
+    pub rejected: u64,
+    /// Writes whose outcome nobody saw.
+    pub unknown: u64,
+    /// Records read back.
+    pub read_back: u64,
+    /// Acknowledged writes that are not there.
+    pub lost: u64,
+    /// When the lost ones were acknowledged: first and last, on the run's clock.
+    pub lost_window_s: Option<(f64, f64)>,
+    /// Other disagreements by name.
+    pub wrong: BTreeMap<String, u64>,
+    /// Sum of `wrong`.
+    pub wrong_total: u64,
+    /// With nothing lost: the 95 % upper bound of the share of writes lost.
+    pub loss_upper_bound: Option<f64>,
+    /// False when the ledger cannot vouch for anything.
+    pub complete: bool,
+    /// A few disagreements, in words.
+    pub examples: Vec<String>,
+    /// One sentence.
+    pub sentence: String,
+}
+
+/// A phase.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PhaseView {
+    /// Position in its trial.
+    pub ordinal: u32,
+    /// Name in formulas.
+    pub name: String,
+    /// `load`, `ask`, `drive`, `settle`, `cold`, `restart` or `check`.
+    pub kind: String,
+    /// Durability of its writes; `None` when it writes nothing.
+    pub durability: Option<String>,
+    /// Clients; 0 where none are at work.
+    pub clients: u32,
+    /// Scheduled operations a second; `None` in a closed loop.
+    pub scheduled_rate_per_s: Option<f64>,
+    /// Start on the run's clock.
+    pub start_s: f64,
+    /// From start to end; `None` when the program died in it.
+    pub seconds: Option<f64>,
+    /// `complete`, `interrupted`, `failed`, `void` or `killed`.
+    pub state: String,
+    /// Why it failed or is void.
+    pub reason: Option<String>,
+    /// Its results as recorded.
+    pub results: Vec<ResultView>,
+    /// Records that a complete load inserted a second, its sync included.
+    pub records_per_s: Option<f64>,
+    /// Its operations without warm-up; `None` when none were timed.
+    pub ops: Option<OpsView>,
+    /// For `ask`: each kind asked.
+    pub asked: Vec<AskedView>,
+    /// Latency by kind and outcome; the first row is all kinds together where there are several.
+    pub latencies: Vec<LatencyView>,
+    /// Steps within its operations (statements of a transaction), by operation and in their order.
+    pub steps: Vec<StepView>,
+    /// How late the generator was. Open loop only.
+    pub lag: Option<LagView>,
+    /// Time from the phase's start after which throughput had settled, as found in its slices (MSER-5), whatever the
+    /// plan takes for warm-up; `None` in an open loop, with fewer than twenty slices, and where it never settled.
+    pub settled_after_s: Option<f64>,
+    /// Throughput with the warm-up that was found and left out; `None` where none was left out.
+    pub rate_with_warmup_per_s: Option<f64>,
+    /// CPU time of the generator's workers over the counted time, in cores; `None` where it cannot be told.
+    pub worker_cores: Option<f64>,
+}
+
+/// One number that a phase came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ResultView {
+    /// Name in formulas.
+    pub name: String,
+    /// Unit; empty for counts.
+    pub unit: String,
+    /// Value.
+    pub value: f64,
+    /// The same as text.
+    pub text: String,
+    /// Observations behind it.
+    pub n: u64,
+}
+
+/// Counts of a phase's operations, without warm-up.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OpsView {
+    /// Length of the counted time.
+    pub seconds: f64,
+    /// Operations that ended.
+    pub count: u64,
+    /// Of them, rejected.
+    pub rejected: u64,
+    /// Of them, unknown.
+    pub unknown: u64,
+    /// Due and never sent when the phase ended; not in `count`.
+    pub unfinished: u64,
+    /// Operations that did not fail, a second.
+    pub rate_per_s: f64,
+    /// Share that was rejected, unknown or unfinished, in per cent.
+    pub error_percent: f64,
+}
+
+/// Operations that were timed one by one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AskedView {
+    /// Name of the kind.
+    pub op: String,
+    /// How many.
+    pub n: u64,
+    /// Of them, rejected or unknown; not in the times.
+    pub errors: u64,
+    /// Median time; `None` when none was answered.
+    pub median_s: Option<f64>,
+    /// Shortest.
+    pub min_s: Option<f64>,
+    /// Longest.
+    pub max_s: Option<f64>,
+    /// Rows in an answer; the median.
+    pub rows: u64,
+}
+
+/// The latencies of one kind and outcome in one phase.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LatencyView {
+    /// Name of the kind, or `all`.
+    pub op: String,
+    /// `ok`, `not_found`, `rejected`, `unknown`, `unfinished`; `all` for all kinds together.
+    pub outcome: String,
+    /// `response` or `service`.
+    pub measure: String,
+    /// Samples.
+    pub count: u64,
+    /// Samples a second of counted time.
+    pub rate_per_s: f64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// p50, p90, p99 and p99.9.
+    pub percentiles: Vec<PercentileView>,
+    /// Longest, to three digits.
+    pub max_ns: u64,
+}
+
+/// A step within operations of one kind: a statement of a transaction. It is timed like an operation and counts as
+/// none.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepView {
+    /// Name of the kind of operation that it is part of.
+    pub op: String,
+    /// Its own name.
+    pub name: String,
+    /// How often it was asked, of all operations of that kind, retried ones included.
+    pub count: u64,
+    /// Of them, rejected or unknown. Their times are in `mean_ns` and the share, not in the percentiles.
+    pub errors: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// p50, p90, p99 and p99.9 of those that were answered.
+    pub percentiles: Vec<PercentileView>,
+    /// Longest, to three digits.
+    pub max_ns: u64,
+    /// Its share of the operations' own time, in per cent; what is missing to 100 was spent between the steps.
+    /// `None` when no such operation ended.
+    pub share_percent: Option<f64>,
+}
+
+/// A percentile, or why there is none.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PercentileView {
+    /// `p50`, `p90`, `p99`, `p999`.
+    pub name: String,
+    /// Value; `None` with fewer than ten samples above it.
+    pub ns: Option<u64>,
+    /// `needs 1,000 samples, has 230`.
+    pub missing: Option<String>,
+}
+
+/// How late the generator itself was: the worst of the counted slices.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LagView {
+    /// Median of the slices' medians.
+    pub p50_ns: u64,
+    /// Largest 99th percentile of any slice.
+    pub p99_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+}

@@ -1,0 +1,86 @@
+//! What counts in rates and in times: what was never sent, what came back late.
+
+use plimsoll_analysis::view;
+use plimsoll_analysis::view::RunView;
+use plimsoll_core::Measure;
+use plimsoll_record::data::{PhaseResult, Run};
+
+use crate::study;
+
+/// Makes the mixed phase of trial 1 an open loop in which the store stood still for the last two slices.
+fn open_loop() -> Run {
+    let mut run = study::complete();
+    let phase = &mut run.trials[1].phases[5];
+    phase.header.rate_per_s = Some(20_000.0);
+    for slice in &mut phase.slices {
+        let mut service = slice.histograms.clone();
+        for one in &mut slice.histograms {
+            one.measure = Measure::Response;
+        }
+        slice.histograms.append(&mut service);
+        slice.lag_p99_ns = 5_000_000;
+    }
+    let last = phase.slices.last_mut().unwrap();
+    let mut waited = hdrhistogram::Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
+    waited.record_n(1_900_000_000, 40_000).unwrap();
+    last.unfinished = Some(plimsoll_record::Distribution::from(&waited));
+    run
+}
+
+#[test]
+fn what_was_never_sent_stands_in_the_distribution() {
+    let run = open_loop();
+    let view = view(&run);
+    let mixed = &view.trials[1].phases[5];
+    let ops = mixed.ops.as_ref().unwrap();
+    assert_eq!(ops.unfinished, 40_000);
+    let all = &mixed.latencies[0];
+    assert_eq!((all.op.as_str(), all.measure.as_str()), ("all", "response"));
+    assert_eq!(all.count, ops.count + 40_000);
+    assert!(all.percentiles[2].ns.unwrap() > 1_890_000_000, "p99 is what the unfinished waited");
+    assert!(mixed.latencies.iter().any(|row| row.measure == "service"));
+    assert!(mixed.lag.is_some());
+    assert!(view.warnings.iter().any(|warning| warning.text.contains("late by up to 5.00 ms")));
+    let behind = view.warnings.iter().find(|warning| warning.text.contains("did not keep up: 20,000/s were asked for"));
+    assert!(
+        behind.unwrap().text.contains("40,000 operations (") && behind.unwrap().text.contains("never sent."),
+        "{behind:?}"
+    );
+    assert!(ops.error_percent > 10.0);
+}
+
+#[test]
+fn time_in_which_nothing_new_was_started_slows_no_rate() {
+    let rate_of = |run: &Run| {
+        let view = view(run);
+        let phase = view.trials[1].phases.iter().find(|phase| phase.kind == "drive").unwrap();
+        phase.latencies[0].rate_per_s
+    };
+    let mut run = study::complete();
+    let whole = rate_of(&run);
+    let phase = run.trials[1].phases.iter_mut().find(|phase| phase.header.kind == "drive").unwrap();
+    let counted = phase.slices.iter().filter(|slice| !slice.warmup);
+    let seconds: f64 = counted.map(|slice| (slice.end_ns - slice.start_ns) as f64 / 1e9).sum();
+    let planned = PhaseResult { name: "planned_seconds".into(), unit: "s".into(), value: seconds / 2.0, n: 1 };
+    phase.end.results.push(planned);
+    assert!((rate_of(&run) - 2.0 * whole).abs() < 1e-6 * whole);
+}
+
+#[test]
+fn what_drains_after_the_planned_end_counts_in_times_and_in_no_rate() {
+    let mut run = study::complete();
+    let drive = |view: &RunView| view.trials[1].phases.iter().find(|phase| phase.kind == "drive").unwrap().clone();
+    let whole = drive(&view(&run));
+    let phase = run.trials[1].phases.iter_mut().find(|phase| phase.header.kind == "drive").unwrap();
+    let last = phase.slices.last_mut().unwrap();
+    last.drain = true;
+    let last_s = (last.end_ns - last.start_ns) as f64 / 1e9;
+    let drained: u64 =
+        last.histograms.iter().filter(|one| !one.outcome.is_error()).map(|one| one.histogram.len()).sum();
+    let without = drive(&view(&run));
+    let (whole, without) = (whole.ops.unwrap(), without.ops.unwrap());
+    assert_eq!((whole.count, whole.unknown), (without.count, without.unknown));
+    assert!((whole.seconds - without.seconds - last_s).abs() < 1e-9);
+    let wanted = (whole.rate_per_s * whole.seconds - drained as f64) / without.seconds;
+    assert!(drained > 0 && (without.rate_per_s - wanted).abs() < 1e-6 * wanted, "{}", without.rate_per_s);
+}

@@ -1,0 +1,117 @@
+//! Transactions, searches and sweeps as their recordings give them back.
+
+use plimsoll_analysis::view;
+use plimsoll_analysis::view::{GoalState, VerdictState};
+use plimsoll_record::data::GoalSpec;
+
+use crate::{recorded, study};
+
+#[test]
+fn steps_are_in_no_total_and_stand_under_their_operation() {
+    let run = recorded::transactions();
+    let view = view(&run);
+    let mixed = &view.trials[0].phases[0];
+    let slices = run.trials[0].phases[0].slices.iter().filter(|slice| !slice.warmup).count() as u64;
+    let ops = mixed.ops.as_ref().unwrap();
+    assert_eq!((ops.count, ops.rejected, ops.error_percent), (1_400 * slices, 0, 0.0), "statements are no operations");
+    assert!((ops.rate_per_s - 1_400.0).abs() < 1e-9);
+    assert_eq!(view.goals[0].state, GoalState::Held, "a statement that was refused and tried again is no error");
+    let rows: Vec<_> = mixed.latencies.iter().map(|row| (row.op.as_str(), row.count / slices)).collect();
+    assert_eq!(rows, [("all", 1_400), ("transfer", 900), ("transfer retried", 100), ("look", 400)]);
+    assert_eq!(view.plots.ops, ["all", "transfer", "look", "transfer retried"]);
+    let steps: Vec<_> = mixed
+        .steps
+        .iter()
+        .map(|step| (step.op.as_str(), step.name.as_str(), step.count / slices, step.errors / slices))
+        .collect();
+    assert_eq!(
+        steps,
+        [("transfer", "begin", 1_200, 0), ("transfer", "update", 1_200, 300), ("transfer", "end", 1_000, 0)]
+    );
+    // 900 of 1 ms and 100 of 3 ms are 1.2 s; 1,200 updates of 0.5 ms are half of them.
+    let shares: Vec<_> = mixed.steps.iter().map(|step| step.share_percent.unwrap()).collect();
+    for (share, wanted) in shares.iter().zip([10.0, 50.0, 25.0]) {
+        assert!((share - wanted).abs() < 0.1, "{shares:?}");
+    }
+    assert_eq!(mixed.steps[1].percentiles[0].ns.unwrap() / 1_000, 500);
+}
+
+#[test]
+fn a_search_is_found_again_in_its_recording() {
+    let run = recorded::searched();
+    let view = view(&run);
+    assert_eq!(view.verdict.state, VerdictState::Pass, "{:?}", view.verdict);
+    let [line] = view.lines.as_slice() else { panic!("one store") };
+    let rate = line.result.rate_per_s.unwrap();
+    // p99 of an exponential: ln 100 / (5,000 − rate) is 20 ms at 4,770.
+    assert!((rate / 4_770.0 - 1.0).abs() < 0.03, "{}", line.result.sentence);
+    assert!(view.verdict.sentence.starts_with("fjall carries 4,"), "{}", view.verdict.sentence);
+    assert!(line.result.sentence.contains("because the server's CPU was 9"), "{}", line.result.sentence);
+    assert!(line.result.sentence.ends_with("no checkpoint happened within the trial."), "{}", line.result.sentence);
+    assert_eq!(line.rungs.len(), run.trials[0].phases.len());
+    assert!(view.goals.is_empty(), "that a goal breaks on a rung is what was looked for");
+    assert!(line.done.x.windows(2).all(|pair| pair[0] < pair[1]) && line.latency.lines.len() >= 3);
+    let mut run = run;
+    run.header.goals.push(GoalSpec { what: "rate".into(), limit: 5_500.0, unit: "1/s".into() });
+    let wanted = &plimsoll_analysis::view(&run).goals[0];
+    assert_eq!((wanted.state, wanted.got), (GoalState::Missed, Some(rate)));
+    run.header.goals.pop();
+    // Killed in the middle of it, there is no line yet.
+    run.trials[0].phases.truncate(3);
+    let cut = plimsoll_analysis::view(&run);
+    assert_eq!(cut.verdict.state, VerdictState::Incomplete);
+    assert_eq!(cut.verdict.sentence, "fjall carries at least 3,250 op/s; the search did not end.");
+}
+
+#[test]
+fn a_sweep_over_clients_is_a_table_with_a_scalability_law() {
+    let view = view(&recorded::swept(&[]));
+    let [sweep] = view.sweeps.as_slice() else { panic!("one store, one phase") };
+    assert_eq!(sweep.rows, ["1", "2", "4", "8", "16", "32", "64"], "as numbers, not as text");
+    assert!(sweep.cells.iter().all(|row| row[0].as_ref().unwrap().n == 3));
+    let scale = sweep.scale.as_ref().unwrap();
+    let fit = scale.fit.as_ref().unwrap();
+    assert!((fit.sigma - 0.04).abs() < 0.01 && (fit.kappa - 0.0008).abs() < 0.0002, "{fit:?}");
+    assert!((fit.peak_clients.unwrap() - (0.96f64 / 0.0008).sqrt()).abs() < 3.0, "{}", scale.sentence);
+    assert!(
+        scale.sentence.contains("throughput peaks at 3") && scale.sentence.contains("n = 21"),
+        "{}",
+        scale.sentence
+    );
+    let mut few = recorded::swept(&[]);
+    few.trials.truncate(12);
+    let few = plimsoll_analysis::view(&few);
+    let refused = few.sweeps[0].scale.as_ref().unwrap();
+    assert!(refused.fit.is_none() && refused.sentence.contains("needs 6 different numbers of clients"));
+    assert!(plimsoll_analysis::view(&recorded::searched()).sweeps.is_empty());
+}
+
+#[test]
+fn a_sweep_over_two_things_is_rows_and_columns() {
+    let view = view(&recorded::swept(&[100, 200, 1_000]));
+    let sweep = &view.sweeps[0];
+    assert_eq!((sweep.row_label.as_str(), sweep.column_label.as_str()), ("clients", "ops"));
+    assert_eq!(sweep.columns, ["100", "200", "1000"]);
+    assert_eq!((sweep.cells.len(), sweep.cells[0].len(), sweep.multiples.len()), (7, 3, 7));
+    assert_eq!(sweep.boxes[0].n, 9);
+    assert!(sweep.boxes.iter().all(|one| one.five.is_sorted()));
+    assert!(sweep.scale.is_none(), "clients are not all that was swept");
+}
+
+#[test]
+fn a_warm_up_that_is_longer_than_planned_is_found_and_said() {
+    let mut run = study::hour();
+    let mixed = &mut run.trials[4].phases[5];
+    mixed.slices.truncate(60);
+    for (at, slice) in mixed.slices.iter_mut().enumerate() {
+        // Only the few updates in the first quarter of a minute.
+        slice.histograms.retain(|one| at >= 15 || one.kind == 2);
+    }
+    let planned = mixed.slices.iter().filter(|slice| slice.warmup).count();
+    let view = view(&run);
+    let settled = view.trials[4].phases[5].settled_after_s.unwrap();
+    assert!((15.0..=20.0).contains(&settled), "{settled}");
+    let said = view.warnings.iter().find(|warning| warning.text.contains("throughput settled after")).unwrap();
+    assert!(said.text.contains(&format!("and {planned} of them")), "{}", said.text);
+    assert!(plimsoll_analysis::view(&study::complete()).trials[4].phases[5].settled_after_s.is_none(), "ten slices");
+}
