@@ -1,7 +1,7 @@
 //! A wire session whose calls return when they are done: for the control plane, and for stores that are driven a thread
 //! a session. It is the same session that the drive loop runs, over a socket of its own.
 
-use plimsoll_core::{Answer, Done, Op, OpKind, Outcome, StoreError, Ticket, Value, WireSession, WireState};
+use plimsoll_core::{Answer, Done, Op, OpKind, Outcome, StoreError, Ticket, Value, Values, WireSession, WireState};
 
 use crate::channel::Channel;
 
@@ -18,6 +18,14 @@ pub trait TextSession: WireSession {
 
     /// What the server at `place` said no to, as an error.
     fn rejected(place: &str, answer: &Answer) -> StoreError;
+}
+
+/// A value of a row of what [`Connection::simple`] was answered; empty when there is none, or it is null.
+pub fn text(row: Values<'_>, column: usize) -> &str {
+    match row.get(column) {
+        Value::Text(text) => text,
+        _ => "",
+    }
 }
 
 /// A connection whose calls return when they are done.
@@ -130,12 +138,9 @@ impl<S: TextSession> Connection<S> {
     ///
     /// # Errors
     /// As [`Connection::simple`].
-    pub fn value(&mut self, text: &str) -> Result<String, StoreError> {
-        let answer = self.simple(text)?;
-        Ok(match answer.values.values().get(0) {
-            Value::Text(value) => value.to_owned(),
-            _ => String::new(),
-        })
+    pub fn value(&mut self, asked: &str) -> Result<String, StoreError> {
+        let answer = self.simple(asked)?;
+        Ok(text(answer.values.values(), 0).to_owned())
     }
 
     /// Sends, receives and feeds for as long as `wanting` says so.

@@ -21,7 +21,7 @@ pub mod tls;
 mod url;
 
 pub use channel::{Channel, connect};
-pub use connection::{Connection, TextSession};
+pub use connection::{Connection, TextSession, text};
 pub use environment::Environment;
 pub use name::unknown;
 pub use password::Password;

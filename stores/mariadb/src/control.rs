@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Footprint, Setting, StoreError, StoreErrorKind, Value, Values};
+use plimsoll_endpoint::text;
 
 use crate::connection::Connection;
 use crate::sql::{Flavor, literal, quoted};
@@ -18,13 +19,6 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The one setting that decides what a commit survives.
 pub(crate) const FLUSH_LOG: &str = "innodb_flush_log_at_trx_commit";
-
-pub(crate) fn text<'a>(row: Values<'a>, column: usize) -> &'a str {
-    match row.get(column) {
-        Value::Text(text) => text,
-        _ => "",
-    }
-}
 
 /// All settings that differ from the defaults; `ours` are the names of those that Plimsoll has set.
 pub(crate) fn settings(connection: &mut Connection, flavor: Flavor, ours: &[&str]) -> Result<Vec<Setting>, StoreError> {

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use plimsoll_core::{Counter, CounterSort, Cycle, StoreError, StoreErrorKind};
+use plimsoll_endpoint::text;
 
 use crate::connection::Connection;
-use crate::control::text;
 use crate::sql::Flavor;
 
 /// Status variables that are worth plotting: MariaDB's name, MySQL's where it is another, ours, unit and sort.

@@ -7,7 +7,7 @@ use plimsoll_core::{
     Address, CacheSize, Call, Cold, Counter, Cycle, Dialect, Durability, Footprint, Layout, Op, OpKind, Outcome,
     Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Values, WireClient,
 };
-use plimsoll_endpoint::TextSession;
+use plimsoll_endpoint::{TextSession, text};
 use plimsoll_lab::tree_bytes;
 
 use crate::connection::Connection;
@@ -115,7 +115,7 @@ impl MariadbStore {
         let answer = self.control()?.simple(&format!(
             "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME LIKE '{pattern}%' ORDER BY 1"
         ))?;
-        Ok(answer.row_iter().map(|row| control::text(row, 0).to_owned()).collect())
+        Ok(answer.row_iter().map(|row| text(row, 0).to_owned()).collect())
     }
 
     fn make_database(&mut self) -> Result<(), StoreError> {
@@ -150,7 +150,7 @@ impl MariadbStore {
                 sql::literal(&name)
             )) {
                 for row in answer.row_iter() {
-                    let _ = control.simple(&format!("KILL {}", control::text(row, 0)));
+                    let _ = control.simple(&format!("KILL {}", text(row, 0)));
                 }
             }
             control.simple(&format!("DROP DATABASE {}", quoted(&name)))?;

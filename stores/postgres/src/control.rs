@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Answer, Footprint, Setting, StoreError, StoreErrorKind, Value};
+use plimsoll_endpoint::text;
 use plimsoll_keyindex::keyspace::INDEX_ROLE;
 
 use crate::connection::Connection;
@@ -23,13 +24,6 @@ const SECRET_SETTINGS: [&str; 6] = [
     "archive_cleanup_command",
     "recovery_end_command",
 ];
-
-fn text(row: plimsoll_core::Values<'_>, column: usize) -> &str {
-    match row.get(column) {
-        Value::Text(text) => text,
-        _ => "",
-    }
-}
 
 fn number(answer: &Answer, column: usize) -> u64 {
     text(answer.values.values(), column).parse().unwrap_or(0)

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use plimsoll_core::{
     BlockingSession, CacheSize, Call, Cold, Counter, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Op,
-    OpKind, Outcome, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Value, Values, WireClient,
-    WireSession,
+    OpKind, Outcome, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Values, WireClient, WireSession,
 };
-use plimsoll_endpoint::TextSession;
+use plimsoll_endpoint::{TextSession, text};
 use plimsoll_keyindex::records::Records;
 use plimsoll_lab::tree_bytes;
 
@@ -122,11 +121,7 @@ impl PostgresStore {
              AND starts_with(obj_description(oid, 'pg_namespace'), {}) ORDER BY nspname",
             literal(MADE_BY)
         ))?;
-        let names = answer.row_iter().map(|row| match row.get(0) {
-            Value::Text(name) => name.to_owned(),
-            _ => String::new(),
-        });
-        Ok(names.collect())
+        Ok(answer.row_iter().map(|row| text(row, 0).to_owned()).collect())
     }
 
     fn make_schema(&mut self) -> Result<(), StoreError> {
@@ -342,10 +337,10 @@ impl Store for PostgresStore {
         }
         let compiled = sql::compile(kind, &self.layout)?;
         let (which, used) = compiled.shape.statement(params);
-        let Some(text) = compiled.texts.get(which) else { return Ok(None) };
+        let Some(statement) = compiled.texts.get(which) else { return Ok(None) };
         let explain = OpKind {
             name: format!("explain {}", kind.name),
-            call: Call::Sql(format!("EXPLAIN {text}")),
+            call: Call::Sql(format!("EXPLAIN {statement}")),
             params: kind.params.iter().copied().cycle().take(used.len()).collect(),
             keep_answer: true,
             step_of: None,
@@ -361,7 +356,7 @@ impl Store for PostgresStore {
         let mut result = Ok(Vec::new());
         connection.execute(&Op::new(0, used), &mut |outcome, answer| {
             result = match outcome {
-                Outcome::Ok | Outcome::NotFound => Ok(answer.row_iter().map(first_text).collect()),
+                Outcome::Ok | Outcome::NotFound => Ok(answer.row_iter().map(|row| text(row, 0).to_owned()).collect()),
                 Outcome::Rejected | Outcome::Unknown => Err(Secured::rejected(&place, answer)),
             };
         })?;
@@ -417,12 +412,5 @@ impl Drop for PostgresStore {
         if self.server.is_none() {
             let _ = self.drop_schema();
         }
-    }
-}
-
-fn first_text(row: Values<'_>) -> String {
-    match row.get(0) {
-        Value::Text(text) => text.to_owned(),
-        _ => String::new(),
     }
 }
