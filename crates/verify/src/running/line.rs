@@ -74,9 +74,8 @@ impl Line {
         // In this order: a question that is not open any more has its answer in the ring.
         let open_ns = self.ring.oldest_open_ns().unwrap_or(NEVER);
         self.floor_ns = open_ns.min(self.last_ns);
-        let is_closed = self.ring.is_closed();
         words.clear();
-        self.ring.take(words);
+        let is_closed = self.ring.take(words);
         let mut words = words.as_slice();
         while let Some((first, rest)) = words.split_first() {
             words = self.note(Header::of(*first), rest);

@@ -54,20 +54,18 @@ impl Ring {
         (0u16..).zip(&self.skipped).map(|(kind, count)| (kind, count.swap(0, Ordering::Relaxed)))
     }
 
-    /// True when the worker has gone: nothing follows what [`Ring::take`] gives after this was true.
-    pub fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
-    }
-
-    /// Appends everything published and not taken yet.
-    pub fn take(&self, words: &mut Vec<u64>) {
+    /// Appends everything published and not taken yet. True when the worker has gone, and nothing follows.
+    pub fn take(&self, words: &mut Vec<u64>) -> bool {
+        // First, for what a worker publishes before it goes comes before its last words.
+        let is_closed = self.closed.load(Ordering::Acquire);
         let mask = self.words.len() - 1;
         let (head, tail) = (self.head.0.load(Ordering::Acquire), self.tail.0.load(Ordering::Relaxed));
         words.extend((tail..head).map(|at| self.words[at as usize & mask].load(Ordering::Relaxed)));
         self.tail.0.store(head, Ordering::Release);
-        if self.is_closed() {
+        if is_closed {
             words.append(&mut self.rest.lock().unwrap_or_else(PoisonError::into_inner));
         }
+        is_closed
     }
 }
 

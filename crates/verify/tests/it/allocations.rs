@@ -4,7 +4,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
 
-use plimsoll_core::{Answer, Op, Outcome, Ticket, Truth, Value, ValueBuf, Version};
+use plimsoll_core::{
+    Answer, Op, Outcome, ParamType, ParamValue, Params, Ticket, Truth, Value, ValueBuf, Version, Workload,
+};
 use plimsoll_verify::Ledger;
 
 use crate::toy::{FIND, GET, INSERT, Toy, UPDATE};
@@ -93,4 +95,51 @@ fn an_observer_allocates_nothing() {
     drop(observers);
     assert_eq!(ledger.history().gap(), None);
     assert_eq!(ledger.history().operations(), 30_000);
+}
+
+/// The same of the ledger that judges while the phase runs.
+#[test]
+fn an_observer_of_keys_and_values_allocates_nothing() {
+    let spec = plimsoll_workload::all().into_iter().find(|spec| spec.name == "kv").unwrap();
+    let mut params = Params::default();
+    for param in spec.params {
+        let value = match param.param_type {
+            ParamType::Int { .. } => ParamValue::Int(param.default.parse().unwrap()),
+            _ => ParamValue::Text(param.default.into()),
+        };
+        params.0.insert(param.name.into(), value);
+    }
+    let workload: Arc<dyn Workload> = Arc::from((spec.make)(1, &params, &[]).unwrap());
+    let mut ledger = Ledger::new(Arc::clone(&workload)).unwrap();
+    let mut observers = ledger.observers(0, 1, 4);
+    let observer = &mut observers[0];
+    let truth = workload.truth().unwrap();
+    let (mut allocations, mut row) = (0, ValueBuf::with_capacity(2, 2_000));
+    for cycle in 0..30_000u64 {
+        let kind = [0, 1, 3][cycle as usize % 3];
+        row.clear();
+        truth.row(cycle % 40, Version::Loaded, &mut row);
+        let mut answer = Answer { columns: if kind == 0 { 1 } else { 2 }, rows: 1, ..Answer::default() };
+        let first = if kind == 0 { 1 } else { 0 };
+        row.values().slice(first..2).iter().for_each(|value| answer.values.push(value));
+        let mut params = ValueBuf::new();
+        params.push(row.values().get(0));
+        match kind {
+            1 => params.push(row.values().get(1)),
+            3 => params.push(Value::Int(1)),
+            _ => {}
+        }
+        let op = Op::new(kind, params.values());
+        let before = ALLOCATIONS.get();
+        observer.sent(Ticket(cycle as u32 % 4), cycle * 100, 0, cycle, &op);
+        observer.finished(Ticket(cycle as u32 % 4), cycle * 100 + 50, Outcome::Ok, &answer);
+        allocations += ALLOCATIONS.get() - before;
+        if cycle % 1_000 == 0 {
+            ledger.drain();
+        }
+    }
+    assert_eq!(allocations, 0);
+    drop(observers);
+    assert_eq!(ledger.history().gap(), None);
+    assert_eq!((ledger.history().operations(), ledger.history().skipped()), (30_000, 0));
 }
