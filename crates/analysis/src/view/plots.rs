@@ -40,7 +40,7 @@ pub struct Band {
     pub start_s: f64,
     /// End.
     pub end_s: f64,
-    /// Position of the trial in [`RunView::trials`].
+    /// Position of the trial in [`super::RunView::trials`].
     pub trial: usize,
     /// Short name of the trial.
     pub trial_name: String,
