@@ -203,18 +203,22 @@ impl<'a> PhaseFacts<'a> {
     /// Operations that did not fail, a second, of every whole slice in which operations were started; those of the
     /// warm-up only when `warmup` is true.
     pub fn rates(&self, warmup: bool) -> Vec<f64> {
+        self.slice_rates(warmup).map(|(_, rate)| rate).collect()
+    }
+
+    /// The same with their slices. The last slice may be a few milliseconds long, and its rate an accident: it is no
+    /// whole one.
+    pub fn slice_rates(&self, warmup: bool) -> impl Iterator<Item = (&'a Slice<Distribution>, f64)> + '_ {
         let measure = self.measure();
         let slices = &self.phase.slices;
         let length_ns = |slice: &Slice<Distribution>| slice.end_ns.saturating_sub(slice.start_ns);
         let longest = slices.iter().map(length_ns).max().unwrap_or(0);
-        let counted = slices.iter().filter(|slice| (warmup || !self.is_warmup(slice)) && !slice.drain);
-        counted
-            .filter(|slice| length_ns(slice) * 2 > longest)
-            .map(|slice| {
-                let ops = self.operations(slice).filter(|one| one.measure == measure && !one.outcome.is_error());
-                ops.map(|one| one.histogram.len()).sum::<u64>() as f64 * 1e9 / length_ns(slice) as f64
-            })
-            .collect()
+        let counted = slices.iter().filter(move |slice| (warmup || !self.is_warmup(slice)) && !slice.drain);
+        counted.filter(move |slice| length_ns(slice) * 2 > longest).map(move |slice| {
+            let ops = self.operations(slice).filter(|one| one.measure == measure && !one.outcome.is_error());
+            let ops: u64 = ops.map(|one| one.histogram.len()).sum();
+            (slice, ops as f64 * 1e9 / length_ns(slice) as f64)
+        })
     }
 
     /// Slices of a closed loop after which throughput had settled, by MSER-5, and how many of them the plan takes for

@@ -3,7 +3,7 @@
 //! A mean over a phase hides them. They are looked for in the slices, and held against everything that was sampled: what
 //! stands out in the same seconds is named. It is no proof of a cause.
 
-use plimsoll_core::{Outcome, Slice};
+use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{CYCLES, Run, STORE_COUNTERS, Sample};
 use serde::Serialize;
@@ -63,20 +63,8 @@ pub fn stalls(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<StallsView> {
 }
 
 fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<StallsView> {
-    let measure = facts.measure();
-    let length_ns = |slice: &Slice<Distribution>| slice.end_ns.saturating_sub(slice.start_ns);
-    let longest = facts.phase.slices.iter().map(length_ns).max()?;
-    let slices: Vec<(&Slice<Distribution>, f64)> = facts
-        .phase
-        .slices
-        .iter()
-        .filter(|slice| !facts.is_warmup(slice) && !slice.drain && length_ns(slice) * 2 > longest)
-        .map(|slice| {
-            let ops = facts.operations(slice).filter(|one| one.measure == measure && one.outcome == Outcome::Ok);
-            let ops: u64 = ops.map(|one| one.histogram.len()).sum();
-            (slice, ops as f64 * 1e9 / length_ns(slice).max(1) as f64)
-        })
-        .collect();
+    let longest = facts.phase.slices.iter().map(|slice| slice.end_ns.saturating_sub(slice.start_ns)).max()?;
+    let slices: Vec<(&Slice<Distribution>, f64)> = facts.slice_rates(false).collect();
     let rates: Vec<f64> = slices.iter().map(|(_, rate)| *rate).collect();
     let usual = stat::median(&rates).filter(|usual| usual * longest as f64 / 1e9 >= OPS_MIN)?;
     if slices.len() < SLICES_MIN {

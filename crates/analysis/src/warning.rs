@@ -6,6 +6,7 @@ use crate::latency;
 use crate::line;
 use crate::number;
 use crate::phase::PhaseFacts;
+use crate::stat;
 use crate::trial::{self, Planned};
 use crate::view::Warning;
 
@@ -186,26 +187,11 @@ fn uneven(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
     if facts.phase.header.kind != "drive" || facts.phase.header.rate_per_s.is_some() {
         return;
     }
-    let measure = facts.measure();
-    let longest = facts.phase.slices.iter().map(|slice| slice.end_ns.saturating_sub(slice.start_ns)).max().unwrap_or(0);
-    // The last slice may be a few milliseconds long; its rate is an accident.
-    let rates: Vec<f64> = facts
-        .phase
-        .slices
-        .iter()
-        .filter(|slice| {
-            !facts.is_warmup(slice) && !slice.drain && slice.end_ns.saturating_sub(slice.start_ns) * 2 > longest
-        })
-        .map(|slice| {
-            let ops = facts.operations(slice).filter(|one| one.measure == measure && !one.outcome.is_error());
-            ops.map(|one| one.histogram.len()).sum::<u64>() as f64 * 1e9 / (slice.end_ns - slice.start_ns) as f64
-        })
-        .collect();
+    let rates = facts.rates(false);
     if rates.len() < 5 {
         return;
     }
-    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-    let deviation = (rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (rates.len() - 1) as f64).sqrt();
+    let (mean, deviation) = (stat::mean(&rates), stat::variance(&rates).sqrt());
     if mean > 0.0 && deviation / mean > THROUGHPUT_SPREAD {
         let low = rates.iter().copied().fold(f64::INFINITY, f64::min);
         let high = rates.iter().copied().fold(0.0, f64::max);
@@ -228,7 +214,7 @@ fn uneven(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
 fn unsettled(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
     let Some((found, planned)) = facts.settled_after().filter(|(found, planned)| found > planned) else { return };
     let rates = facts.rates(true);
-    let mean = |rates: Option<&[f64]>| crate::stat::mean(rates.unwrap_or_default());
+    let mean = |rates: Option<&[f64]>| stat::mean(rates.unwrap_or_default());
     let (before, after) = (mean(rates.get(planned..found)), mean(rates.get(found..)));
     if after > 0.0 && (before / after - 1.0).abs() > UNSETTLED {
         warnings.push(Doubt {

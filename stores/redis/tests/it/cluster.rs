@@ -257,6 +257,24 @@ pub fn counter(store: &mut dyn Store, name: &str) -> f64 {
     store.counters().unwrap().iter().find(|counter| counter.name == name).unwrap().value
 }
 
+/// Writes and reads every key; how many keys each node has then, which are some for each.
+pub fn filled(store: &mut dyn Store, cluster: &Cluster) -> Vec<i64> {
+    let mut script = Script::new();
+    let keys: Vec<String> = (0..KEYS).map(key).collect();
+    for (number, key) in (0..).zip(&keys) {
+        script.op(PUT, [Value::Bytes(key.as_bytes()), Value::Bytes(value(number).as_bytes())]);
+        script.op(GET, [Value::Bytes(key.as_bytes())]);
+    }
+    let replies = ask(store, &kinds(), Durability::Durable, &script).unwrap();
+    for (number, pair) in (0..).zip(replies.chunks(2)) {
+        assert_eq!((pair[0].outcome, pair[1].outcome), (Outcome::Ok, Outcome::Ok), "{pair:?}");
+        assert_eq!(pair[1].answer.values.values().get(0), Value::Bytes(value(number).as_bytes()));
+    }
+    let sizes = cluster.sizes();
+    assert!(sizes.iter().all(|size| *size > 100), "{sizes:?}");
+    sizes
+}
+
 #[test]
 fn keys_go_where_their_slots_are_and_are_removed_everywhere() {
     let cluster = Cluster::start();
@@ -264,19 +282,7 @@ fn keys_go_where_their_slots_are_and_are_removed_everywhere() {
     for params in [&[("protocol", "2")][..], &[("protocol", "3")]] {
         let mut store = open(&cluster.url(), params, None).unwrap();
         store.create(&Layout::default()).unwrap();
-        let mut script = Script::new();
-        let keys: Vec<String> = (0..KEYS).map(key).collect();
-        for (number, key) in (0..).zip(&keys) {
-            script.op(PUT, [Value::Bytes(key.as_bytes()), Value::Bytes(value(number).as_bytes())]);
-            script.op(GET, [Value::Bytes(key.as_bytes())]);
-        }
-        let replies = ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();
-        for (number, pair) in (0..).zip(replies.chunks(2)) {
-            assert_eq!((pair[0].outcome, pair[1].outcome), (Outcome::Ok, Outcome::Ok), "{pair:?}");
-            assert_eq!(pair[1].answer.values.values().get(0), Value::Bytes(value(number).as_bytes()));
-        }
-        let sizes = cluster.sizes();
-        assert!(sizes.iter().all(|size| *size > 100), "{sizes:?}");
+        let sizes = filled(&mut *store, &cluster);
         // All keys, the one that was there, and the note of this run.
         assert_eq!(sizes.iter().sum::<i64>(), KEYS as i64 + 2);
         assert_eq!((counter(&mut *store, "cluster_moved"), counter(&mut *store, "cluster_ask")), (0.0, 0.0));

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use plimsoll_core::{Durability, Layout, Outcome, Value};
+use plimsoll_core::{Layout, Outcome};
 use plimsoll_drive::{Arrivals, DriveResult, Io, OpTime, Pace, Shape};
 use plimsoll_store_redis::slots::slot_of;
-use plimsoll_testkit::ask::{Script, ask};
 use plimsoll_testkit::certificates::Authority;
 
-use crate::cluster::{CLIENTS, Cluster, KEYS, PREFIX, counter, drive, key, until, value};
-use crate::fixture::{GET, PUT, kinds, open};
+use crate::cluster::{CLIENTS, Cluster, KEYS, PREFIX, counter, drive, filled, key, until};
+use crate::fixture::open;
 
 /// Two thousand operations a second, whatever is answered.
 fn open_loop() -> Pace {
@@ -141,19 +140,7 @@ fn a_cluster_is_spoken_to_through_tls() {
     let mut store = open(&url(&format!("cacert={ca}")), &[], None).unwrap();
     assert!(store.describe().unwrap().place.starts_with("cluster of 3 masters at rediss://127.0.0.1"));
     store.create(&Layout::default()).unwrap();
-    let keys: Vec<String> = (0..KEYS).map(key).collect();
-    let mut script = Script::new();
-    for (number, key) in (0..).zip(&keys) {
-        script.op(PUT, [Value::Bytes(key.as_bytes()), Value::Bytes(value(number).as_bytes())]);
-        script.op(GET, [Value::Bytes(key.as_bytes())]);
-    }
-    let replies = ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();
-    for (number, pair) in (0..).zip(replies.chunks(2)) {
-        assert_eq!((pair[0].outcome, pair[1].outcome), (Outcome::Ok, Outcome::Ok), "{pair:?}");
-        assert_eq!(pair[1].answer.values.values().get(0), Value::Bytes(value(number).as_bytes()));
-    }
-    let sizes = cluster.sizes();
-    assert!(sizes.iter().all(|size| *size > 100), "{sizes:?}");
+    filled(&mut *store, &cluster);
     store.close().unwrap();
     assert_eq!(cluster.sizes(), [0, 0, 0]);
     let untrusted = open(&url(&format!("cacert={}", other.root().display())), &[], None).err().unwrap();
