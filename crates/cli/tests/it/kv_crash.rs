@@ -15,11 +15,13 @@ use crate::bench::{Guarded, Place, Ran, wait_for};
 
 const MIX: &str = "read=1,update=2,insert=1";
 
-/// Starts a drive of `kv` on the server at `url`, which writes durably for some seconds.
+/// Starts a drive of `kv` on the server at `url`, which writes durably for some seconds, and waits until it does.
 fn drive(place: &Place, url: &str) -> Child {
     let sizes = ["--set", "records=5000", "--set", "field_length=10", "--set", "distribution=uniform"];
     let options = ["--mix", MIX, "--clients", "8", "--for", "6s", "--warmup", "0s", "--durability", "durable"];
-    place.command(&[&["drive", "kv", "--on", url][..], &options, &sizes].concat()).spawn().unwrap()
+    let child = place.command(&[&["drive", "kv", "--on", url][..], &options, &sizes].concat()).spawn().unwrap();
+    wait_for_slices(place, 1);
+    child
 }
 
 fn loaded(run: &Path) -> Option<Trial> {
@@ -121,23 +123,27 @@ fn a_redis_that_syncs_always_loses_nothing_by_a_kill() {
     let mut redis = Redis::started();
     let place = Place::new();
     let child = drive(&place, &redis.url());
-    wait_for_slices(&place, 1);
     redis.kill();
     redis.start("always");
     nothing_is_lost(&place, child);
+}
+
+/// A Redis that was killed under a drive when it had come to sync once a second only.
+fn killed_while_it_syncs_every_second() -> (Place, Redis, Child) {
+    let mut redis = Redis::started();
+    let place = Place::new();
+    let child = drive(&place, &redis.url());
+    redis.sync_every_second();
+    wait_for_slices(&place, 2);
+    redis.kill();
+    (place, redis, child)
 }
 
 /// A kill takes from a process what it has not handed to the system. That is done before the answer, unless a sync takes
 /// long: then for two seconds it is not.
 #[test]
 fn what_a_redis_that_syncs_every_second_loses_by_a_kill_is_said() {
-    let mut redis = Redis::started();
-    let place = Place::new();
-    let child = drive(&place, &redis.url());
-    wait_for_slices(&place, 1);
-    redis.sync_every_second();
-    wait_for_slices(&place, 2);
-    redis.kill();
+    let (place, mut redis, child) = killed_while_it_syncs_every_second();
     redis.start("everysec");
     let (ledger, wrong, ran) = verdict(&place, child);
     assert!(ledger.complete && ledger.unknown > 0 && ledger.acknowledged > 10_000, "{ledger:?}");
@@ -150,13 +156,7 @@ fn what_a_redis_that_syncs_every_second_loses_by_a_kill_is_said() {
 /// A power cut takes what the system has not written yet: here the last part of the file.
 #[test]
 fn what_a_redis_that_syncs_every_second_loses_with_the_power_is_found() {
-    let mut redis = Redis::started();
-    let place = Place::new();
-    let child = drive(&place, &redis.url());
-    wait_for_slices(&place, 1);
-    redis.sync_every_second();
-    wait_for_slices(&place, 2);
-    redis.kill();
+    let (place, mut redis, child) = killed_while_it_syncs_every_second();
     let log = std::fs::OpenOptions::new().write(true).open(redis.log()).unwrap();
     let bytes = log.metadata().unwrap().len();
     log.set_len(bytes - bytes / 8).unwrap();
@@ -179,7 +179,6 @@ fn a_postgres_loses_nothing_by_a_kill() {
     let host = socket.parent().unwrap().display().to_string().replace('/', "%2F");
     let url = format!("postgres://{}@{host}/{}", server.user(), server.database());
     let child = drive(&place, &url);
-    wait_for_slices(&place, 1);
     // Its children with it: left alone they would answer what they are at.
     let pid = server.pid().unwrap();
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
