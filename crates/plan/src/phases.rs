@@ -307,10 +307,15 @@ impl Reading<'_> {
 
     /// A time, or `auto`: then it is found in the slices.
     fn warmup(&self, node: &Node<'_>) -> Option<Option<u64>> {
-        if let Kind::Text("auto") = node.kind {
-            return Some(None);
+        match node.kind {
+            Kind::Text("auto") => Some(None),
+            Kind::Text(word) if word.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+                let help = "write a time: \"10s\", or \"auto\" to leave out what is found to be warm-up";
+                self.problem(node.span.clone(), format!("`{}` is no time", short(word)), Some(help.to_owned()));
+                None
+            }
+            _ => self.duration(node, 0..=TIME_NS_MAX).map(Some),
         }
-        self.duration(node, 0..=TIME_NS_MAX).map(Some)
     }
 
     /// Processors, by number: one list, not a sweep.

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::process::Command;
 
-use plimsoll_analysis::stat::interval::{self, Interval};
+use plimsoll_analysis::stat::interval::{self, Dice, Interval};
 use plimsoll_analysis::stat::median;
 
 use super::client;
@@ -111,7 +111,7 @@ fn rounds(
         entry.absent = theirs(entry.peer, servers, tools).err().map(|error| first_line(&error.to_string()));
     }
     ours(&(row.ours)(servers)?, servers)?;
-    let mut lot = u64::from(std::process::id());
+    let mut dice = Dice::new(std::process::id().into());
     let enough = |entries: &[Entry]| {
         let there = entries.iter().find(|entry| entry.absent.is_none());
         there.is_none_or(|entry| entry.pairs.len() >= pairs)
@@ -121,12 +121,8 @@ fn rounds(
             break;
         }
         // The last is ours.
-        let mut order: Vec<usize> = (0..=entries.len()).collect();
-        for end in (1..order.len()).rev() {
-            lot = lot.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            order.swap(end, (lot >> 33) as usize % (end + 1));
-        }
-        let mut runs: Vec<Option<Run>> = vec![None; order.len()];
+        let order = by_lot(entries.len() + 1, &mut dice);
+        let mut runs: Vec<Option<Run>> = vec![None; entries.len() + 1];
         for at in order {
             runs[at] = match entries.get(at) {
                 Some(entry) if entry.absent.is_some() => None,
@@ -251,6 +247,15 @@ fn lags(pairs: &[(Run, Run)], apart: Option<&str>) -> Option<String> {
     let shared = lag_in_words(pairs.iter().map(|(_, our)| our));
     let peer = said.map_or(String::new(), |said| format!("peer {said} (last run), "));
     Some(format!("; lag: {peer}ours {shared}; ours with processors apart {apart}"))
+}
+
+/// The numbers below `count` in an order drawn by lot.
+pub fn by_lot(count: usize, dice: &mut Dice) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    for end in (1..count).rev() {
+        order.swap(end, dice.below(end + 1));
+    }
+    order
 }
 
 /// Median, least and most.

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::process::Command;
 
-use plimsoll_analysis::stat::interval;
+use plimsoll_analysis::stat::interval::{self, Dice};
 use plimsoll_analysis::stat::median;
 use plimsoll_drive::Io;
 
@@ -31,7 +31,10 @@ impl Way {
         let mut way = Way { name: name.to_owned(), io: Io::Auto, build: None, runs: Vec::new() };
         for part in name.split('+') {
             match part.strip_prefix("io=") {
-                Some(io) => way.io = Io::by_name(io).ok_or_else(|| format!("there is no io `{io}`"))?,
+                Some(io) => {
+                    way.io = Io::by_name(io)
+                        .ok_or_else(|| format!("there is no io `{io}`, only {}", Io::NAMES.join(", ")))?
+                }
                 None if part == "here" => {}
                 None => way.build = Some(part.to_owned()),
             }
@@ -53,20 +56,19 @@ impl Way {
 /// Runs all ways in an order drawn by lot, and prints a line for each.
 pub fn run(row: &Row, ways: &str, rounds: usize, servers: &mut Servers) -> Result<(), Box<dyn Error>> {
     let mut ways = ways.split(',').map(Way::new).collect::<Result<Vec<Way>, _>>()?;
+    let [first, _, ..] = &ways[..] else {
+        return Err("--in-turn compares two ways at least: io=io_uring,io=epoll".into());
+    };
     let asks = (row.ours)(servers)?;
-    let mut lot = u64::from(std::process::id());
-    compare::one(ways.first().ok_or("one way at least")?.command(&asks)?, servers)?;
+    let mut dice = Dice::new(std::process::id().into());
+    // To warm up.
+    compare::one(first.command(&asks)?, servers)?;
     for _ in 0..rounds * TRIES {
         if ways.iter().all(|way| way.runs.len() >= rounds) {
             break;
         }
-        let mut order: Vec<usize> = (0..ways.len()).collect();
-        for end in (1..order.len()).rev() {
-            lot = lot.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            order.swap(end, (lot >> 33) as usize % (end + 1));
-        }
         let mut runs: Vec<Option<Run>> = vec![None; ways.len()];
-        for at in order {
+        for at in compare::by_lot(ways.len(), &mut dice) {
             runs[at] = compare::one(ways[at].command(&asks)?, servers)?;
         }
         // A round counts as a whole or not at all.
@@ -83,8 +85,15 @@ pub fn run(row: &Row, ways: &str, rounds: usize, servers: &mut Servers) -> Resul
         let costs: Vec<f64> = way.runs.iter().map(Run::cpu_us_per_op).collect();
         let both: Vec<(f64, f64)> = first.iter().copied().zip(costs.iter().copied()).collect();
         let of = |figure: fn(&Run) -> f64| median(&way.runs.iter().map(figure).collect::<Vec<_>>()).unwrap_or(f64::NAN);
-        let lag = of(|run| run.lag_us.map_or(f64::NAN, |lag| lag.0));
-        let lag = format!("{lag:.1}, {:.1}", of(|run| run.lag_us.map_or(f64::NAN, |lag| lag.1)));
+        // A closed loop has none.
+        let lag = match way.runs.iter().any(|run| run.lag_us.is_some()) {
+            false => "–".to_owned(),
+            true => {
+                let lag = |which: fn(&Run) -> f64| format!("{:.1}", of(which));
+                let p50 = lag(|run| run.lag_us.map_or(f64::NAN, |lag| lag.0));
+                format!("{p50}, {}", lag(|run| run.lag_us.map_or(f64::NAN, |lag| lag.1)))
+            }
+        };
         println!(
             "| {} | {} | {} | {:.0} | {lag} | {:.2} | {} |",
             way.name,

@@ -130,6 +130,11 @@ fn types_and_ranges_are_checked() {
     added("clients = «8.0»", "`clients` must be a whole number without unit or quotes, not the number 8", "");
     added("clients = «0»", "`clients` must be 1 to 100000, not 0", "");
     added("clients = [1, «-1»]", "`clients` must be 1 to 100000, not -1", "");
+    added(
+        "warmup = «\"autp\"»",
+        "`autp` is no time",
+        "write a time: \"10s\", or \"auto\" to leave out what is found to be warm-up",
+    );
     added("warmup = «true»", "`warmup` must be a number with a unit, in quotes, not true", "");
     replaced("\"10s\"", "«\"1us\"»", "`for` must be 1ms to 720h, not 1us", "");
     replaced(
