@@ -30,6 +30,14 @@ pub fn verdict(run: &Run, plan: &Planned, goals: &[GoalView], trials: &[TrialVie
         };
         return Verdict { state: VerdictState::Incomplete, sentence, reasons: sentences(&[], &unseen, lines) };
     }
+    let undecided = undecided(goals);
+    if let Some(first) = undecided.first() {
+        let sentence = match undecided.len() - 1 {
+            0 => format!("{first}."),
+            more => format!("{first}; {} undecided.", number::plural(more as u64, "more goal is", "more goals are")),
+        };
+        return Verdict { state: VerdictState::Undecided, sentence, reasons: sentences(&undecided, &[], lines) };
+    }
     let sentence = if lines.is_empty() { kept(run, goals, trials) } else { line::line_sentence(lines) };
     Verdict { state: VerdictState::Pass, sentence, reasons: Vec::new() }
 }
@@ -89,6 +97,20 @@ fn broken(goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
         }
     }
     broken
+}
+
+/// Goals that were missed where it cannot be told whether the store missed them.
+fn undecided(goals: &[GoalView]) -> Vec<String> {
+    let places = goals.iter().flat_map(|goal| goal.trials.iter().map(move |place| (goal, place)));
+    places
+        .filter(|(_, place)| place.state == GoalState::Undecided)
+        .map(|(goal, place)| {
+            format!(
+                "Whether {} is {} in {} cannot be told: {} were seen, with the generator late",
+                goal.text, goal.wanted, place.place, place.got_text
+            )
+        })
+        .collect()
 }
 
 /// What was not seen: the run's own end, trials that failed, goals without a measurement.

@@ -121,12 +121,14 @@ pub enum VerdictState {
     Fail,
     /// Nothing was seen to break, but not everything was seen.
     Incomplete,
+    /// Nothing was seen to break and everything was seen, but what was asked cannot be told from it.
+    Undecided,
 }
 
 /// The verdict.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
-    /// Decides the exit code: `fail` is 1.
+    /// Decides the exit code: `pass` is 0, `undecided` 11, the others 1.
     pub state: VerdictState,
     /// One sentence.
     pub sentence: String,
@@ -140,6 +142,8 @@ pub struct Verdict {
 pub enum GoalState {
     /// In every trial it applies to.
     Held,
+    /// Missed somewhere, where it cannot be told whether it was the store that missed it; nowhere else.
+    Undecided,
     /// Not everywhere measured; missed nowhere.
     NotMeasured,
     /// Missed in at least one trial.

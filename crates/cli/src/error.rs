@@ -32,6 +32,8 @@ pub mod exit {
     pub const STORE: u8 = 9;
     /// No such run, or not readable.
     pub const RECORDING: u8 = 10;
+    /// What was asked cannot be told from what was seen.
+    pub const UNDECIDED: u8 = 11;
     /// Stopped by the user.
     pub const INTERRUPTED: u8 = 130;
 }

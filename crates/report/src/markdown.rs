@@ -14,6 +14,7 @@ pub fn run(view: &RunView) -> String {
         VerdictState::Pass => "✅ pass",
         VerdictState::Fail => "❌ fail",
         VerdictState::Incomplete => "⚠️ incomplete",
+        VerdictState::Undecided => "❔ undecided",
     };
     let mut out = format!("### {} — {word}\n\n{}\n", text(&view.run.title), text(&view.verdict.sentence));
     if view.verdict.reasons.len() > 1 {
@@ -24,6 +25,7 @@ pub fn run(view: &RunView) -> String {
         let state = match goal.state {
             GoalState::Held => "held",
             GoalState::Missed => "**missed**",
+            GoalState::Undecided => "undecided",
             GoalState::NotMeasured => "not measured",
         };
         vec![text(&goal.text), text(&goal.wanted), text(&goal.got_text), number::count(goal.n), state.to_string()]

@@ -144,6 +144,7 @@ fn conclude(path: &Path, result: Result<(), CliError>, interrupted: bool) -> Res
         (Ok(()), Ok(_)) if interrupted => Ok(exit::INTERRUPTED),
         (Ok(()), Ok(VerdictState::Pass)) => Ok(exit::OK),
         (Ok(()), Ok(VerdictState::Incomplete)) => Ok(exit::GOAL_MISSED),
+        (Ok(()), Ok(VerdictState::Undecided)) => Ok(exit::UNDECIDED),
     }
 }
 

@@ -12,6 +12,7 @@ pub fn verdict(view: &RunView) -> String {
         VerdictState::Pass => ("pass", "Pass"),
         VerdictState::Fail => ("fail", "Fail"),
         VerdictState::Incomplete => ("incomplete", "Incomplete"),
+        VerdictState::Undecided => ("incomplete", "Undecided"),
     };
     let reasons = if view.verdict.reasons.len() > 1 { list("reasons", &view.verdict.reasons) } else { String::new() };
     let doubts = match view.warnings.len() as u64 {
@@ -158,6 +159,7 @@ fn state(state: GoalState) -> String {
     let (class, word) = match state {
         GoalState::Held => ("pass", "held"),
         GoalState::Missed => ("fail", "missed"),
+        GoalState::Undecided => ("incomplete", "undecided"),
         GoalState::NotMeasured => ("incomplete", "not measured"),
     };
     format!("<span class=\"state {class}\">{word}</span>")

@@ -91,6 +91,7 @@ impl Text {
             VerdictState::Pass => ("PASS", Style::new().green().bold()),
             VerdictState::Fail => ("FAIL", Style::new().red().bold()),
             VerdictState::Incomplete => ("INCOMPLETE", Style::new().yellow().bold()),
+            VerdictState::Undecided => ("UNDECIDED", Style::new().yellow().bold()),
         };
         self.paragraph(&format!("{word}  "), style, &view.verdict.sentence, Style::new().bold());
         let indent = " ".repeat(word.len() + 2);
@@ -115,6 +116,7 @@ impl Text {
             let (word, style) = match goal.state {
                 GoalState::Held => ("held", Style::new().green()),
                 GoalState::Missed => ("MISSED", Style::new().red().bold()),
+                GoalState::Undecided => ("undecided", Style::new().yellow()),
                 GoalState::NotMeasured => ("not measured everywhere", Style::new().yellow()),
             };
             table.row(vec![

@@ -122,6 +122,20 @@ fn text_of_unhappy_runs_says_what_broke_and_where_it_ended() {
 }
 
 #[test]
+fn undecided_is_a_word_of_its_own_in_every_form() {
+    use plimsoll_analysis::view::{GoalState, VerdictState};
+    let mut view = view(&study::complete());
+    view.verdict.state = VerdictState::Undecided;
+    view.goals[0].state = GoalState::Undecided;
+    let text = plimsoll_report::terminal(&view, false, 140);
+    assert!(text.starts_with("UNDECIDED  ") && text.contains("  undecided"), "{text}");
+    assert!(plimsoll_report::markdown(&view).lines().next().unwrap().ends_with("undecided"));
+    assert!(plimsoll_report::html(&view).contains("<p class=\"word\">Undecided</p>"));
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
+    assert_eq!((&json["verdict"]["state"], &json["goals"][0]["state"]), (&"undecided".into(), &"undecided".into()));
+}
+
+#[test]
 fn json_is_the_view_and_has_the_documented_shape() {
     let view = view(&study::complete());
     let json = plimsoll_report::json(&view);
