@@ -276,10 +276,9 @@ fn scale(points: &[Point]) -> Option<ScaleView> {
     let (least, most) = (x.first().copied().unwrap_or(1.0), x.last().copied().unwrap_or(1.0));
     let mut marks = Vec::new();
     if let Ok(fit) = &fit {
-        let peak = fit.peak_clients.filter(|peak| *peak <= 2.0 * most);
-        marks.extend(peak.map(|x| Mark { x, name: "peak at".to_string() }));
-        let end = peak.map_or(most, |peak| most.max(peak * 1.1));
-        x.extend((0..=CURVE_POINTS).map(|step| 1.0 + (end - 1.0) * step as f64 / CURVE_POINTS as f64));
+        marks.extend(fit.peak_clients.map(|x| Mark { x, name: "peak at".to_string() }));
+        // No further than was measured.
+        x.extend((0..=CURVE_POINTS).map(|step| least + (most - least) * step as f64 / CURVE_POINTS as f64));
         x.sort_by(f64::total_cmp);
         x.dedup();
     }
@@ -294,38 +293,32 @@ fn scale(points: &[Point]) -> Option<ScaleView> {
     let mut chart = chart("Scalability", "clients", x, lines);
     (chart.points, chart.marks) = (vec![0], marks);
     let sentence = match &fit {
-        Ok(fit) => sentence(fit, least, most),
+        Ok(fit) => sentence(fit, at(&1.0), most),
         Err(why) => why.clone(),
     };
     Some(ScaleView { fit: fit.ok(), sentence, chart })
 }
 
-/// What a fit says; `least` and `most` clients were measured.
-fn sentence(fit: &Fit, least: f64, most: f64) -> String {
+/// What a fit says: `one_client` is what was measured with one, `most` the most clients that were.
+fn sentence(fit: &Fit, one_client: Option<f64>, most: f64) -> String {
     let mut text = format!(
-        "One client gets {}; contention σ is {} %, coherency κ {} %",
+        "By the law that fits best one client would get {} ({}); contention σ would be {} %, coherency κ {} %",
         number::with_unit(fit.lambda_per_s, "1/s"),
+        one_client.map_or("not measured".to_string(), |rate| format!("measured {}", number::with_unit(rate, "1/s"))),
         number::significant(fit.sigma * 100.0),
         number::significant(fit.kappa * 100.0)
     );
     match (fit.peak_clients, fit.peak_per_s) {
         (Some(1.0), Some(_)) => text.push_str("; every further one costs throughput"),
-        (Some(clients), Some(rate)) => {
-            let beyond = match clients {
-                clients if clients > most => ", beyond what was measured",
-                clients if clients < least => ", below what was measured",
-                _ => "",
-            };
-            text.push_str(&format!(
-                "; throughput peaks at {} with {}{beyond}",
-                number::plural(clients.round() as u64, "client", "clients"),
-                number::with_unit(rate, "1/s")
-            ));
-        }
-        (None, Some(rate)) => {
-            text.push_str(&format!("; it has no peak and stays below {}", number::with_unit(rate, "1/s")))
-        }
-        _ => text.push_str("; it grows with the clients"),
+        (Some(clients), Some(rate)) => text.push_str(&format!(
+            "; throughput would peak at {} with {}",
+            number::plural(clients.round() as u64, "client", "clients"),
+            number::with_unit(rate, "1/s")
+        )),
+        _ => text.push_str(&format!(
+            "; up to {} the points do not pass a peak, so none is named",
+            number::plural(most.round() as u64, "client", "clients")
+        )),
     }
     let worst = fit.residuals_percent.iter().copied().fold(0.0, |worst: f64, one| worst.max(one.abs()));
     text.push_str(&format!(
@@ -334,8 +327,8 @@ fn sentence(fit: &Fit, least: f64, most: f64) -> String {
         number::count(fit.n),
         number::significant(worst)
     ));
-    if !fit.clamped.is_empty() {
-        text.push_str(&format!("; {} came out negative and was set to zero", number::list(&fit.clamped)));
+    if !fit.held.is_empty() {
+        text.push_str(&format!("; held at an end of its range: {}", number::list(&fit.held)));
     }
     text.push_str(").");
     text

@@ -178,7 +178,7 @@ fn cause(rungs: &[(Rung, RungSummary)], held: Option<f64>, failed: f64, resource
     let r = fit::rank_correlation(&pairs);
     (pairs.len() >= PAIRS_MIN && r >= CORRELATED).then(|| {
         let text = format!(
-            "the slow seconds are those with most of {} (rank correlation {}, n = {})",
+            "the slow seconds went with much of {} (rank correlation {}, n = {})",
             resource.name,
             number::significant(r),
             pairs.len()

@@ -59,8 +59,8 @@ fn found(result: &LineResult, rate: f64, uncertainty: f64) -> String {
     let mut text = format!("Carries {rate} ± {uncertainty} op/s; above that ");
     text.push_str(&result.broken.as_ref().map_or("a goal breaks".to_string(), breaks));
     match result.causes.first() {
-        Some(cause) => text.push_str(&format!(" because {}", cause.text)),
-        None => text.push_str(", and no resource that was sampled explains it"),
+        Some(cause) => text.push_str(&format!("; what went with it: {}", cause.text)),
+        None => text.push_str("; nothing that was sampled went with it"),
     }
     match (result.beyond, result.beyond_share) {
         (Beyond::Sheds, _) => text.push_str("; asked for more, it refuses and goes on"),
