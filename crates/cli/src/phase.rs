@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use plimsoll_core::{
     Answer, Durability, KindId, Measure, Observer, Op, OpKind, Outcome, Slice, Store, Stream, Ticket, Workload,
 };
-use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, Io, StopReason};
+use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, Io, StopReason, Witness};
 use plimsoll_plan::model;
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{PhaseEnd, PhaseResult};
@@ -40,6 +40,8 @@ pub struct Bench<'a> {
     pub slice: Duration,
     /// How the kernel is asked for sockets.
     pub io: Io,
+    /// Who watches the machine's own pauses; `None` where they cannot be told apart.
+    pub witness: Option<Witness>,
     /// Whether what a store counts of its own work is read.
     pub store_counters: bool,
     /// The ledger of the trial before, for one that goes on with its data.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use plimsoll_analysis::WARMUP_IS_FOUND;
 use plimsoll_analysis::line::{CYCLE_LENGTH_RESULT, CYCLE_REMARK, CYCLE_RESULT, CYCLE_WORK_RESULT};
 use plimsoll_core::{Cold, CounterSort, Durability, OpKind, Store, Stream, StreamSpec, ValueBuf};
-use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason};
+use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, Step};
 use plimsoll_record::data::{Asked, Event, PhaseEnd, PhaseState};
 
@@ -198,6 +198,7 @@ impl TrialRun<'_, '_> {
         let spec = DriveSpec { first_cycle: self.first_cycle(ordinal), ..drive_spec::of(drive, seed, &self.spec()) };
         let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
         let cycles = cycles(self.store)?;
+        let witness_ns = self.bench.witness.as_ref().map(Witness::cpu_ns);
         let result = self.driven(Driven {
             ordinal,
             clients: drive.clients,
@@ -233,6 +234,9 @@ impl TrialRun<'_, '_> {
             if cycle.by_work || self.trial.labels.get("rung").is_some_and(|rung| rung == "1") {
                 end.remarks.push((CYCLE_REMARK.to_owned(), cycle.words));
             }
+        }
+        if let (Some(witness), Some(before_ns)) = (&self.bench.witness, witness_ns) {
+            push(end, "witness_cpu_seconds", "s", witness.cpu_ns().saturating_sub(before_ns) as f64 / 1e9, 1);
         }
         push(end, "unfinished", "", result.unfinished as f64, 1);
         push(end, "lost_connections", "", result.lost_connections as f64, 1);
@@ -277,7 +281,8 @@ impl TrialRun<'_, '_> {
     }
 
     fn spec(&self) -> DriveSpec {
-        DriveSpec { slice: self.bench.slice, io: self.bench.io, ..DriveSpec::default() }
+        let (slice, io, witness) = (self.bench.slice, self.bench.io, self.bench.witness.clone());
+        DriveSpec { slice, io, witness, ..DriveSpec::default() }
     }
 
     fn push_totals(&mut self, end: &mut PhaseEnd, result: &DriveResult) {

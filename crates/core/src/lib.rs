@@ -14,6 +14,7 @@
 //! | [`workload`] | [`Workload`], [`Stream`], [`Steps`], [`Truth`]: what is asked, and what the right answer is |
 //! | [`observer`] | [`Observer`]: sees every operation go out and come back |
 //! | [`mod@slice`] | [`Slice`]: one second of a phase, as histograms and counts |
+//! | [`mod@pause`] | [`Pause`]: the machine stood still |
 //! | [`sampler`] | [`Sampler`]: figures read once a slice |
 //! | [`formula`] | [`Formula`]: arithmetic over the results of phases |
 //! | [`mod@nearest`] | what somebody may have meant by a word that nobody knows |
@@ -29,6 +30,7 @@ pub mod ldap;
 pub mod nearest;
 pub mod observer;
 pub mod op;
+pub mod pause;
 pub mod sampler;
 pub mod session;
 pub mod slice;
@@ -46,9 +48,10 @@ pub use layout::{Collection, Field, Index, IndexMode, Layout, Statement};
 pub use ldap::{LdapCall, LdapChange, LdapHow, LdapScope};
 pub use observer::Observer;
 pub use op::{Access, Answer, Call, HttpCall, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
+pub use pause::{Pause, paused_ns};
 pub use sampler::{Reading, Sampler, SeriesSpec, Unavailable};
 pub use session::{Address, BlockingSession, Branches, Done, Sessions, WireClient, WireSession, WireState, Wish};
-pub use slice::{Measure, Slice, SliceHistogram};
+pub use slice::{Measure, Slice, SliceHistogram, Watched};
 pub use store::{
     CacheSize, Cold, Counter, CounterSort, Cycle, Dialect, Durability, Footprint, Interface, OpenOptions, Setting,
     Store, StoreDescription, StoreKind, StoreSpec, Target,

@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::op::{KindId, Outcome};
+use crate::pause::Pause;
 
 /// Which time a histogram is of. Both are in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -37,6 +38,27 @@ pub struct SliceHistogram<H = Histogram<u64>> {
     pub measure: Measure,
     /// Nanoseconds, 1 ns to 1 h, 3 significant digits (2 for outcomes other than ok).
     pub histogram: H,
+}
+
+/// What a witness of the machine's own pauses saw of a slice. A pause belongs to the slice in which it ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watched<H = Histogram<u64>> {
+    /// Time in pauses and their aftermath, on any processor.
+    pub disturbed_ns: u64,
+    /// The pauses, by their ends; where there were more than [`crate::pause::PAUSES_MAX`], the longest.
+    pub pauses: Vec<Pause>,
+    /// How late each wake-up of the witness was, over all processors (2 digits); `None` when there was none.
+    pub lateness: Option<H>,
+    /// Operations that were disturbed: that ended after a pause and should have started before it or its aftermath was
+    /// over. They are in the slice's other histograms too, with the same digits. Whole operations only, and only by the
+    /// measure of how long a client waited: response in an open loop, service in a closed one.
+    pub disturbed: Vec<SliceHistogram<H>>,
+}
+
+impl<H> Default for Watched<H> {
+    fn default() -> Self {
+        Self { disturbed_ns: 0, pauses: Vec::new(), lateness: None, disturbed: Vec::new() }
+    }
 }
 
 /// What happened in one slice. Times are nanoseconds since the run's start on CLOCK_MONOTONIC.
@@ -82,6 +104,9 @@ pub struct Slice<H = Histogram<u64>> {
     pub voluntary_switches: u64,
     /// How often the system took a processor from them although they had.
     pub involuntary_switches: u64,
+    /// What a witness of the machine's own pauses saw; `None` where there was none: then nobody knows what was
+    /// disturbed.
+    pub watched: Option<Watched<H>>,
 }
 
 // Not derived: a derived one would want a default of `H`.
@@ -105,6 +130,7 @@ impl<H> Default for Slice<H> {
             worker_cpu_ns: 0,
             voluntary_switches: 0,
             involuntary_switches: 0,
+            watched: None,
         }
     }
 }

@@ -36,22 +36,26 @@ pub(crate) struct Tally {
     /// By kind, outcome and measure; see [`Tally::index`].
     histograms: Box<[WorkerHistogram]>,
     measures: usize,
+    /// By kind and outcome: how long clients waited for operations that were disturbed; none without a witness.
+    disturbed: Box<[WorkerHistogram]>,
     pub lag: WorkerHistogram,
     pub unfinished: WorkerHistogram,
 }
 
 impl Tally {
-    fn new(kinds: usize, open: bool) -> Self {
+    fn new(kinds: usize, open: bool, watched: bool) -> Self {
         let measures = if open { 2 } else { 1 };
-        let histograms = (0..kinds * Outcome::ALL.len() * measures)
-            .map(|index| {
+        let each = |measures: usize| {
+            let all = 0..kinds * Outcome::ALL.len() * measures;
+            all.map(move |index| {
                 let ok = index / measures % Outcome::ALL.len() == Outcome::Ok as usize;
                 WorkerHistogram::new(if ok { Digits::Three } else { Digits::Two })
             })
-            .collect();
+        };
         Self {
-            histograms,
+            histograms: each(measures).collect(),
             measures,
+            disturbed: if watched { each(1).collect() } else { Box::default() },
             lag: WorkerHistogram::new(Digits::Two),
             unfinished: WorkerHistogram::new(Digits::Three),
         }
@@ -72,6 +76,12 @@ impl Tally {
         }
     }
 
+    /// Counts an operation that was disturbed, beside [`Tally::record`]. Only where there is a witness.
+    #[cold]
+    pub fn record_disturbed(&self, kind: KindId, outcome: Outcome, waited_ns: u64) {
+        self.disturbed[self.index(kind, outcome) / self.measures].record(waited_ns);
+    }
+
     /// Counts one step of an operation. It has a service time only: steps are not scheduled.
     #[inline]
     pub fn record_step(&self, kind: KindId, outcome: Outcome, service_ns: u64) {
@@ -84,6 +94,15 @@ impl Tally {
             let place = index / self.measures;
             let outcome = Outcome::ALL[place % Outcome::ALL.len()];
             let measure = if index % self.measures == 0 { Measure::Service } else { Measure::Response };
+            ((place / Outcome::ALL.len()) as KindId, outcome, measure, histogram)
+        })
+    }
+
+    /// The same of operations that were disturbed: one measure each, the one that says how long clients waited.
+    pub fn each_disturbed(&self) -> impl Iterator<Item = (KindId, Outcome, Measure, &WorkerHistogram)> {
+        let measure = if self.measures == 1 { Measure::Service } else { Measure::Response };
+        self.disturbed.iter().enumerate().map(move |(place, histogram)| {
+            let outcome = Outcome::ALL[place % Outcome::ALL.len()];
             ((place / Outcome::ALL.len()) as KindId, outcome, measure, histogram)
         })
     }
@@ -127,9 +146,10 @@ pub(crate) enum Doing {
 }
 
 impl Board {
-    pub fn new(kinds: usize, open: bool) -> Arc<Self> {
+    /// `watched` says that there is a witness, so that operations can be disturbed.
+    pub fn new(kinds: usize, open: bool, watched: bool) -> Arc<Self> {
         Arc::new(Self {
-            tallies: std::array::from_fn(|_| Tally::new(kinds, open)),
+            tallies: std::array::from_fn(|_| Tally::new(kinds, open, watched)),
             slice: AtomicU32::new(0),
             doing: AtomicU64::new(WORKING),
             sent_ns: AtomicU64::new(0),
@@ -264,7 +284,7 @@ mod tests {
         let mut given_up = 0;
         let trials = 400;
         for trial in 0..trials {
-            let board = Board::new(1, false);
+            let board = Board::new(1, false, false);
             board.enter_store_for_step(0, trial, 5, 5, 7);
             let worker = board.clone();
             let asked = Arc::new(AtomicBool::new(false));
@@ -290,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_is_in_its_next_call_by_then_is_not_given_up() {
-        let board = Board::new(1, false);
+        let board = Board::new(1, false, false);
         board.enter_store(0, 0, 5, 7);
         assert!(board.back());
         board.enter_store(0, 1, 8, 9);

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use hdrhistogram::Histogram;
-use plimsoll_core::{Measure, OpKind, Outcome, Slice, SliceHistogram};
+use plimsoll_core::pause::PAUSES_MAX;
+use plimsoll_core::{KindId, Measure, OpKind, Outcome, Pause, Slice, SliceHistogram, Watched};
 
 use crate::board::{Board, Doing, GRACE_NS, Shared};
 use crate::clock::wall_ns;
 use crate::grid::Grid;
-use crate::histogram::{Digits, TOP_NS};
+use crate::histogram::{Digits, TOP_NS, WorkerHistogram};
 use crate::schedule::Schedule;
 use crate::spec::{Hung, Lag};
+use crate::witness::{Watch, Witness};
 
 /// Takes slice after slice from the workers' boards.
 pub(crate) struct Collector {
@@ -31,7 +33,56 @@ pub(crate) struct Collector {
     unfinished: Option<Histogram<u64>>,
     /// Kinds that are steps of others, by position.
     is_step: Box<[bool]>,
+    /// What a witness sees, where there is one.
+    pub watch: Option<Watching>,
     totals: Totals,
+}
+
+/// What a witness sees of a phase, cut into slices.
+pub(crate) struct Watching {
+    watch: Watch,
+    /// Pauses that ended and belong to no slice yet.
+    pauses: Vec<Pause>,
+    /// Pauses whose aftermath may reach into the slices to come.
+    lasting: Vec<Pause>,
+    /// Up to here disturbed time has been counted.
+    counted_to_ns: u64,
+}
+
+impl Watching {
+    pub fn new(witness: &Witness) -> Self {
+        Self { watch: witness.watch(), pauses: Vec::new(), lasting: Vec::new(), counted_to_ns: 0 }
+    }
+
+    /// What there is of the slice from `start_ns` to `end_ns`; the last one has all that is left.
+    fn cut(&mut self, start_ns: u64, end_ns: u64, is_last: bool) -> Watched {
+        let seen = self.watch.take();
+        self.pauses.extend(seen.pauses);
+        let (mut pauses, later): (Vec<Pause>, _) =
+            self.pauses.iter().partition(|pause| is_last || pause.end_ns <= end_ns);
+        self.pauses = later;
+        self.lasting.extend(&pauses);
+        self.lasting.sort_unstable();
+        let mut disturbed_ns = 0;
+        for pause in &self.lasting {
+            let to_ns = pause.until_ns().min(end_ns);
+            disturbed_ns += to_ns.saturating_sub(pause.start_ns.max(self.counted_to_ns));
+            self.counted_to_ns = self.counted_to_ns.max(to_ns);
+        }
+        self.lasting.retain(|pause| pause.until_ns() > end_ns);
+        if pauses.len() > PAUSES_MAX {
+            pauses.sort_unstable_by_key(|pause| std::cmp::Reverse(pause.length_ns()));
+            pauses.truncate(PAUSES_MAX);
+        }
+        pauses.sort_unstable_by_key(|pause| pause.end_ns);
+        Watched {
+            // A pause over the slice's start was not known of when the slice before was cut.
+            disturbed_ns: disturbed_ns.min(end_ns.saturating_sub(start_ns)),
+            pauses,
+            lateness: seen.lateness.filter(|lateness| !lateness.is_empty()),
+            disturbed: Vec::new(),
+        }
+    }
 }
 
 /// What a worker has used since the phase's start.
@@ -89,6 +140,7 @@ impl Collector {
             response: None,
             unfinished: None,
             is_step: kinds.iter().map(|kind| kind.step_of.is_some()).collect(),
+            watch: None,
             totals: Totals { kinds: none.clone(), steps: none, ..Totals::default() },
         }
     }
@@ -110,6 +162,7 @@ impl Collector {
             self.totals.late_slices += 1;
         }
         let mut slice = self.merge();
+        self.watched(&mut slice, false);
         self.describe_waiting(&mut slice, now_ns);
         self.count(&slice);
         self.ordinal += 1;
@@ -137,6 +190,7 @@ impl Collector {
                 }
             }
             slice.due_unsent = slice.unfinished.as_ref().map_or(0, Histogram::len);
+            self.watched(&mut slice, is_last);
             self.count(&slice);
             self.ordinal += 1;
             shared.taken.store(self.ordinal, Release);
@@ -182,21 +236,8 @@ impl Collector {
             ..Slice::default()
         };
         let tallies: Vec<_> = self.boards.iter().map(|board| board.tally(self.ordinal)).collect();
-        let mut rows: Vec<_> = tallies.iter().map(|tally| tally.each()).collect();
-        let mut clamped = 0;
-        loop {
-            let mut of = None;
-            let mut merged = None;
-            for row in &mut rows {
-                let Some((kind, outcome, measure, histogram)) = row.next() else { continue };
-                of = Some((kind, outcome, measure));
-                clamped += histogram.drain_into(&mut merged);
-            }
-            let Some((kind, outcome, measure)) = of else { break };
-            if let Some(histogram) = merged {
-                slice.histograms.push(SliceHistogram { kind, outcome, measure, histogram });
-            }
-        }
+        let (histograms, clamped) = merged(tallies.iter().map(|tally| tally.each()).collect());
+        slice.histograms = histograms;
         let mut lag = None;
         for tally in &tallies {
             tally.lag.drain_into(&mut lag);
@@ -223,6 +264,23 @@ impl Collector {
         }
         self.totals.clamped += clamped;
         slice
+    }
+
+    /// Moves on in what the witness sees: it remembers a few seconds.
+    pub fn look(&mut self) {
+        if let Some(watching) = &mut self.watch {
+            watching.watch.look();
+        }
+    }
+
+    /// Adds what the witness saw. Comes after [`Collector::merge`] and before the workers get the slice's counts again.
+    fn watched(&mut self, slice: &mut Slice, is_last: bool) {
+        let Some(watching) = &mut self.watch else { return };
+        let mut watched = watching.cut(slice.start_ns, slice.end_ns, is_last);
+        let tallies = self.boards.iter().map(|board| board.tally(self.ordinal));
+        // Times beyond the top are told of by the histograms that hold all operations.
+        (watched.disturbed, _) = merged(tallies.map(|tally| tally.each_disturbed()).collect());
+        slice.watched = Some(watched);
     }
 
     /// What was due and in flight when the slice was taken, a millisecond or two after its end.
@@ -274,6 +332,27 @@ impl Collector {
         self.totals.involuntary_switches += slice.involuntary_switches;
         if !slice.drain {
             self.totals.started_ns += slice.end_ns.saturating_sub(slice.start_ns);
+        }
+    }
+}
+
+/// Merges and empties the workers' histograms, which `rows` has in the same order, and says how many times were beyond
+/// the top.
+fn merged<'a>(
+    mut rows: Vec<impl Iterator<Item = (KindId, Outcome, Measure, &'a WorkerHistogram)>>,
+) -> (Vec<SliceHistogram>, u64) {
+    let (mut all, mut clamped) = (Vec::new(), 0);
+    loop {
+        let mut of = None;
+        let mut merged = None;
+        for row in &mut rows {
+            let Some((kind, outcome, measure, histogram)) = row.next() else { continue };
+            of = Some((kind, outcome, measure));
+            clamped += histogram.drain_into(&mut merged);
+        }
+        let Some((kind, outcome, measure)) = of else { return (all, clamped) };
+        if let Some(histogram) = merged {
+            all.push(SliceHistogram { kind, outcome, measure, histogram });
         }
     }
 }

@@ -12,7 +12,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::blocking;
 use crate::board::{Board, GRACE_NS, Shared};
 use crate::clock::{Clock, thread_cpu_ns};
-use crate::collect::Collector;
+use crate::collect::{Collector, Watching};
 use crate::grid::Grid;
 use crate::link::{Link, Place};
 use crate::pace::Wake;
@@ -20,6 +20,7 @@ use crate::schedule::{Cursor, Schedule};
 use crate::spec::{DriveError, DriveResult, DriveSpec, Hung, Io, IoUsed, Limit, StopReason};
 use crate::void::{Burden, void_because};
 use crate::wire::{OPEN_NS, Wire};
+use crate::witness::Witness;
 use crate::worker::{CoreReport, Setup, Start, Turns, WorkerCore};
 
 /// Time between deciding the start and the start, for every worker to be there.
@@ -126,7 +127,9 @@ impl<'a> Phase<'a> {
             kinds: kinds.into(),
             blocking: matches!(sessions, Sessions::Blocking(_)),
             sessions: sessions.len(),
-            boards: (0..workers).map(|_| Board::new(kinds.len(), spec.pace.is_open())).collect(),
+            boards: (0..workers)
+                .map(|_| Board::new(kinds.len(), spec.pace.is_open(), spec.witness.is_some()))
+                .collect(),
             shared: Arc::new(Shared {
                 taken: AtomicU32::new(0),
                 halt: AtomicBool::new(false),
@@ -173,6 +176,7 @@ impl<'a> Phase<'a> {
                 wake: spec.wake,
                 clients,
                 cpu_ns: if phase.blocking { || 0 } else { thread_cpu_ns },
+                taint: spec.witness.as_ref().map(Witness::taint).unwrap_or_default(),
             }));
         }
         for (worker, work) in works(clock, spec.io_for(workers), sessions, &kinds, cores)?.into_iter().enumerate() {
@@ -261,6 +265,7 @@ impl<'a> Phase<'a> {
     /// Hands out slices until all workers are done.
     fn follow(&mut self, on_slice: &mut dyn FnMut(Slice)) -> Result<DriveResult, DriveError> {
         let mut collector = Collector::new(self.grid, self.arrivals.clone(), self.boards.clone(), &self.kinds);
+        collector.watch = self.spec.witness.as_ref().map(Watching::new);
         while !self.all_done() {
             self.wait_until(collector.due_ns())?;
             if self.all_done() {
@@ -268,6 +273,7 @@ impl<'a> Phase<'a> {
             }
             let now_ns = self.clock.now_ns();
             self.look_for_ends(now_ns);
+            collector.look();
             if now_ns >= collector.due_ns() {
                 let done = |worker: usize| self.reports[worker].is_some();
                 if let Some(slice) = collector.take(now_ns, &self.shared, &done) {
@@ -492,7 +498,7 @@ fn works(
 }
 
 /// Binds the calling thread to a processor.
-fn pin(processor: u32) -> Result<(), StoreError> {
+pub(crate) fn pin(processor: u32) -> Result<(), StoreError> {
     let number = processor as usize;
     let bound = if number < CpuSet::MAX_CPU {
         let mut only = CpuSet::new();

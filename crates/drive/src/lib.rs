@@ -18,6 +18,7 @@
 //! | [`Pace`], [`Shape`], [`Wake`] (`pace`) | when operations are started |
 //! | `alarm` | when a worker is woken up for them |
 //! | `schedule`, `poisson` | arrival times, as pure functions of the arrival's number |
+//! | [`Witness`] (`witness`) | the machine's own pauses: a thread per processor that sleeps and notes how late it wakes |
 //! | `void` | when a phase's figures are the generator's and not the store's |
 //! | `collect`, `grid` | slices, and their bounds as pure functions |
 //!
@@ -40,6 +41,7 @@ mod schedule;
 mod spec;
 mod void;
 mod wire;
+mod witness;
 mod worker;
 
 pub use clock::Clock;
@@ -48,3 +50,4 @@ pub use pace::{Arrivals, Pace, SPIN, Shape, Wake};
 pub use spec::{
     DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Hung, Io, IoUsed, Lag, Limit, OpTime, StopReason,
 };
+pub use witness::{Seen, Watch, Witness};

@@ -6,6 +6,7 @@ use plimsoll_core::{KindId, Outcome, Sessions, StoreError};
 
 use crate::pace::{Pace, Wake};
 use crate::reactor::Uring;
+use crate::witness::Witness;
 
 /// How one phase drives its sessions. There are [`DriveSpec::depth`] clients to a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +46,8 @@ pub struct DriveSpec {
     pub io: Io,
     /// Processors that workers are bound to, in turn; none: they run where the system puts them.
     pub pin: Vec<u32>,
+    /// Who watches the machine's own pauses, on the same clock; none: nobody knows which operations were disturbed.
+    pub witness: Option<Witness>,
 }
 
 /// Operations a second of one worker up to which epoll costs less than io_uring in an open loop: 0.87 of it at 1,000,
@@ -71,6 +74,7 @@ impl Default for DriveSpec {
             wake: Wake::Precise,
             io: Io::Auto,
             pin: Vec::new(),
+            witness: None,
         }
     }
 }

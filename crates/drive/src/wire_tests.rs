@@ -51,7 +51,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
     let core = WorkerCore::new(Setup {
         stream: Arc::new(Nothing),
         observer: None,
-        board: Board::new(0, false),
+        board: Board::new(0, false, false),
         shared: Arc::new(shared),
         clients: vec![0],
         steps: vec![None],
@@ -63,6 +63,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
         wake: crate::pace::Wake::Precise,
         each_max: 0,
         cpu_ns: || 0,
+        taint: Arc::default(),
     });
     let client =
         WireClient { address: Address::Tcp("several".to_owned(), 1), session: Box::new(Eager(WireState::Opening)) };

@@ -17,6 +17,7 @@ use crate::grid::Grid;
 use crate::pace::Wake;
 use crate::schedule::{Cursor, NEVER_NS};
 use crate::spec::{OpTime, StopReason};
+use crate::witness::Taint;
 pub(crate) use steps::NextStep;
 use steps::Tracks;
 
@@ -53,6 +54,8 @@ pub(crate) struct Setup {
     pub each_max: usize,
     /// CPU time of the worker so far, where it is the generator's alone.
     pub cpu_ns: fn() -> u64,
+    /// Until when what is due is disturbed by a pause of the machine; stays at 0 without a witness.
+    pub taint: Arc<Taint>,
 }
 
 /// What the phase's start tells a core.
@@ -199,6 +202,7 @@ pub(crate) struct WorkerCore {
     each: Vec<OpTime>,
     each_left_out: u64,
     cpu_ns: fn() -> u64,
+    taint: Arc<Taint>,
     cpu_at_start_ns: u64,
     switches_at_start: (u64, u64),
     /// The last moment at which the worker is known to have done all there was to do.
@@ -262,6 +266,7 @@ impl WorkerCore {
             each: Vec::with_capacity(setup.each_max),
             each_left_out: 0,
             cpu_ns: setup.cpu_ns,
+            taint: setup.taint,
             cpu_at_start_ns: 0,
             switches_at_start: (0, 0),
             caught_up_ns: 0,
@@ -455,7 +460,13 @@ impl WorkerCore {
         }
         let service_ns = now_ns.saturating_sub(slot.sent_ns);
         let response_ns = now_ns.saturating_sub(slot.scheduled_ns);
-        self.board.tally(self.slice).record(slot.kind as KindId, outcome, service_ns, response_ns);
+        let tally = self.board.tally(self.slice);
+        tally.record(slot.kind as KindId, outcome, service_ns, response_ns);
+        // A witness goes before everybody on its processor: what a pause held up ends after it was told of. In a closed
+        // loop an operation is due when it is sent.
+        if self.taint.covers(slot.scheduled_ns) {
+            tally.record_disturbed(slot.kind as KindId, outcome, response_ns);
+        }
         if let Some(observer) = &mut self.observer {
             observer.finished(Ticket(index as u32), now_ns, outcome, answer);
         }

@@ -49,7 +49,7 @@ fn paced(sessions: u32, ops: u64, pace: &Pace, warmup_ns: u64, length_ns: Option
         stop: Arc::new(AtomicBool::new(false)),
         next_arrival: AtomicU64::new(0),
     });
-    let board = Board::new(1, pace.is_open());
+    let board = Board::new(1, pace.is_open(), true);
     let kinds: Arc<[OpKind]> = Arc::new([OpKind {
         name: "ask".to_owned(),
         call: plimsoll_core::Call::Nothing,
@@ -72,6 +72,7 @@ fn paced(sessions: u32, ops: u64, pace: &Pace, warmup_ns: u64, length_ns: Option
         wake: Wake::Precise,
         each_max: 0,
         cpu_ns: || 0,
+        taint: Arc::default(),
     });
     let grid = Grid {
         start_ns: 0,
@@ -186,6 +187,49 @@ fn a_closed_loop_counts_exactly_the_times_that_were_scripted() {
     assert!(service.equivalent(service.value_at_quantile(0.98), MS));
     assert!(service.equivalent(service.value_at_quantile(0.99), 10 * MS));
     assert_eq!(merged(&slices, Measure::Response).len(), 0, "a closed loop has no schedule");
+}
+
+#[test]
+fn what_was_due_before_a_pauses_aftermath_was_over_and_ended_after_the_pause_is_disturbed() {
+    // 1,000 a second for 3 s; the machine stands still from 1,500 to 1,540 ms, and the store is slow at 2 s by itself.
+    let pause = plimsoll_core::Pause { start_ns: 1_500 * MS, end_ns: 1_540 * MS, cpu: 0 };
+    let answered = |sent_ns: u64| match sent_ns + MS / 100 {
+        done_ns if done_ns > pause.start_ns && done_ns < pause.end_ns => pause.end_ns + MS / 100,
+        done_ns if done_ns > 2_000 * MS && done_ns < 2_200 * MS => 2_200 * MS,
+        done_ns => done_ns,
+    };
+    let taint = Arc::new(Taint::default());
+    let mut bench = bench(4, u64::MAX, Some(1_000.0), 0, Some(3 * SECOND));
+    bench.core.taint = taint.clone();
+    let board = bench.core.board.clone();
+    let (slices, _) = bench.run(|sent_ns| {
+        // The witness tells of it before anybody else runs.
+        if sent_ns >= pause.start_ns {
+            taint.tell(&pause);
+        }
+        answered(sent_ns)
+    });
+    let response = merged(&slices, Measure::Response);
+    assert_eq!(response.len(), 3_000);
+    assert!(about(response.max(), 200 * MS), "the store's own stall is seen");
+    // A collector without a witness leaves them where they are: those of the second slice in the second tally.
+    let disturbed = [0, 1].map(|ordinal| {
+        let mut all = None;
+        for (kind, outcome, measure, histogram) in board.tally(ordinal).each_disturbed() {
+            assert_eq!((kind, measure), (0, Measure::Response));
+            assert_eq!(histogram.drain_into(&mut all), 0);
+            assert!(outcome == Outcome::Ok || all.is_none());
+            if outcome == Outcome::Ok {
+                break;
+            }
+        }
+        all
+    });
+    assert!(disturbed[0].is_none(), "nothing in the first and the third slice");
+    // Due in the pause, and as long again: 80 operations, the longest of which waited as long as the pause.
+    let disturbed = disturbed[1].as_ref().unwrap();
+    assert_eq!(disturbed.len(), 80);
+    assert!(about(disturbed.max(), 40 * MS), "{} ns", disturbed.max());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hdrhistogram::serialization::Deserializer;
-use plimsoll_core::{Footprint, Measure, Outcome, SeriesSpec, Setting, Slice, SliceHistogram};
+use plimsoll_core::{Footprint, Measure, Outcome, Pause, SeriesSpec, Setting, Slice, SliceHistogram, Watched};
 use rusqlite::{Connection, OpenFlags, Row};
 
 use crate::data::{
@@ -14,7 +14,7 @@ use crate::data::{
 };
 use crate::distribution::Distribution;
 use crate::error::RecordError;
-use crate::schema::{APPLICATION_ID, FILE_NAME, FORMAT, UNFINISHED};
+use crate::schema::{APPLICATION_ID, DISTURBED, FILE_NAME, FORMAT, UNFINISHED, WITNESS};
 
 impl Run {
     /// Reads the recording at `path`: the file, or the directory of its run. Nothing is changed. Of a run that
@@ -440,9 +440,10 @@ fn read_phases(connection: &Connection) -> Read<Phases> {
 fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<()> {
     let format: i32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let since_2 = if format < 2 { "0, 0, 0" } else { "drain, voluntary_switches, involuntary_switches" };
+    let since_3 = if format < 3 { "NULL" } else { "disturbed_ns" };
     let sql = format!(
         "SELECT trial, phase, ordinal, warmup, start_ns, end_ns, wall_ns, due_unsent, in_flight, oldest_age_ns, \
-         lag_p50_ns, lag_p99_ns, lag_max_ns, worker_cpu_ns, {since_2} FROM slice ORDER BY trial, phase, ordinal"
+         lag_p50_ns, lag_p99_ns, lag_max_ns, worker_cpu_ns, {since_2}, {since_3} FROM slice ORDER BY trial, phase, ordinal"
     );
     all(connection, &sql, |row| {
         let slice = Slice {
@@ -463,33 +464,70 @@ fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<()> {
             drain: row.get(14)?,
             voluntary_switches: count(row, 15)?,
             involuntary_switches: count(row, 16)?,
+            watched: optional_count(row, 17)?.map(|disturbed_ns| Watched { disturbed_ns, ..Watched::default() }),
         };
         phase_of(phases, row).map(|phase| phase.slices.push(slice))
     })?;
+    read_histograms(connection, phases)?;
+    if format < 3 {
+        return Ok(());
+    }
+    all(connection, "SELECT trial, phase, slice, start_ns, end_ns, cpu FROM pause ORDER BY rowid", |row| {
+        let pause = Pause { start_ns: count(row, 3)?, end_ns: count(row, 4)?, cpu: row.get(5)? };
+        watched(slice_of(phases, row)?).map(|watched| watched.pauses.push(pause))
+    })?;
+    Ok(())
+}
+
+/// The slice that the first three columns of `row` name.
+fn slice_of<'a>(phases: &'a mut Phases, row: &Row<'_>) -> Read<&'a mut Slice<Distribution>> {
+    let ordinal: u32 = row.get(2)?;
+    let slices = &mut phase_of(phases, row)?.slices;
+    let position = slices.binary_search_by_key(&ordinal, |slice| slice.ordinal);
+    let slice = position.ok().and_then(|position| slices.get_mut(position));
+    slice.ok_or_else(|| Fault::Content(format!("a row belongs to slice {ordinal}, and there is none")))
+}
+
+/// What a witness saw of `slice`.
+fn watched(slice: &mut Slice<Distribution>) -> Read<&mut Watched<Distribution>> {
+    let ordinal = slice.ordinal;
+    let watched = slice.watched.as_mut();
+    watched.ok_or_else(|| Fault::Content(format!("slice {ordinal} was disturbed, and nobody watched")))
+}
+
+fn read_histograms(connection: &Connection, phases: &mut Phases) -> Read<()> {
     let mut decoder = Deserializer::new();
     // In the order in which they were written: no sorting of what holds the bulk of the bytes.
     let sql = "SELECT trial, phase, slice, kind, outcome, measure, hdr FROM histogram ORDER BY rowid";
     all(connection, sql, |row| {
-        let ordinal: u32 = row.get(2)?;
         let kind: Option<u16> = row.get(3)?;
         let word: String = row.get(4)?;
         let measure: String = row.get(5)?;
         let mut bytes = row.get_ref(6)?.as_blob().map_err(rusqlite::Error::from)?;
+        let slice = slice_of(phases, row)?;
         let dense = decoder.deserialize::<u64, _>(&mut bytes);
-        let dense = dense.map_err(|error| Fault::Content(format!("a histogram of slice {ordinal}: {error}")))?;
+        let dense =
+            dense.map_err(|error| Fault::Content(format!("a histogram of slice {}: {error}", slice.ordinal)))?;
         let histogram = Distribution::from(&dense);
-        let slices = &mut phase_of(phases, row)?.slices;
-        let position = slices.binary_search_by_key(&ordinal, |slice| slice.ordinal);
-        let slice = position.ok().and_then(|position| slices.get_mut(position));
-        let slice = slice.ok_or_else(|| Fault::Content(format!("there is no slice {ordinal} for a histogram")))?;
-        match kind {
-            None if word == UNFINISHED => slice.unfinished = Some(histogram),
-            None => return Err(Fault::Content("a histogram is of no kind of operation".into())),
-            Some(kind) => {
-                let measure = [Measure::Response, Measure::Service].into_iter().find(|one| one.name() == measure);
-                let measure = measure.ok_or_else(|| Fault::Content("a histogram is of no known measure".into()))?;
-                slice.histograms.push(SliceHistogram { kind, outcome: outcome(&word)?, measure, histogram });
+        let Some(kind) = kind else {
+            match word.as_str() {
+                UNFINISHED => slice.unfinished = Some(histogram),
+                WITNESS => watched(slice)?.lateness = Some(histogram),
+                _ => return Err(Fault::Content("a histogram is of no kind of operation".into())),
             }
+            return Ok(());
+        };
+        let (is_disturbed, measure) = match measure.strip_prefix(DISTURBED) {
+            Some(measure) => (true, measure),
+            None => (false, measure.as_str()),
+        };
+        let measure = [Measure::Response, Measure::Service].into_iter().find(|one| one.name() == measure);
+        let measure = measure.ok_or_else(|| Fault::Content("a histogram is of no known measure".into()))?;
+        let one = SliceHistogram { kind, outcome: outcome(&word)?, measure, histogram };
+        if is_disturbed {
+            watched(slice)?.disturbed.push(one)
+        } else {
+            slice.histograms.push(one)
         }
         Ok(())
     })?;

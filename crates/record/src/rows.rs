@@ -10,7 +10,7 @@ use crate::data::{
     AnswerCheck, Event, LedgerCheck, PhaseEnd, PhaseHeader, PhaseState, RunHeader, RunState, Sample, SamplerSeries,
     TrialHeader,
 };
-use crate::schema::UNFINISHED;
+use crate::schema::{DISTURBED, UNFINISHED, WITNESS};
 
 type Written = rusqlite::Result<()>;
 
@@ -213,7 +213,7 @@ pub(crate) fn slice(
 ) -> Written {
     put(
         connection,
-        "INSERT INTO slice VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+        "INSERT INTO slice VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
         params![
             trial,
             phase,
@@ -232,31 +232,45 @@ pub(crate) fn slice(
             slice.drain,
             int(slice.voluntary_switches),
             int(slice.involuntary_switches),
+            optional_int(slice.watched.as_ref().map(|watched| watched.disturbed_ns)),
         ],
     )?;
-    let kinds = slice
-        .histograms
-        .iter()
-        .map(|one| (Value::from(i64::from(one.kind)), one.outcome.name(), one.measure.name(), &one.histogram));
-    let unfinished = slice.unfinished.iter().map(|histogram| (Value::Null, UNFINISHED, "response", histogram));
-    for (kind, outcome, measure, histogram) in kinds.chain(unfinished) {
-        put(
-            connection,
-            "INSERT INTO histogram VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            params![
-                trial,
-                phase,
-                slice.ordinal,
-                kind,
-                outcome,
-                measure,
-                int(histogram.len()),
-                int(histogram.max()),
-                encode(encoder, histogram)?,
-            ],
-        )?;
+    let place = (trial, phase, slice.ordinal);
+    for one in &slice.histograms {
+        let kind = Value::from(i64::from(one.kind));
+        histogram(connection, encoder, place, (kind, one.outcome.name(), one.measure.name()), &one.histogram)?;
+    }
+    if let Some(unfinished) = &slice.unfinished {
+        histogram(connection, encoder, place, (Value::Null, UNFINISHED, "response"), unfinished)?;
+    }
+    let Some(watched) = &slice.watched else { return Ok(()) };
+    for one in &watched.disturbed {
+        let (kind, measure) = (Value::from(i64::from(one.kind)), format!("{DISTURBED}{}", one.measure.name()));
+        histogram(connection, encoder, place, (kind, one.outcome.name(), &measure), &one.histogram)?;
+    }
+    if let Some(lateness) = &watched.lateness {
+        histogram(connection, encoder, place, (Value::Null, WITNESS, "lateness"), lateness)?;
+    }
+    for pause in &watched.pauses {
+        let sql = "INSERT INTO pause VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let (start_ns, end_ns) = (int(pause.start_ns), int(pause.end_ns));
+        put(connection, sql, params![trial, phase, slice.ordinal, start_ns, end_ns, pause.cpu])?;
     }
     Ok(())
+}
+
+/// One histogram of slice (trial, phase, ordinal) `place`, with its kind, outcome and measure.
+fn histogram(
+    connection: &Connection,
+    encoder: &mut V2DeflateSerializer,
+    place: (u32, u32, u32),
+    (kind, outcome, measure): (Value, &str, &str),
+    histogram: &Histogram<u64>,
+) -> Written {
+    let ((trial, phase, slice), (count, max_ns)) = (place, (int(histogram.len()), int(histogram.max())));
+    let hdr = encode(encoder, histogram)?;
+    let sql = "INSERT INTO histogram VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    put(connection, sql, params![trial, phase, slice, kind, outcome, measure, count, max_ns, hdr])
 }
 
 /// HdrHistogram's own V2 format, deflated.

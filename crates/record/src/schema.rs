@@ -6,14 +6,21 @@
 pub const APPLICATION_ID: i32 = 0x506c_6d73;
 
 /// `PRAGMA user_version`: the version of the tables below. A reader refuses newer ones, and reads older ones: in
-/// format 1 a slice had no `drain` and no switches, and a published value no labels.
-pub const FORMAT: i32 = 2;
+/// format 1 a slice had no `drain` and no switches, and a published value no labels; in format 2 nobody watched the
+/// machine's own pauses.
+pub const FORMAT: i32 = 3;
 
 /// The file's name in a run's directory.
 pub const FILE_NAME: &str = "run.sqlite";
 
 /// Outcome of the histogram rows that hold [`plimsoll_core::Slice::unfinished`]; their kind is null.
 pub(crate) const UNFINISHED: &str = "unfinished";
+
+/// Outcome of the histogram rows that hold [`plimsoll_core::Watched::lateness`]; their kind is null.
+pub(crate) const WITNESS: &str = "witness";
+
+/// What stands before the measure of histogram rows that hold [`plimsoll_core::Watched::disturbed`].
+pub(crate) const DISTURBED: &str = "disturbed ";
 
 /// The tables.
 pub const DDL: &str = "
@@ -210,9 +217,20 @@ CREATE TABLE slice (
   drain INTEGER NOT NULL,
   voluntary_switches INTEGER NOT NULL,
   involuntary_switches INTEGER NOT NULL,
+  disturbed_ns INTEGER,
   PRIMARY KEY (trial, phase, ordinal),
   FOREIGN KEY (trial, phase) REFERENCES phase (trial, ordinal)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE pause (
+  trial INTEGER NOT NULL,
+  phase INTEGER NOT NULL,
+  slice INTEGER NOT NULL,
+  start_ns INTEGER NOT NULL,
+  end_ns INTEGER NOT NULL,
+  cpu INTEGER NOT NULL,
+  FOREIGN KEY (trial, phase, slice) REFERENCES slice (trial, phase, ordinal)
+) STRICT;
 
 CREATE TABLE histogram (
   trial INTEGER NOT NULL,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use plimsoll_analysis::view::VerdictState;
 use plimsoll_core::{Catalogue, OpenOptions, Store, Target};
-use plimsoll_drive::{Clock, Io};
+use plimsoll_drive::{Clock, Io, Witness};
 use plimsoll_plan::model::{self, Plan, Start, Step, StoreUse, Trial};
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{
@@ -82,6 +82,14 @@ pub fn run_plan(
             text: format!("{name}: {why}"),
         })?;
     }
+    let witness = match Witness::start(&clock) {
+        Ok(witness) => Some(witness),
+        Err(text) => {
+            let (level, kind) = ("info".to_owned(), "witness".to_owned());
+            recorder.event(Event { at_ns: clock.now_ns(), trial: None, level, kind, text })?;
+            None
+        }
+    };
     let slice = Duration::from_nanos(plan.slice_ns);
     let ticker = Ticker::start(samplers, slice, clock, Arc::clone(&recorder))
         .map_err(|error| CliError::io("the sampling thread", &error))?;
@@ -94,6 +102,7 @@ pub fn run_plan(
         server: &server,
         slice,
         io,
+        witness,
         store_counters: plan.samplers.iter().any(|name| name == plimsoll_sample::STORE.name),
         ledger: None,
         server_pin: &plan.server_pin,

@@ -8,6 +8,7 @@ mod blocking;
 mod exact;
 mod io;
 mod opening;
+mod pauses;
 mod pipeline;
 mod seen;
 mod stamps;

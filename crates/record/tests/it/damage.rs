@@ -47,21 +47,31 @@ fn a_newer_format_is_refused_by_its_number() {
     change(&path, "PRAGMA user_version = 9");
     let error = Run::load(&path).unwrap_err();
     assert_eq!(error, RecordError::NewerFormat { path, found: 9 });
-    assert!(error.to_string().ends_with("has format 9 and this Plimsoll knows format 2: read it with a newer one"));
+    assert!(error.to_string().ends_with("has format 9 and this Plimsoll knows format 3: read it with a newer one"));
 }
 
 #[test]
-fn a_recording_of_the_first_format_is_read() {
+fn recordings_of_older_formats_are_read() {
     let place = tempfile::tempdir().unwrap();
     let path = recording(place.path());
     let now = Run::load(&path).unwrap();
+    change(
+        &path,
+        "DROP TABLE pause; ALTER TABLE slice DROP COLUMN disturbed_ns; \
+         DELETE FROM histogram WHERE measure LIKE 'disturbed%' OR outcome = 'witness'; PRAGMA user_version = 2",
+    );
+    let mut wanted = now;
+    let slices = |run: &mut Run| run.trials[0].phases[0].slices.iter_mut().map(|one| one.watched.take()).collect();
+    let watched: Vec<_> = slices(&mut wanted);
+    assert!(watched.iter().any(Option::is_some), "the recording had a witness");
+    // Nobody watched: nothing is known, and not that nothing was disturbed.
+    assert_eq!(Run::load(&path).unwrap(), wanted);
     change(
         &path,
         "ALTER TABLE slice DROP COLUMN drain; ALTER TABLE slice DROP COLUMN voluntary_switches; \
          ALTER TABLE slice DROP COLUMN involuntary_switches; ALTER TABLE published DROP COLUMN labels; \
          PRAGMA user_version = 1",
     );
-    let mut wanted = now;
     for slice in &mut wanted.trials[0].phases[0].slices {
         (slice.drain, slice.voluntary_switches, slice.involuntary_switches) = (false, 0, 0);
     }
@@ -85,7 +95,8 @@ fn rows_that_cannot_be_are_damage() {
             "phase 0 belongs to trial 7",
         ),
         ("DELETE FROM phase", "a row belongs to no phase: (0, 0)"),
-        ("DELETE FROM slice WHERE ordinal = 3", "there is no slice 3 for a histogram"),
+        ("DELETE FROM slice WHERE ordinal = 3", "a row belongs to slice 3, and there is none"),
+        ("UPDATE slice SET disturbed_ns = NULL", "was disturbed, and nobody watched"),
         ("UPDATE histogram SET hdr = x'00' WHERE slice = 3", "a histogram of slice 3"),
         ("UPDATE histogram SET outcome = 'good' WHERE slice = 3", "there is no outcome \"good\""),
         ("UPDATE histogram SET kind = 70000 WHERE slice = 3 AND kind = 2", "70000"),

@@ -63,19 +63,19 @@ fn ledger() -> LedgerCheck {
 }
 
 fn packed(slice: &Slice) -> Slice<Distribution> {
-    let histograms = slice.histograms.iter().map(|one| plimsoll_core::SliceHistogram {
+    let pack = |one: &plimsoll_core::SliceHistogram| plimsoll_core::SliceHistogram {
         kind: one.kind,
         outcome: one.outcome,
         measure: one.measure,
         histogram: Distribution::from(&one.histogram),
-    });
+    };
     Slice {
         ordinal: slice.ordinal,
         warmup: slice.warmup,
         start_ns: slice.start_ns,
         end_ns: slice.end_ns,
         wall_ns: slice.wall_ns,
-        histograms: histograms.collect(),
+        histograms: slice.histograms.iter().map(pack).collect(),
         unfinished: slice.unfinished.as_ref().map(Distribution::from),
         due_unsent: slice.due_unsent,
         in_flight: slice.in_flight,
@@ -87,6 +87,12 @@ fn packed(slice: &Slice) -> Slice<Distribution> {
         drain: slice.drain,
         voluntary_switches: slice.voluntary_switches,
         involuntary_switches: slice.involuntary_switches,
+        watched: slice.watched.as_ref().map(|watched| plimsoll_core::Watched {
+            disturbed_ns: watched.disturbed_ns,
+            pauses: watched.pauses.clone(),
+            lateness: watched.lateness.as_ref().map(Distribution::from),
+            disturbed: watched.disturbed.iter().map(pack).collect(),
+        }),
     }
 }
 

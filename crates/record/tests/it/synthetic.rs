@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use plimsoll_core::{Access, Call, Measure, OpKind, Outcome, RecordsCall, SeriesSpec, Setting, Slice, SliceHistogram};
+use plimsoll_core::{
+    Access, Call, Measure, OpKind, Outcome, Pause, RecordsCall, SeriesSpec, Setting, Slice, SliceHistogram, Watched,
+};
 use plimsoll_record::data::{
     FigureSpec, GoalSpec, PhaseHeader, PublishedSpec, RunHeader, Sample, SamplerSeries, TrialHeader,
 };
@@ -132,6 +134,7 @@ pub fn busy_slice(ordinal: u32, times: u32) -> Slice {
         histogram.saturating_record_n(30_000_000_000, 3);
         histograms.push(SliceHistogram { kind: 1, outcome: Outcome::Unknown, measure: Measure::Service, histogram });
     }
+    let watched = (ordinal != 1).then(|| watched(ordinal, &histograms));
     Slice {
         ordinal,
         warmup: ordinal == 0,
@@ -150,6 +153,23 @@ pub fn busy_slice(ordinal: u32, times: u32) -> Slice {
         drain: ordinal == 2,
         voluntary_switches: 9_000,
         involuntary_switches: 7,
+        watched,
+    }
+}
+
+/// A pause, and operations of the first kind that it disturbed.
+fn watched(ordinal: u32, histograms: &[SliceHistogram]) -> Watched {
+    let start_ns = u64::from(ordinal) * SLICE_NS + 3_000_000;
+    let mut lateness = dense(2);
+    lateness.saturating_record_n(60_000, 399);
+    lateness.saturating_record(12_000_000);
+    let mut histogram = dense(3);
+    histogram.saturating_record_n(histograms[0].histogram.max(), 1);
+    Watched {
+        disturbed_ns: 24_000_000,
+        pauses: vec![Pause { start_ns, end_ns: start_ns + 12_000_000, cpu: 1 }],
+        lateness: Some(lateness),
+        disturbed: vec![SliceHistogram { kind: 0, outcome: Outcome::Ok, measure: Measure::Service, histogram }],
     }
 }
 

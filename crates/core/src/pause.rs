@@ -1,0 +1,71 @@
+//! Pauses of the machine: times in which a processor ran nothing of ours although it should have.
+
+/// Lateness of a witness from which on it has seen a pause: 1 ms.
+pub const PAUSE_MIN_NS: u64 = 1_000_000;
+/// Shortest aftermath of a pause: 10 ms.
+pub const AFTERMATH_MIN_NS: u64 = 10_000_000;
+/// Most pauses that are kept of one slice.
+pub const PAUSES_MAX: usize = 256;
+
+/// A time in which a processor stood still: it did not even run a thread that goes before all others. Times are
+/// nanoseconds since the run's start on CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pause {
+    /// When the witness should have been awake. The pause began at this time, or less than a period of the witness before.
+    pub start_ns: u64,
+    /// When it was.
+    pub end_ns: u64,
+    /// The processor.
+    pub cpu: u32,
+}
+
+impl Pause {
+    /// How long it was, in nanoseconds; it may have been up to a period of the witness longer.
+    pub fn length_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// When its aftermath is over: what queued up meanwhile has to be worked off. Operations that are due before this
+    /// moment and end after the pause are disturbed.
+    pub fn until_ns(&self) -> u64 {
+        self.end_ns.saturating_add(self.length_ns().max(AFTERMATH_MIN_NS))
+    }
+}
+
+/// Time between `from_ns` and `to_ns` that is in a pause of `min_ns` or longer on any processor.
+pub fn paused_ns(pauses: &[Pause], min_ns: u64, from_ns: u64, to_ns: u64) -> u64 {
+    let mut spans: Vec<_> = pauses
+        .iter()
+        .filter(|pause| pause.length_ns() >= min_ns)
+        .map(|pause| (pause.start_ns.max(from_ns), pause.end_ns.min(to_ns)))
+        .collect();
+    spans.sort_unstable();
+    let (mut sum_ns, mut seen_ns) = (0, from_ns);
+    for (start_ns, end_ns) in spans {
+        sum_ns += end_ns.saturating_sub(start_ns.max(seen_ns));
+        seen_ns = seen_ns.max(end_ns);
+    }
+    sum_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_of_several_processors_count_once() {
+        let pause = |start_ns, end_ns, cpu| Pause { start_ns, end_ns, cpu };
+        let all = [pause(10, 20, 0), pause(15, 25, 1), pause(40, 42, 0), pause(90, 120, 1)];
+        assert_eq!(paused_ns(&all, 0, 0, 100), 15 + 2 + 10);
+        assert_eq!(paused_ns(&all, 5, 0, 100), 25);
+        assert_eq!(paused_ns(&all, 0, 12, 18), 6);
+        assert_eq!(paused_ns(&[], 0, 0, 100), 0);
+    }
+
+    #[test]
+    fn an_aftermath_is_as_long_as_the_pause_and_not_below_ten_milliseconds() {
+        let pause = |ms: u64| Pause { start_ns: 0, end_ns: ms * 1_000_000, cpu: 0 };
+        assert_eq!(pause(2).until_ns(), 12_000_000);
+        assert_eq!(pause(30).until_ns(), 60_000_000);
+    }
+}

@@ -1,0 +1,248 @@
+//! The witness of the machine's own pauses, with pauses that are real: a thread that goes before it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use plimsoll_core::{Measure, Outcome, Pause, Slice};
+use plimsoll_drive::{Clock, Drive, DriveResult, DriveSpec, Limit, Pace, Witness};
+
+use crate::allocations::AllocationWatch;
+use crate::seen::{endless, kinds};
+use crate::toy::{Act, Server};
+
+const MS: Duration = Duration::from_millis(1);
+const MS_NS: u64 = 1_000_000;
+
+/// The witness, or what is said where real-time priority is refused: that it is, and what to do. True with all rights.
+fn witness(clock: &Clock) -> Option<Witness> {
+    match Witness::start(clock) {
+        Ok(witness) => Some(witness),
+        Err(words) => {
+            assert!(
+                words.starts_with("pauses of the machine are not told apart here: no real-time priority"),
+                "{words}"
+            );
+            assert!(words.ends_with("give CAP_SYS_NICE or run as root"), "{words}");
+            // SAFETY: plain numbers; the call reads them and changes the calling thread only, back again below.
+            let refused = unsafe {
+                let mut param: libc::sched_param = std::mem::zeroed();
+                param.sched_priority = 98;
+                let refused = libc::pthread_setschedparam(libc::pthread_self(), libc::SCHED_FIFO, &raw const param);
+                param.sched_priority = 0;
+                libc::pthread_setschedparam(libc::pthread_self(), libc::SCHED_OTHER, &raw const param);
+                refused
+            };
+            assert_ne!(refused, 0, "real-time priority can be had");
+            None
+        }
+    }
+}
+
+/// Keeps the first processor busy for `length` again and again, `apart` from each other, before everybody else; says
+/// from when to when.
+fn spinner(
+    clock: Clock,
+    length: Duration,
+    apart: Duration,
+    ends: Arc<AtomicBool>,
+) -> JoinHandle<(u32, Vec<(u64, u64)>)> {
+    std::thread::spawn(move || {
+        let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+        let cpu = (0..1_024).find(|&number| allowed.is_set(number)).unwrap();
+        let mut only = rustix::thread::CpuSet::new();
+        only.set(cpu);
+        rustix::thread::sched_setaffinity(None, &only).unwrap();
+        // SAFETY: as above.
+        let refused = unsafe {
+            let mut param: libc::sched_param = std::mem::zeroed();
+            param.sched_priority = 99;
+            libc::pthread_setschedparam(libc::pthread_self(), libc::SCHED_FIFO, &raw const param)
+        };
+        assert_eq!(refused, 0, "where a witness may go before others, so may this one");
+        let mut spins = Vec::new();
+        while !ends.load(SeqCst) {
+            std::thread::sleep(apart);
+            let start_ns = clock.now_ns();
+            while clock.now_ns() < start_ns + length.as_nanos() as u64 {
+                std::hint::spin_loop();
+            }
+            spins.push((start_ns, clock.now_ns()));
+        }
+        (cpu as u32, spins)
+    })
+}
+
+struct Driven {
+    result: DriveResult,
+    slices: Vec<Slice>,
+}
+
+fn drive(clock: &Clock, spec: &DriveSpec, server: &Server, watched: bool) -> Driven {
+    let mut slices = Vec::new();
+    let (watch, found) = AllocationWatch::between(100, 200);
+    let observers = if watched { vec![watch] } else { Vec::new() };
+    let drive = Drive {
+        clock,
+        spec,
+        sessions: server.clients(4),
+        kinds: &kinds(),
+        stream: endless(),
+        observers,
+        stop: Arc::default(),
+    };
+    let result = drive.run(&mut |slice| slices.push(slice)).unwrap();
+    assert!(!watched || found.load(SeqCst) == 0, "the worker allocated");
+    Driven { result, slices }
+}
+
+impl Driven {
+    fn disturbed(&self) -> u64 {
+        let watched = self.slices.iter().filter_map(|slice| slice.watched.as_ref());
+        watched.flat_map(|watched| &watched.disturbed).map(|one| one.histogram.len()).sum()
+    }
+
+    /// Least and most operations that can be disturbed by `pauses`, whose ends are known to a fraction of a millisecond.
+    fn disturbed_by(&self, pauses: &[Pause]) -> (u64, u64) {
+        let (mut least, mut most) = (0, 0);
+        for op in &self.result.each {
+            let surely = |pause: &Pause| op.end_ns > pause.end_ns + MS_NS && op.scheduled_ns + MS_NS < pause.until_ns();
+            let perhaps =
+                |pause: &Pause| op.end_ns + MS_NS > pause.end_ns && op.scheduled_ns < pause.until_ns() + MS_NS;
+            least += u64::from(pauses.iter().any(surely));
+            most += u64::from(pauses.iter().any(perhaps));
+        }
+        (least, most)
+    }
+
+    /// What was disturbed is part of what was seen, in each bucket.
+    fn check_parts(&self) {
+        for slice in &self.slices {
+            let watched = slice.watched.as_ref().expect("there is a witness");
+            for part in &watched.disturbed {
+                let same = |one: &&plimsoll_core::SliceHistogram| {
+                    (one.kind, one.outcome, one.measure) == (part.kind, part.outcome, part.measure)
+                };
+                let whole = slice.histograms.iter().find(same).expect("disturbed operations were counted");
+                for step in part.histogram.iter_recorded() {
+                    let value_ns = step.value_iterated_to();
+                    assert!(step.count_at_value() <= whole.histogram.count_at(value_ns), "{value_ns} ns");
+                }
+            }
+            assert!(watched.disturbed_ns <= slice.end_ns - slice.start_ns);
+            let woke_up = watched.lateness.as_ref().is_some_and(|lateness| lateness.len() > 5);
+            assert!(woke_up || slice.end_ns - slice.start_ns < 150 * MS_NS, "it slept");
+        }
+    }
+}
+
+#[test]
+fn a_pause_is_seen_with_its_length_and_disturbs_what_waited_for_its_end_and_nothing_else() {
+    let clock = Clock::start();
+    let Some(witness) = witness(&clock) else { return };
+    let mut watch = witness.watch();
+    let ends = Arc::new(AtomicBool::new(false));
+    let spinner = spinner(clock, MS * 20, MS * 180, ends.clone());
+    let server = Server::unix(|_, _, number| if number % 97 == 0 { Act::AnswerAfter(MS * 7) } else { Act::Answer });
+    let open = DriveSpec {
+        limit: Limit::Duration(MS * 1_500),
+        slice: MS * 250,
+        pace: Pace::even(2_000.0),
+        keep_each: true,
+        witness: Some(witness),
+        ..DriveSpec::default()
+    };
+    let closed = DriveSpec { pace: Pace::Closed, ..open.clone() };
+    let phases = [(open, Measure::Response), (closed, Measure::Service)]
+        .map(|(spec, measure)| (drive(&clock, &spec, &server, true), measure));
+    ends.store(true, SeqCst);
+    let (cpu, spins) = spinner.join().unwrap();
+    let seen = watch.take();
+    // The spinner itself may have been kept from running, which makes its spins longer but not unknown.
+    let met = |tolerance_ns: u64| {
+        let is_met = |(start_ns, end_ns): &&(u64, u64)| {
+            let near = |pause: &Pause| {
+                pause.start_ns.abs_diff(*start_ns) <= tolerance_ns && pause.end_ns.abs_diff(*end_ns) <= tolerance_ns
+            };
+            seen.pauses.iter().any(|pause| pause.cpu == cpu && near(pause))
+        };
+        spins.iter().filter(is_met).count()
+    };
+    assert!(spins.len() >= 10, "{} spins", spins.len());
+    // A noisy machine may pause just before or after one; not before or after half of them.
+    assert!(met(6 * MS_NS) * 2 > spins.len(), "{} of {} with their lengths", met(6 * MS_NS), spins.len());
+    for (start_ns, end_ns) in &spins {
+        let covered = |pause: &Pause| pause.cpu == cpu && pause.start_ns < *end_ns && pause.end_ns + MS_NS > *end_ns;
+        assert!(seen.pauses.iter().any(covered), "nothing seen of {start_ns} to {end_ns}: {:?}", seen.pauses);
+    }
+    for (driven, measure) in &phases {
+        driven.check_parts();
+        let (least, most) = driven.disturbed_by(&seen.pauses);
+        let disturbed = driven.disturbed();
+        assert!(least > 0 && most < driven.result.ops / 2, "{least} to {most} of {}", driven.result.ops);
+        assert!((least..=most).contains(&disturbed), "{disturbed} of {}, not {least} to {most}", driven.result.ops);
+        let mut parts = driven.slices.iter().flat_map(|slice| &slice.watched.as_ref().unwrap().disturbed);
+        assert!(parts.all(|one| (one.outcome, one.measure) == (Outcome::Ok, *measure)));
+        let pauses: Vec<_> = driven.slices.iter().flat_map(|slice| &slice.watched.as_ref().unwrap().pauses).collect();
+        assert!(pauses.iter().all(|pause| seen.pauses.contains(pause)), "slices have the pauses that were seen");
+        assert!(pauses.iter().filter(|pause| pause.length_ns() > 12 * MS_NS).count() >= 4, "{pauses:?}");
+    }
+}
+
+#[test]
+fn a_slow_store_is_no_pause() {
+    let clock = Clock::start();
+    let Some(witness) = witness(&clock) else { return };
+    let mut watch = witness.watch();
+    // Every tenth answer takes 30 ms, as long as a pause might.
+    let server = Server::unix(|_, _, number| if number % 10 == 0 { Act::AnswerAfter(MS * 30) } else { Act::Answer });
+    let spec = DriveSpec {
+        limit: Limit::Duration(MS * 1_000),
+        slice: MS * 200,
+        pace: Pace::even(200.0),
+        keep_each: true,
+        witness: Some(witness),
+        ..DriveSpec::default()
+    };
+    let driven = drive(&clock, &spec, &server, false);
+    let seen = watch.take();
+    driven.check_parts();
+    let slow = driven.result.each.iter().filter(|op| op.end_ns - op.scheduled_ns > 25 * MS_NS).count();
+    assert!(slow >= 10, "{slow} slow operations");
+    // What is disturbed the witness accounts for; where the machine is quiet that is nothing.
+    let (least, most) = driven.disturbed_by(&seen.pauses);
+    assert!((least..=most).contains(&driven.disturbed()), "{} of {:?}", driven.disturbed(), seen.pauses);
+}
+
+#[test]
+fn a_watch_says_what_it_saw_and_what_it_cost() {
+    let clock = Clock::start();
+    let Some(witness) = witness(&clock) else { return };
+    let before_ns = witness.cpu_ns();
+    let seen = witness.watch_for(MS * 1_200);
+    let used = (witness.cpu_ns() - before_ns) as f64 / 1e9 / seen.seconds();
+    let processors = std::thread::available_parallelism().unwrap().get() as f64;
+    assert!((1.2..3.0).contains(&seen.seconds()), "{} s", seen.seconds());
+    assert!(seen.wake_ups as f64 > 50.0 * processors, "{} wake-ups", seen.wake_ups);
+    // 0.2 % of each processor on a quiet machine, and several times that where others use up the caches.
+    assert!(used > 0.0 && used < 0.03 * processors, "{:.2} % of a processor", used * 100.0);
+    assert!(seen.share_above(MS_NS) >= seen.share_above(5 * MS_NS));
+    assert!(seen.pauses.iter().all(|pause| pause.end_ns >= seen.from_ns));
+    println!(
+        "{:.2} s, {} wake-ups, {:.3} % of a processor; above 1, 5, 10 ms {:.2?} %, longest {:.2} ms",
+        seen.seconds(),
+        seen.wake_ups,
+        used * 100.0,
+        [1, 5, 10].map(|ms| seen.share_above(ms * MS_NS) * 100.0),
+        seen.longest_ns() as f64 / 1e6,
+    );
+}
+
+#[test]
+fn without_a_witness_nothing_is_said_of_pauses() {
+    let clock = Clock::start();
+    let server = Server::unix(|_, _, _| Act::Answer);
+    let driven = drive(&clock, &DriveSpec { limit: Limit::Ops(50), ..DriveSpec::default() }, &server, false);
+    assert!(driven.slices.iter().all(|slice| slice.watched.is_none()));
+}
