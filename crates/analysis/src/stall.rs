@@ -72,7 +72,8 @@ fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<StallsView> {
     }
     let mut stalls: Vec<Stall> = Vec::new();
     for (slice, rate) in &slices {
-        if *rate >= STALLED * usual {
+        // A schedule may have wanted no more in that second.
+        if *rate >= STALLED * usual || (facts.open_loop && *rate >= STALLED * due_per_s(facts, slice)) {
             continue;
         }
         match stalls.last_mut().filter(|last| last.end_ns + longest / 2 > slice.start_ns) {
@@ -96,6 +97,16 @@ fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<StallsView> {
         mean_per_s: mean,
         usual_per_s: usual,
     })
+}
+
+/// Operations that became due in a slice of an open loop, a second: those that ended, and by how many more are pending.
+fn due_per_s(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>) -> f64 {
+    let pending = |slice: &Slice<Distribution>| (slice.due_unsent + slice.in_flight) as f64;
+    let before = slice.ordinal.checked_sub(1).and_then(|before| facts.phase.slices.get(before as usize));
+    let ended = facts.operations(slice).filter(|one| one.measure == facts.measure());
+    let ended: u64 = ended.map(|one| one.histogram.len()).sum();
+    let due = ended as f64 + pending(slice) - before.map_or(0.0, pending);
+    due * 1e9 / slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64
 }
 
 fn sentence(place: &str, stalls: &[Stall], mean: f64, usual: f64, with: &[String]) -> String {

@@ -12,6 +12,10 @@ use crate::view::StepView;
 /// What the name of a kind ends with that counts operations which needed several tries.
 const RETRIED: &str = " retried";
 
+/// Per cent of an operation's time above which its steps together must have overlapped: all of it, and what histograms
+/// round.
+const WHOLE_PERCENT: f64 = 100.5;
+
 /// The kind that `kind` is shown with: the one whose operations needed one try only, or itself. The second value puts
 /// the retried ones after the others.
 pub fn first_try(kinds: &[OpKind], kind: KindId) -> (KindId, bool) {
@@ -29,7 +33,15 @@ pub fn steps(facts: &PhaseFacts<'_>) -> Vec<StepView> {
         facts.steps.keys().filter_map(|(kind, ..)| Some((kinds.get(usize::from(*kind))?.step_of?, *kind))).collect();
     seen.sort_unstable();
     seen.dedup();
-    seen.into_iter().filter_map(|(of, kind)| one(facts, of, kind)).collect()
+    let mut steps: Vec<StepView> = seen.into_iter().filter_map(|(of, kind)| one(facts, of, kind)).collect();
+    // Those of a pipeline are under way at the same time: their times together are no part of the operation's.
+    let overlap: Vec<String> = steps
+        .chunk_by(|a, b| a.op == b.op)
+        .filter(|steps| steps.iter().filter_map(|step| step.share_percent).sum::<f64>() > WHOLE_PERCENT)
+        .filter_map(|steps| Some(steps.first()?.op.clone()))
+        .collect();
+    steps.iter_mut().filter(|step| overlap.contains(&step.op)).for_each(|step| step.share_percent = None);
+    steps
 }
 
 fn one(facts: &PhaseFacts<'_>, of: KindId, kind: KindId) -> Option<StepView> {

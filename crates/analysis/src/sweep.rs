@@ -106,7 +106,7 @@ pub fn sweeps(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<SweepView> {
                 row: label(&row_label),
                 column: label(&column_label),
                 clients: f64::from(facts.phase.header.clients),
-                open: facts.phase.header.rate_per_s.is_some(),
+                open: facts.open_loop,
                 rate: rate.value,
             };
             let phase = &facts.phase.header.name;

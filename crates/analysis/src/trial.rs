@@ -326,6 +326,7 @@ fn phase(facts: &PhaseFacts<'_>) -> PhaseView {
         durability: header.durability.clone(),
         clients: header.clients,
         scheduled_rate_per_s: header.rate_per_s,
+        open_loop: facts.open_loop,
         start_s: header.start_ns as f64 / 1e9,
         seconds: (end.end_ns > 0).then(|| end.end_ns.saturating_sub(header.start_ns) as f64 / 1e9),
         state: state.to_string(),

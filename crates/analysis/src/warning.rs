@@ -184,7 +184,7 @@ fn asked(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
 }
 
 fn uneven(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
-    if facts.phase.header.kind != "drive" || facts.phase.header.rate_per_s.is_some() {
+    if facts.phase.header.kind != "drive" || facts.open_loop {
         return;
     }
     let rates = facts.rates(false);
@@ -206,7 +206,7 @@ fn uneven(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
                 number::significant(deviation / mean * 100.0),
                 rates.len()
             ),
-            next: "The mean hides something: look at throughput over time beside the host's panels.",
+            next: "One mean does not describe it: look at throughput over time beside the host's panels.",
         });
     }
 }

@@ -111,6 +111,11 @@ fn unspoken<'w>(spec: &StreamSpec, workload: &'w dyn Workload, store: &StoreSpec
     })
 }
 
+/// Whether there is nothing to load: no tables, no statements that fill them, no records.
+pub(crate) fn nothing_to_load(workload: &dyn Workload) -> bool {
+    workload.layout().statements.is_empty() && filled_by_statements(workload)
+}
+
 /// Whether making the layout is the whole load: its statements fill what they make, or there is nothing to fill.
 pub(crate) fn filled_by_statements(workload: &dyn Workload) -> bool {
     workload.layout().collections.is_empty() && workload.stream(&StreamSpec::Load { batch: 1, clients: 1 }).is_err()

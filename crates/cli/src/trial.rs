@@ -8,6 +8,7 @@ use plimsoll_plan::model::{self, Start, Step};
 use plimsoll_record::data::{Event, PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
 use plimsoll_verify::Ledger;
 
+use crate::drive_spec::nothing_to_load;
 use crate::error::CliError;
 use crate::phase::{Bench, TrialRun};
 use crate::pin;
@@ -39,7 +40,10 @@ pub fn run(
     let description = store.describe()?;
     let mut params = workload_params(trial);
     let start = if found.data { found.start } else { Start::Fresh };
-    params.insert("start".to_owned(), start_words(start, found.start).to_owned());
+    // What was never loaded has nothing to tidy.
+    let has_data = found.data || (trial.loads() && spec.keeps_data && !nothing_to_load(&*workload));
+    let to_settle = found.start == Start::Settled && has_data;
+    params.insert("start".to_owned(), start_words(start, to_settle).to_owned());
     bench.recorder.begin_trial(TrialHeader {
         ordinal: trial.ordinal,
         store: trial.store.kind.clone(),
@@ -81,7 +85,7 @@ pub fn run(
         is_sized: !spec.keeps_data,
         not_cold: None,
         found,
-        to_settle: found.start == Start::Settled,
+        to_settle,
     };
     let phases = run.phases();
     // A phase that failed makes no wrong answer before it right.
@@ -149,6 +153,9 @@ impl TrialRun<'_, '_> {
     fn phase(&mut self, ordinal: u32, phase: &model::Phase) -> Result<(), CliError> {
         match &phase.step {
             Step::Load { .. } if self.found.data => return Ok(()),
+            Step::Load { .. } if nothing_to_load(&*self.workload) => {
+                return Ok(self.store.create(self.workload.layout())?);
+            }
             Step::Settle | Step::Cold | Step::Restart => self.to_settle = false,
             Step::Ask { .. } | Step::Drive(_) if self.to_settle => self.settle_first()?,
             _ => {}
@@ -210,9 +217,9 @@ impl TrialRun<'_, '_> {
 }
 
 /// What a trial starts from, in words.
-fn start_words(start: Start, wanted: Start) -> &'static str {
-    match (start, wanted) {
-        (Start::Fresh, Start::Settled) => "fresh, settled",
+fn start_words(start: Start, to_settle: bool) -> &'static str {
+    match (start, to_settle) {
+        (Start::Fresh, true) => "fresh, settled",
         (start, _) => start.name(),
     }
 }

@@ -28,10 +28,17 @@ impl Plan {
         }
         // How long rungs last is for the search to say.
         if self.line.is_none() {
-            lines.push(format!(
-                "{} of driven load; loading, questions and the stores' own work come on top",
-                show_ns((self.timed_s * 1e9) as u64)
-            ));
+            let has = |wanted: fn(&Step) -> bool| {
+                self.trials.iter().flat_map(|trial| &trial.phases).any(|phase| wanted(&phase.step))
+            };
+            let on_top =
+                match (has(|step| matches!(step, Step::Load { .. })), has(|step| matches!(step, Step::Ask { .. }))) {
+                    (true, true) => "loading, questions and the stores' own work come on top",
+                    (true, false) => "loading and the stores' own work come on top",
+                    (false, true) => "questions and the stores' own work come on top",
+                    (false, false) => "the stores' own work comes on top",
+                };
+            lines.push(format!("{} of driven load; {on_top}", show_ns((self.timed_s * 1e9) as u64)));
         }
         let mut groups: Vec<(Vec<String>, Vec<&Trial>)> = Vec::new();
         for trial in &self.trials {

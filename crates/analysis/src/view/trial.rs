@@ -198,6 +198,8 @@ pub struct PhaseView {
     pub clients: u32,
     /// Scheduled operations a second; `None` in a closed loop.
     pub scheduled_rate_per_s: Option<f64>,
+    /// True when operations were due by a schedule, at a constant rate or another: there are response and service times.
+    pub open_loop: bool,
     /// Start on the run's clock.
     pub start_s: f64,
     /// From start to end; `None` when the program died in it.
@@ -322,6 +324,7 @@ pub struct StepView {
     /// Longest, to three digits.
     pub max_ns: u64,
     /// Its share of the operations' own time, in per cent; what is missing to 100 was spent between the steps.
+    /// `null` where the operation's steps overlapped, as those of a pipeline do: they have no share of their own.
     /// `None` when no such operation ended.
     pub share_percent: Option<f64>,
 }

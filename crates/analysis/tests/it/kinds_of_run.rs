@@ -37,6 +37,23 @@ fn steps_are_in_no_total_and_stand_under_their_operation() {
 }
 
 #[test]
+fn steps_that_overlap_have_no_share() {
+    let mut run = recorded::transactions();
+    // A pipeline: all of it is sent at once, and each answer waited for all before it.
+    for slice in &mut run.trials[0].phases[0].slices {
+        let whole = slice.histograms.iter().find(|one| one.kind == 0).unwrap().histogram.clone();
+        slice
+            .histograms
+            .iter_mut()
+            .filter(|one| (1..=3).contains(&one.kind))
+            .for_each(|one| one.histogram = whole.clone());
+    }
+    let view = view(&run);
+    let steps = &view.trials[0].phases[0].steps;
+    assert!(steps.len() == 3 && steps.iter().all(|step| step.share_percent.is_none()), "{steps:?}");
+}
+
+#[test]
 fn a_search_is_found_again_in_its_recording() {
     let run = recorded::searched();
     let view = view(&run);

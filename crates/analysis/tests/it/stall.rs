@@ -165,3 +165,32 @@ fn a_rung_of_a_search_is_to_break() {
     run.trials[0].phases[0].header.name = "rung 3".into();
     none(&run);
 }
+
+/// As `driven`, but by a schedule: what is due and was not answered is pending, and every time stands twice.
+fn scheduled(rates: &[u64], due: &[u64]) -> Run {
+    let mut run = driven(rates);
+    let mut pending = 0;
+    for (slice, (rate, due)) in run.trials[0].phases[0].slices.iter_mut().zip(rates.iter().zip(due)) {
+        pending += due - rate;
+        slice.due_unsent = pending;
+        let mut response = slice.histograms[0].clone();
+        response.measure = plimsoll_core::Measure::Response;
+        slice.histograms.push(response);
+    }
+    run
+}
+
+#[test]
+fn seconds_in_which_a_ramp_wanted_little_are_no_stall_and_those_in_which_it_got_little_are() {
+    let ramp: Vec<u64> = (1..=30).map(|second| second * 100).collect();
+    let quiet = scheduled(&ramp, &ramp);
+    none(&quiet);
+    let shown = view(&quiet);
+    assert!(!shown.warnings.iter().any(|warning| warning.text.contains("throughput")), "{:?}", shown.warnings);
+    // Two rows of one kind are told apart by what they measure.
+    let phase = &shown.trials[0].phases[0];
+    assert!(phase.open_loop && phase.scheduled_rate_per_s.is_none(), "{phase:?}");
+    let mut got = ramp.clone();
+    got[24] = 300;
+    assert!(sentence(&scheduled(&got, &ramp)).contains("it stalled for 1.00 s at 124 s"));
+}

@@ -15,6 +15,7 @@ mod kv_crash;
 mod kv_ledger;
 mod line;
 mod open_loop;
+mod said;
 mod secrets;
 mod usage;
 mod warmup;

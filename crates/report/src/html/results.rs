@@ -313,7 +313,7 @@ pub fn latencies(view: &RunView) -> String {
                 if !matches!(row.outcome.as_str(), "ok" | "all") {
                     op.push_str(&format!(" <span class=\"dim\">{}</span>", esc(&row.outcome.replace('_', " "))));
                 }
-                if phase.scheduled_rate_per_s.is_some() && row.measure == "service" {
+                if phase.open_loop && row.measure == "service" {
                     op.push_str(" <span class=\"dim\">service time</span>");
                 }
                 let mut cells = vec![

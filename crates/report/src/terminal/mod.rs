@@ -358,7 +358,7 @@ impl Text {
                     let mut cells = vec![
                         Cell::new(&trial.name),
                         Cell::new(&phase.name),
-                        Cell::new(op_name(row, phase.scheduled_rate_per_s.is_some())),
+                        Cell::new(op_name(row, phase.open_loop)),
                         Cell::new(number::count(row.count)),
                         Cell::new(number::with_unit(row.rate_per_s, "1/s")),
                     ];
@@ -412,7 +412,11 @@ impl Text {
                 }
             }
         }
-        self.table("Steps within operations", "share: of the operations' own time; steps are in no total", &table);
+        self.table(
+            "Steps within operations",
+            "share: of the operations' own time, – where steps overlap (pipelines); steps are in no total",
+            &table,
+        );
     }
 
     fn notes(&mut self, view: &RunView) {

@@ -1,0 +1,42 @@
+//! What is not said of what was not done.
+
+use serde_json::Value;
+
+use crate::bench::Place;
+
+#[test]
+fn where_nothing_is_loaded_nothing_is_said_to_be_loaded_or_to_settle() {
+    let place = Place::new();
+    let ran = place.run(&["drive", "http", "--on", "http", "--clients", "1", "--for", "1s"]).expect(0);
+    assert!(!ran.err.contains("load") && !ran.err.contains("settle"), "{ran:?}");
+    let view = place.run(&["report", "latest", "--format", "json"]).expect(0).out;
+    let view: Value = serde_json::from_str(&view).unwrap();
+    let phases: Vec<_> = view["trials"][0]["phases"].as_array().unwrap().iter().map(|phase| &phase["kind"]).collect();
+    assert_eq!(phases, ["drive"], "{view}");
+    assert_eq!(view["trials"][0]["params"]["start"], "fresh", "{view}");
+}
+
+#[test]
+fn a_planned_ramp_has_rows_that_can_be_told_apart_and_no_doubts_about_its_course() {
+    let place = Place::new();
+    let plan = place.plan(
+        r#"
+stores = ["null"]
+[workload]
+name = "kv"
+records = 1000
+[[phase]]
+do = "drive"
+mix = { read = 1 }
+clients = 2
+rate = { ramp = ["50/s", "2000/s"] }
+for = "9s"
+"#,
+    );
+    place.run(&["check", &plan]).expect(0).says("9s of driven load; the stores' own work comes on top");
+    let ran = place.run(&["run", &plan]).expect(0).says("service time");
+    assert!(!ran.err.contains("settle"), "{ran:?}");
+    for doubt in ["stalled", "between slices", "hides"] {
+        assert!(!ran.out.contains(doubt), "{doubt}: {ran:?}");
+    }
+}
