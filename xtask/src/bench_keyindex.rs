@@ -351,7 +351,7 @@ struct Notebook(Arc<Mutex<Vec<WriteBatch>>>);
 
 impl Kv for Notebook {
     fn capabilities(&self) -> KvCapabilities {
-        KvCapabilities { atomic_batch: true, snapshot_scan: true }
+        KvCapabilities { atomic_batch: true, snapshot_scan: true, key_bytes_max: usize::MAX }
     }
 
     fn get(&mut self, _: &[u8], _: &mut Vec<u8>) -> std::result::Result<bool, KvError> {

@@ -11,6 +11,8 @@ pub struct KvCapabilities {
     pub atomic_batch: bool,
     /// One [`Kv::scan`] sees the store as it was at one moment.
     pub snapshot_scan: bool,
+    /// The longest key that can be put, in bytes.
+    pub key_bytes_max: usize,
 }
 
 /// Why a key-value call failed.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plimsoll_core::{Kv, KvError, WriteBatch};
 
 use crate::entries::{Entries, Extract, IndexSpec};
-use crate::keyspace::{index_key, record_key};
+use crate::keyspace::{index_key, index_of, record_key};
 use crate::locks::{KeyLocks, LockGuard, Stripes, key_hash};
 use crate::rows::Rows;
 use crate::{IndexError, find};
@@ -247,7 +247,14 @@ impl<X: Extract> Indexes<X> {
         if self.batch.is_empty() {
             return Ok(());
         }
-        let partial_possible = self.batch.len() > 1 && !kv.capabilities().atomic_batch;
+        let capabilities = kv.capabilities();
+        // Beforehand: without atomic batches the keys before it would stand.
+        let too_long = |key: &&[u8]| key.len() > capabilities.key_bytes_max;
+        if let Some(key) = self.batch.iter().filter_map(|(key, value)| value.map(|_| key)).find(too_long) {
+            let (index, key_bytes_max) = (index_of(key), capabilities.key_bytes_max);
+            return Err(IndexError::KeyTooLong { index, key_bytes: key.len(), key_bytes_max });
+        }
+        let partial_possible = self.batch.len() > 1 && !capabilities.atomic_batch;
         kv.write(&self.batch).map_err(|error| match error {
             // The store refused one write of several, and those before it stand.
             KvError::Rejected(error) if partial_possible => KvError::Unknown(error),

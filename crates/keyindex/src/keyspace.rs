@@ -33,6 +33,11 @@ pub(crate) fn record_key(out: &mut Vec<u8>, collection: u8, key: &[u8]) {
     out.extend_from_slice(key);
 }
 
+/// Position of the index whose key `key` is; `None` for a record's.
+pub(crate) fn index_of(key: &[u8]) -> Option<u8> {
+    key.get(INDEX_PREFIX_LEN - 1).copied().filter(|_| key[0] == INDEX_ROLE)
+}
+
 /// Replaces `out` by an index key.
 pub(crate) fn index_key(out: &mut Vec<u8>, collection: u8, index: u8, entry: &[u8], key: &[u8]) {
     out.clear();

@@ -62,14 +62,15 @@ impl Query {
         self
     }
 
-    /// The next field lies in a range. Null lies in none; an unbounded side leaves out nothing else.
+    /// The next field lies in a range. Null lies in none, and a bound of null bounds nothing: it is
+    /// [`Bound::Unbounded`], as in `Find` of the `records` interface. To ask for nulls, say that the field equals null.
     #[must_use]
     pub fn range(mut self, low: Bound<Value<'_>>, high: Bound<Value<'_>>) -> Self {
         self.and_range(low, high);
         self
     }
 
-    /// The next field is a text (or bytes) that begins with `value`.
+    /// The next field is a text (or bytes) that begins with `value`; with a value of another type, null too, it equals it.
     #[must_use]
     pub fn prefix(mut self, value: Value<'_>) -> Self {
         self.next_field();
@@ -106,7 +107,11 @@ impl Query {
         self.ended = true;
         self.high.clear();
         self.high.extend_from_slice(&self.low);
-        match low {
+        let bound = |bound| match bound {
+            Bound::Included(Value::Null) | Bound::Excluded(Value::Null) => Bound::Unbounded,
+            other => other,
+        };
+        match bound(low) {
             Bound::Included(value) => encode::push(&mut self.low, value),
             Bound::Excluded(value) => {
                 encode::push(&mut self.low, value);
@@ -114,7 +119,7 @@ impl Query {
             }
             Bound::Unbounded => self.low.push(encode::ABOVE_NULL),
         }
-        match high {
+        match bound(high) {
             Bound::Included(value) => {
                 encode::push(&mut self.high, value);
                 encode::raise_past(&mut self.high);

@@ -113,7 +113,7 @@ fn check_key(key: &[u8]) -> Result<(), KvError> {
 
 impl Kv for FjallKv {
     fn capabilities(&self) -> KvCapabilities {
-        KvCapabilities { atomic_batch: true, snapshot_scan: true }
+        KvCapabilities { atomic_batch: true, snapshot_scan: true, key_bytes_max: KEY_BYTES_MAX }
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, KvError> {

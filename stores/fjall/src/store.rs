@@ -272,6 +272,7 @@ fn faults(name: &str, check: &Check) -> String {
 fn index_error(error: IndexError) -> StoreError {
     match error {
         IndexError::Store(plimsoll_core::KvError::Rejected(error) | plimsoll_core::KvError::Unknown(error)) => error,
+        error @ IndexError::KeyTooLong { .. } => StoreError::new(StoreErrorKind::Usage, error.to_string()),
         IndexError::Corrupt(what) => {
             StoreError::new(StoreErrorKind::Broken, format!("a record cannot be read: {what}"))
         }

@@ -138,9 +138,13 @@ impl PgKv {
     }
 }
 
+/// What a B-tree takes on a page of 8 KiB, 2,704 bytes (`BTMaxItemSize`), without the entry's own 12. Some longer keys
+/// would fit compressed: which ones nobody can know beforehand.
+const KEY_BYTES_MAX: usize = 2_692;
+
 impl Kv for PgKv {
     fn capabilities(&self) -> KvCapabilities {
-        KvCapabilities { atomic_batch: true, snapshot_scan: false }
+        KvCapabilities { atomic_batch: true, snapshot_scan: false, key_bytes_max: KEY_BYTES_MAX }
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, KvError> {

@@ -57,6 +57,9 @@ pub(crate) fn statement(call: KvCall) -> &'static str {
 }
 
 /// The first key of the index table's, and the first after them.
+/// SQLite's longest row, as it is built (`SQLITE_MAX_LENGTH`); a value stands in the same row.
+const KEY_BYTES_MAX: usize = 1_000_000_000;
+
 const INDEX_LOW: &[u8] = &[INDEX_ROLE];
 const INDEX_HIGH: &[u8] = &[INDEX_ROLE + 1];
 
@@ -145,7 +148,7 @@ impl SqliteKv {
 
 impl Kv for SqliteKv {
     fn capabilities(&self) -> KvCapabilities {
-        KvCapabilities { atomic_batch: true, snapshot_scan: true }
+        KvCapabilities { atomic_batch: true, snapshot_scan: true, key_bytes_max: KEY_BYTES_MAX }
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, KvError> {

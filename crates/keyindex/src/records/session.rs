@@ -318,6 +318,9 @@ fn fail(answer: &mut Answer, failure: &Failure) -> Outcome {
         Failure::Refused(what) => answer.fail(Outcome::Rejected, "REFUSED", what),
         // Nothing was written: whoever writes reads first.
         Failure::Index(IndexError::Corrupt(what)) => answer.fail(Outcome::Rejected, "CORRUPT", what),
+        Failure::Index(error @ IndexError::KeyTooLong { .. }) => {
+            answer.fail(Outcome::Rejected, word(StoreErrorKind::Usage), &error.to_string())
+        }
         Failure::Index(IndexError::Store(KvError::Rejected(error))) => {
             answer.fail(Outcome::Rejected, word(error.kind), &error.to_string())
         }

@@ -37,7 +37,7 @@ struct Fixed(Vec<(Vec<u8>, Vec<u8>)>);
 
 impl Kv for Fixed {
     fn capabilities(&self) -> KvCapabilities {
-        KvCapabilities { atomic_batch: true, snapshot_scan: true }
+        KvCapabilities { atomic_batch: true, snapshot_scan: true, key_bytes_max: usize::MAX }
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, KvError> {

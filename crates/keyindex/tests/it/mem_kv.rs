@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use plimsoll_core::{Kv, KvCapabilities, KvError, StoreError, StoreErrorKind, WriteBatch};
 
+/// Longest key that it takes.
+pub const KEY_BYTES_MAX: usize = 300;
+
 /// Calls made since the counters were last cleared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Calls {
@@ -80,7 +83,7 @@ impl Inside {
 
 impl Kv for MemKv {
     fn capabilities(&self) -> KvCapabilities {
-        KvCapabilities { atomic_batch: self.atomic, snapshot_scan: true }
+        KvCapabilities { atomic_batch: self.atomic, snapshot_scan: true, key_bytes_max: KEY_BYTES_MAX }
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, KvError> {

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_core::Kv;
-use plimsoll_keyindex::{Cursor, IndexSpec, Indexes, Inserted, Query, Rows};
+use std::ops::Bound;
+
+use plimsoll_core::{Kv, Value};
+use plimsoll_keyindex::{Cursor, Entries, IndexError, IndexSpec, Indexes, Inserted, Query, Rows, encode};
 use proptest::prelude::*;
 
-use crate::mem_kv::MemKv;
+use crate::mem_kv::{KEY_BYTES_MAX, MemKv};
 use crate::people::{
     BY_NAME, Model, People, Person, PersonEntries, Question, people, some_key, some_name, some_person, some_question,
 };
@@ -171,6 +173,177 @@ proptest! {
         check_is_clean(&mut people, &mut kv, &model);
         ask(&question, 2, &mut people, &mut kv, &model);
     }
+}
+
+/// Values of all types, few enough that they meet, with those at which an order can go wrong.
+const VALUES: &[Value<'static>] = &[
+    Value::Null,
+    Value::Bool(false),
+    Value::Bool(true),
+    Value::Int(i64::MIN),
+    Value::Int(-1),
+    Value::Int(0),
+    Value::Int(256),
+    Value::Int(i64::MAX),
+    Value::Float(f64::NEG_INFINITY),
+    Value::Float(-0.0),
+    Value::Float(0.0),
+    Value::Float(f64::NAN),
+    Value::Timestamp(-1),
+    Value::Timestamp(0),
+    Value::Text(""),
+    Value::Text("a"),
+    Value::Text("a\0"),
+    Value::Text("a\u{ff}"),
+    Value::Text("ab"),
+    Value::Bytes(b""),
+    Value::Bytes(b"a\0"),
+    Value::Bytes(b"\xff"),
+];
+
+/// A record is one or two values, encoded; the index is on both.
+fn both_values(_: usize, _: &[u8], record: &[u8], out: &mut Entries) -> Result<(), IndexError> {
+    let mut values = plimsoll_core::ValueBuf::new();
+    let first = encode::read(record, &mut values).ok_or(IndexError::Corrupt("no value"))?;
+    encode::read(&record[first..], &mut values).ok_or(IndexError::Corrupt("no second value"))?;
+    out.add(&[values.values().get(0), values.values().get(1)]);
+    Ok(())
+}
+
+fn some_value() -> impl Strategy<Value = Value<'static>> {
+    prop::sample::select(VALUES)
+}
+
+fn some_bound() -> impl Strategy<Value = Bound<Value<'static>>> {
+    (some_value(), 0..5).prop_map(|(value, kind)| match kind {
+        0 => Bound::Unbounded,
+        1 | 2 => Bound::Included(value),
+        _ => Bound::Excluded(value),
+    })
+}
+
+/// What is asked of one field.
+#[derive(Debug, Clone)]
+enum Asked {
+    Equal(Value<'static>),
+    Range(Bound<Value<'static>>, Bound<Value<'static>>),
+    Beginning(Value<'static>),
+}
+
+impl Asked {
+    fn matches(&self, value: Value<'_>) -> bool {
+        let equal = |a: Value<'_>, b: Value<'_>| encode::compare(a, b).is_eq();
+        match self {
+            Asked::Equal(wanted) => equal(*wanted, value),
+            // Written down from the documentation: null is in no range, and as a bound none.
+            Asked::Range(low, high) => {
+                let above = match *low {
+                    Bound::Unbounded | Bound::Included(Value::Null) | Bound::Excluded(Value::Null) => true,
+                    Bound::Included(low) => encode::compare(low, value).is_le(),
+                    Bound::Excluded(low) => encode::compare(low, value).is_lt(),
+                };
+                let below = match *high {
+                    Bound::Unbounded | Bound::Included(Value::Null) | Bound::Excluded(Value::Null) => true,
+                    Bound::Included(high) => encode::compare(value, high).is_le(),
+                    Bound::Excluded(high) => encode::compare(value, high).is_lt(),
+                };
+                value != Value::Null && above && below
+            }
+            Asked::Beginning(wanted) => match (*wanted, value) {
+                (Value::Text(wanted), Value::Text(value)) => value.starts_with(wanted),
+                (Value::Bytes(wanted), Value::Bytes(value)) => value.starts_with(wanted),
+                (wanted, value) => equal(wanted, value),
+            },
+        }
+    }
+
+    fn ask(&self, query: Query) -> Query {
+        match self {
+            Asked::Equal(value) => query.equal(*value),
+            Asked::Range(low, high) => query.range(*low, *high),
+            Asked::Beginning(value) => query.prefix(*value),
+        }
+    }
+}
+
+fn some_asked() -> impl Strategy<Value = Asked> {
+    prop_oneof![
+        2 => some_value().prop_map(Asked::Equal),
+        6 => (some_bound(), some_bound()).prop_map(|(low, high)| Asked::Range(low, high)),
+        2 => some_value().prop_map(Asked::Beginning),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
+
+    #[test]
+    fn queries_over_values_of_all_types_come_to_what_comparing_them_says(
+        records in prop::collection::vec((some_value(), some_value()), 0..24),
+        asked in prop::collection::vec((prop::option::of(some_value()), some_asked()), 10),
+    ) {
+        let (mut kv, mut indexes) = (MemKv::atomic(), Indexes::new(0, vec![IndexSpec::new(2)], both_values));
+        for (key, (first, second)) in records.iter().enumerate() {
+            let mut record = Vec::new();
+            encode::push(&mut record, *first);
+            encode::push(&mut record, *second);
+            indexes.put(&mut kv, &[key as u8], &record).unwrap();
+        }
+        for (first, asked) in asked {
+            // On the first field, or on the second of those whose first one is given.
+            let query = match first {
+                Some(first) => asked.ask(Query::on(0).equal(first)),
+                None => asked.ask(Query::on(0)),
+            };
+            let mut right: Vec<u8> = (0..records.len() as u8)
+                .filter(|key| match (first, records[usize::from(*key)]) {
+                    (Some(wanted), (value, second)) => encode::compare(wanted, value).is_eq() && asked.matches(second),
+                    (None, (value, _)) => asked.matches(value),
+                })
+                .collect();
+            let mut found = Vec::new();
+            indexes.find_keys(&mut kv, &query, &mut |key| found.push(key[0])).unwrap();
+            found.sort_unstable();
+            right.sort_unstable();
+            prop_assert_eq!(found, right, "{:?} {:?} of {:?}", first, asked, records);
+        }
+    }
+}
+
+#[test]
+fn what_the_store_cannot_hold_is_refused_before_anything_is_written() {
+    let too_long = |done: Result<(), IndexError>| match done {
+        Err(error @ IndexError::KeyTooLong { .. }) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    // Without atomic batches what was written before the one that fails would stand.
+    let (mut kv, mut people) = (MemKv::not_atomic(), people());
+    let person = |name: &str| Person { number: Some(1), name: name.into(), tags: vec![2] }.to_record();
+    people.put(&mut kv, b"k", &person("short")).unwrap();
+    let before = kv.pairs();
+    let said = too_long(people.put(&mut kv, b"l", &person(&"n".repeat(KEY_BYTES_MAX))).map(drop));
+    let wanted = "an entry of index 1 would have a key of 307 bytes, and this store keeps keys of up to 300: shorten \
+                  the record's key or the indexed values";
+    assert_eq!(said, wanted);
+    let mut rows = Rows::new();
+    rows.push(b"a", &person("fits"));
+    rows.push(b"b", &person(&"n".repeat(KEY_BYTES_MAX - 8)));
+    too_long(people.insert(&mut kv, &rows).map(drop));
+    let said = too_long(people.put(&mut kv, &[b'k'; KEY_BYTES_MAX - 1], &person("")).map(drop));
+    assert!(said.starts_with("a") && said.contains("bytes, and this store keeps keys of up to 300"), "{said}");
+    let long = person(&"n".repeat(KEY_BYTES_MAX));
+    too_long(
+        people
+            .update(&mut kv, b"k", |_, new| {
+                new.extend_from_slice(&long);
+                Ok(())
+            })
+            .map(drop),
+    );
+    assert_eq!(kv.pairs(), before);
+    // The longest that fits: index, name with its end, number, key.
+    people.put(&mut kv, b"l", &person(&"n".repeat(KEY_BYTES_MAX - 3 - 3 - 2 - 1))).unwrap();
+    assert!(kv.pairs().keys().any(|key| key.len() == KEY_BYTES_MAX));
 }
 
 #[test]
