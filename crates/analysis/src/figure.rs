@@ -4,7 +4,7 @@
 //! plan does not sweep them, these parameters), or the median of its repeats. What a formula leaves open of the sweep gives one row each.
 //! The label `op` names a kind of operation and not a trial: `mixed.p99[op=read]`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::{Formula, Term};
@@ -94,6 +94,9 @@ fn open_labels(trial: &Trial, named: &BTreeSet<&str>) -> BTreeMap<String, String
         .collect()
 }
 
+/// A value, the observations behind it, and whether a late generator may have moved it; or why there is none.
+type Outcome = Result<(f64, u64, bool), String>;
+
 fn evaluate(
     run: &Run,
     facts: &[Vec<PhaseFacts<'_>>],
@@ -101,11 +104,13 @@ fn evaluate(
     store: &str,
     point: &BTreeMap<String, String>,
     named: &BTreeSet<&str>,
-) -> Result<(f64, u64), String> {
+) -> Outcome {
     let fewest = RefCell::new(u64::MAX);
     let why = RefCell::new(None);
+    let any_late = Cell::new(false);
     let value = formula.eval(&|term| match term_value(run, facts, term, store, point, named) {
-        Ok((value, n)) => {
+        Ok((value, n, late)) => {
+            any_late.set(any_late.get() || late);
             let mut fewest = fewest.borrow_mut();
             *fewest = n.min(*fewest);
             Some(value)
@@ -116,7 +121,9 @@ fn evaluate(
         }
     });
     match (value, why.into_inner()) {
-        (Some(value), _) => Ok((value, if fewest.borrow().eq(&u64::MAX) { 0 } else { *fewest.borrow() })),
+        (Some(value), _) => {
+            Ok((value, if fewest.borrow().eq(&u64::MAX) { 0 } else { *fewest.borrow() }, any_late.get()))
+        }
         (None, Some(why)) => Err(why),
         (None, None) => Err("comes to no finite number".to_string()),
     }
@@ -129,7 +136,7 @@ fn term_value(
     store: &str,
     point: &BTreeMap<String, String>,
     named: &BTreeSet<&str>,
-) -> Result<(f64, u64), String> {
+) -> Outcome {
     let op = term.labels.iter().find(|(name, _)| name == "op").map(|(_, value)| value.as_str());
     let wanted = || term.labels.iter().filter(|(name, _)| name != "op");
     let fits = |trial: &Trial| {
@@ -146,7 +153,7 @@ fn term_value(
             .iter()
             .find(|facts| facts.phase.header.name == term.phase)
             .ok_or_else(|| format!("the trial has no phase {}", term.phase))?;
-        phase.quantity(&term.quantity, op).map(|quantity| (quantity.value, quantity.n))
+        phase.quantity(&term.quantity, op).map(|quantity| (quantity.value, quantity.n, phase.is_moved(&term.quantity)))
     };
     let labels = || wanted().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
     match matching.as_slice() {
@@ -154,28 +161,32 @@ fn term_value(
         [] => Err(format!("there is no trial with {}", number::list(&labels()))),
         [(_, phases)] => value_in(phases),
         repeats if repeats.iter().all(|(trial, _)| trial.header.labels.contains_key(REPEAT)) => {
-            let all: Vec<(f64, u64)> = repeats.iter().map(|(_, phases)| value_in(phases)).collect::<Result<_, _>>()?;
-            let mut values: Vec<f64> = all.iter().map(|(value, _)| *value).collect();
+            let all: Vec<(f64, u64, bool)> =
+                repeats.iter().map(|(_, phases)| value_in(phases)).collect::<Result<_, _>>()?;
+            let mut values: Vec<f64> = all.iter().map(|(value, ..)| *value).collect();
             values.sort_by(f64::total_cmp);
             let upper = values.len() / 2;
             let lower = (values.len() - 1) / 2;
-            Ok(((values[lower] + values[upper]) / 2.0, all.iter().map(|(_, n)| n).sum()))
+            let late = all.iter().any(|(.., late)| *late);
+            Ok(((values[lower] + values[upper]) / 2.0, all.iter().map(|(_, n, _)| n).sum(), late))
         }
         many => Err(format!("{} trials fit {term}: name a label more", many.len())),
     }
 }
 
-fn cell(store: &str, unit: &str, outcome: Result<(f64, u64), String>) -> FigureCell {
+fn cell(store: &str, unit: &str, outcome: Outcome) -> FigureCell {
     match outcome {
-        Ok((value, n)) => FigureCell {
+        Ok((value, n, late)) => FigureCell {
             store: store.to_string(),
             value: Some(value),
-            text: number::with_unit(value, unit),
+            text: number::marked(number::with_unit(value, unit), late),
+            late,
             n,
             missing: None,
         },
         Err(missing) => {
-            FigureCell { store: store.to_string(), value: None, text: "–".to_string(), n: 0, missing: Some(missing) }
+            let store = store.to_string();
+            FigureCell { store, value: None, text: "–".to_string(), late: false, n: 0, missing: Some(missing) }
         }
     }
 }

@@ -33,22 +33,23 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &GoalSpec, lines: &[LineV
                 let drives = phases.iter().filter(|facts| facts.phase.header.kind == "drive");
                 for phase in drives.filter(|facts| !(searched && line::is_rung("drive", &facts.phase.header.name))) {
                     let place = format!("{name}, {}", phase.phase.header.name);
-                    trials.push(judge(goal, place, driven(goal, phase)));
+                    trials.push(driven(goal, place, phase));
                 }
             }
         }
     }
     let state = trials.iter().map(|trial| trial.state).max().unwrap_or(GoalState::NotMeasured);
     let at_least = goal.what == "rate";
-    let worst = trials.iter().filter_map(|trial| trial.got).reduce(|a, b| if at_least { a.min(b) } else { a.max(b) });
+    let measured = trials.iter().filter_map(|trial| Some((trial.got?, trial)));
+    let worst = measured.reduce(|a, b| if (b.0 < a.0) == at_least { b } else { a });
     GoalView {
         what: goal.what.clone(),
         text: words(&goal.what).to_string(),
         wanted: wanted(goal),
         limit: goal.limit,
         unit: goal.unit.clone(),
-        got: worst,
-        got_text: worst.map_or("not measured".to_string(), |got| number::with_unit(got, &goal.unit)),
+        got: worst.map(|(got, _)| got),
+        got_text: worst.map_or("not measured".to_string(), |(_, trial)| trial.got_text.clone()),
         n: trials.iter().map(|trial| trial.n).sum(),
         state,
         trials,
@@ -128,10 +129,24 @@ fn unchecked(phases: &[PhaseFacts<'_>]) -> String {
         })
 }
 
-fn driven(goal: &GoalSpec, facts: &PhaseFacts<'_>) -> Measured {
-    let quantity = facts.quantity(&goal.what, None)?;
+/// A goal of a driven phase. One that held held, also with a late generator, which makes everything worse; one that was
+/// missed with it may have been missed because of it.
+fn driven(goal: &GoalSpec, place: String, facts: &PhaseFacts<'_>) -> GoalTrial {
     // Quantities give times in seconds; goals are in nanoseconds.
-    Ok(if goal.unit == "ns" { Quantity { value: quantity.value * 1e9, ..quantity } } else { quantity })
+    let scale = if goal.unit == "ns" { 1e9 } else { 1.0 };
+    let measured = facts.quantity(&goal.what, None);
+    let mut judged =
+        judge(goal, place, measured.map(|quantity| Quantity { value: quantity.value * scale, ..quantity }));
+    if judged.got.is_some() && facts.is_moved(&goal.what) {
+        judged.late = facts.late().map(str::to_string);
+        judged.got_text = number::marked(judged.got_text, true);
+        // What was refused or not heard of was sent.
+        let by_itself = goal.what == "errors" && facts.failed_percent().is_some_and(|own| own.value > goal.limit);
+        if judged.state == GoalState::Missed && !by_itself {
+            judged.state = GoalState::Undecided;
+        }
+    }
+    judged
 }
 
 fn judge(goal: &GoalSpec, place: String, measured: Measured) -> GoalTrial {
@@ -142,10 +157,11 @@ fn judge(goal: &GoalSpec, place: String, measured: Measured) -> GoalTrial {
                 place,
                 got: Some(quantity.value),
                 got_text: number::with_unit(quantity.value, &goal.unit),
+                late: None,
                 n: quantity.n,
                 state: if holds { GoalState::Held } else { GoalState::Missed },
             }
         }
-        Err(why) => GoalTrial { place, got: None, got_text: why, n: 0, state: GoalState::NotMeasured },
+        Err(why) => GoalTrial { place, got: None, got_text: why, late: None, n: 0, state: GoalState::NotMeasured },
     }
 }

@@ -66,6 +66,15 @@ use crate::phase::PhaseFacts;
 pub use crate::phase::WARMUP_IS_FOUND;
 pub use crate::view::RunView;
 
+/// Makes every phase in which the generator was late void: its numbers stand nowhere.
+pub fn take_late_for_void(run: &mut data::Run) {
+    for phase in run.trials.iter_mut().flat_map(|trial| &mut trial.phases) {
+        if let Some(why) = phase.end.late.take() {
+            phase.end.state = data::PhaseState::Void(why);
+        }
+    }
+}
+
 /// Everything that reports show of `run`.
 pub fn view(run: &data::Run) -> RunView {
     let plan = trial::Planned::read(&run.header.plan_json);
@@ -80,6 +89,7 @@ pub fn view(run: &data::Run) -> RunView {
     let figures = figure::figures(run, &facts);
     let trials = trial::trials(run, &facts);
     let warnings = warning::warnings(run, &facts, &plan);
+    let late = warning::late(&facts, &lines);
     let verdict = verdict::verdict(run, &plan, &goals, &trials, &lines);
     RunView {
         format: view::FORMAT,
@@ -97,6 +107,7 @@ pub fn view(run: &data::Run) -> RunView {
         trials,
         left_out: run.header.left_out.clone(),
         warnings,
+        late,
         events: trial::events(run),
         environment: run
             .header

@@ -145,6 +145,11 @@ fn group(digits: &str) -> String {
     out
 }
 
+/// `text` with the mark of a number that a late generator may have moved, where `late`.
+pub fn marked(text: String, late: bool) -> String {
+    if late { format!("{text} *") } else { text }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -231,6 +231,22 @@ impl<'a> PhaseFacts<'a> {
         Some((found, self.phase.slices.iter().filter(|slice| self.is_warmup(slice)).count()))
     }
 
+    /// How late the generator was, where that matters.
+    pub fn late(&self) -> Option<&'a str> {
+        self.phase.end.late.as_deref()
+    }
+
+    /// Whether a late generator may have moved the quantity `name`: response times up, what was done in the time down,
+    /// and what was never sent up. Service times, refusals and answers it does not touch.
+    pub fn is_moved(&self, name: &str) -> bool {
+        self.late().is_some()
+            && match name {
+                "rate" | "ops" => true,
+                "errors" => self.unfinished_count() > 0,
+                name => latency::PERCENTILES.iter().any(|(known, _)| *known == name),
+            }
+    }
+
     /// Seconds of the operations that were asked one by one and answered, of kind `op` or of all.
     pub fn asked_seconds(&self, op: Option<&str>) -> Vec<f64> {
         self.phase

@@ -64,6 +64,8 @@ pub struct SweepCell {
     pub interval: Option<(f64, f64)>,
     /// Smallest and largest.
     pub range: (f64, f64),
+    /// A late generator may have moved it.
+    pub late: bool,
 }
 
 /// Five numbers of a group, after Tukey (*Exploratory Data Analysis*, 1977), with whiskers to the extremes.
@@ -108,6 +110,7 @@ pub fn sweeps(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<SweepView> {
                 clients: f64::from(facts.phase.header.clients),
                 open: facts.open_loop,
                 rate: rate.value,
+                late: facts.is_moved("rate"),
             };
             let phase = &facts.phase.header.name;
             match groups.iter_mut().find(|(known, of, _)| *known == name && of == phase) {
@@ -129,6 +132,7 @@ struct Point {
     clients: f64,
     open: bool,
     rate: f64,
+    late: bool,
 }
 
 /// Labels with several values, but stores and repeats.
@@ -173,8 +177,8 @@ fn numbers(values: &[String]) -> Option<Vec<f64>> {
 fn sweep(name: String, phase: String, row_label: &str, column_label: &str, points: &[Point]) -> SweepView {
     let rows = values(points, |point| &point.row);
     let columns = values(points, |point| &point.column);
-    let at = |row: &str, column: &str| -> Vec<f64> {
-        points.iter().filter(|point| point.row == row && point.column == column).map(|point| point.rate).collect()
+    let at = |row: &str, column: &str| -> Vec<&Point> {
+        points.iter().filter(|point| point.row == row && point.column == column).collect()
     };
     let cells: Vec<Vec<Option<SweepCell>>> =
         rows.iter().map(|row| columns.iter().map(|column| cell(&at(row, column))).collect()).collect();
@@ -243,13 +247,16 @@ fn chart(name: &str, x_name: &str, x: Vec<f64>, lines: Vec<Line>) -> Chart {
     }
 }
 
-fn cell(rates: &[f64]) -> Option<SweepCell> {
-    let value = stat::median(rates)?;
+fn cell(points: &[&Point]) -> Option<SweepCell> {
+    let rates: Vec<f64> = points.iter().map(|point| point.rate).collect();
+    let late = points.iter().any(|point| point.late);
+    let value = stat::median(&rates)?;
     Some(SweepCell {
         value,
-        text: number::with_unit(value, "1/s"),
+        text: number::marked(number::with_unit(value, "1/s"), late),
+        late,
         n: rates.len() as u64,
-        interval: interval::of_median(rates).map(|interval| (interval.low, interval.high)),
+        interval: interval::of_median(&rates).map(|interval| (interval.low, interval.high)),
         range: (rates.iter().copied().fold(f64::INFINITY, f64::min), rates.iter().copied().fold(0.0, f64::max)),
     })
 }

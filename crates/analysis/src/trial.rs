@@ -331,6 +331,7 @@ fn phase(facts: &PhaseFacts<'_>) -> PhaseView {
         seconds: (end.end_ns > 0).then(|| end.end_ns.saturating_sub(header.start_ns) as f64 / 1e9),
         state: state.to_string(),
         reason,
+        late: facts.late().map(str::to_string),
         results: end
             .results
             .iter()
@@ -419,6 +420,7 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
         mean_ns: times.mean_ns(),
         percentiles: times.percentiles(),
         max_ns: times.max_ns(),
+        late: facts.late().is_some() && measure == "response",
     };
     let mut rows = Vec::new();
     let mut kinds: Vec<_> = facts.histograms.keys().map(|(kind, _, _)| *kind).collect();

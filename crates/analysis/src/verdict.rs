@@ -1,16 +1,19 @@
 //! The one sentence, and what it rests on.
 
-use plimsoll_record::data::{PhaseState, Run, RunState};
+use plimsoll_record::data::{Event, PhaseState, Run, RunState};
 
 use crate::line::{self, LineView};
 use crate::number;
 use crate::phase::state_words;
 use crate::trial::{self, Planned};
-use crate::view::{GoalState, GoalView, TrialView, Verdict, VerdictState};
+use crate::view::{GoalState, GoalView, PhaseView, TrialView, Verdict, VerdictState};
+
+/// Per cent of a phase's operations that may fail where no goal limits it.
+const ERRORS_PERCENT: f64 = 1.0;
 
 /// Judges the run.
 pub fn verdict(run: &Run, plan: &Planned, goals: &[GoalView], trials: &[TrialView], lines: &[LineView]) -> Verdict {
-    let broken = broken(goals, trials);
+    let broken = broken(run, goals, trials);
     let unseen = unseen(run, plan, goals, lines);
     if let Some(first) = broken.first() {
         let sentence = match (broken.len() - 1, unseen.is_empty()) {
@@ -55,8 +58,8 @@ fn sentences(broken: &[String], unseen: &[String], lines: &[LineView]) -> Vec<St
     broken.iter().map(|sentence| format!("{sentence}.")).chain(unseen.iter().map(capital)).collect()
 }
 
-/// Promises that were seen to break: losses first, then wrong answers, then goals.
-fn broken(goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
+/// Promises that were seen to break: losses first, then wrong answers, then what was not done at all, then goals.
+fn broken(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
     let mut broken = Vec::new();
     for trial in trials {
         if let Some(ledger) = trial.ledgers.iter().max_by_key(|ledger| ledger.lost).filter(|ledger| ledger.lost > 0) {
@@ -91,6 +94,7 @@ fn broken(goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
             broken.push(format!("{}, read back, had {}", trial.name, number::list(&what)));
         }
     }
+    broken.extend(not_done(run, trials));
     for goal in goals.iter().filter(|goal| !matches!(goal.what.as_str(), "lost" | "wrong")) {
         for place in goal.trials.iter().filter(|place| place.state == GoalState::Missed) {
             broken.push(format!("{} was {} in {}, wanted {}", goal.text, place.got_text, place.place, goal.wanted));
@@ -99,16 +103,54 @@ fn broken(goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
     broken
 }
 
+/// Driven phases in which nothing was done, or in which more failed than can pass without being asked for. What was
+/// never sent is not the store's failure. What a goal limits, or a search, is judged there.
+fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
+    let has_goal = run.header.goals.iter().any(|goal| goal.what == "errors");
+    let mut all = Vec::new();
+    for trial in trials {
+        let driven = trial.phases.iter().filter(|phase| phase.kind == "drive" && phase.state != "void");
+        for phase in driven.filter(|phase| !line::is_rung(&phase.kind, &phase.name)) {
+            let place = format!("phase {} of {}", phase.name, trial.name);
+            let Some(ops) = phase.ops.as_ref().filter(|ops| ops.count > 0) else {
+                if phase.state == "complete" {
+                    all.push(format!("Not one operation of {place} came to an end"));
+                }
+                continue;
+            };
+            let failed = ops.rejected + ops.unknown;
+            let percent = failed as f64 * 100.0 / ops.count as f64;
+            if percent > ERRORS_PERCENT && !has_goal {
+                let first = first_error(run, trial.ordinal, phase).map_or(String::new(), |text| format!(": {text}"));
+                all.push(format!(
+                    "{} of {} operations failed in {place}, {} %{first}",
+                    number::count(failed),
+                    number::count(ops.count),
+                    number::significant(percent)
+                ));
+            }
+        }
+    }
+    all
+}
+
+/// The error that was seen most in `phase`, as its events have it.
+fn first_error<'r>(run: &'r Run, trial: u32, phase: &PhaseView) -> Option<&'r str> {
+    let end_s = phase.start_s + phase.seconds.unwrap_or(f64::INFINITY);
+    let within = |at_ns: u64| (phase.start_s..=end_s).contains(&(at_ns as f64 / 1e9));
+    let of_phase = |event: &&Event| event.kind == "error-code" && event.trial == Some(trial) && within(event.at_ns);
+    run.events.iter().find(of_phase).map(|event| event.text.trim_end_matches('.'))
+}
+
 /// Goals that were missed where it cannot be told whether the store missed them.
 fn undecided(goals: &[GoalView]) -> Vec<String> {
     let places = goals.iter().flat_map(|goal| goal.trials.iter().map(move |place| (goal, place)));
     places
         .filter(|(_, place)| place.state == GoalState::Undecided)
         .map(|(goal, place)| {
-            format!(
-                "Whether {} is {} in {} cannot be told: {} were seen, with the generator late",
-                goal.text, goal.wanted, place.place, place.got_text
-            )
+            let (text, wanted, got) = (&goal.text, &goal.wanted, &place.got_text);
+            let late = place.late.as_deref().unwrap_or("the generator was late");
+            format!("Whether {text} is {wanted} in {} cannot be told: it was {got}, but {late}", place.place)
         })
         .collect()
 }
@@ -274,10 +316,15 @@ fn kept(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> String {
     if others > 0 {
         kept.push(format!("{} held", number::plural(others, "other goal", "other goals")));
     }
+    let late = trials.iter().flat_map(|trial| &trial.phases).filter(|phase| phase.late.is_some()).count() as u64;
+    let late = match late {
+        0 => String::new(),
+        n => format!("; the generator was late in {}: see what is marked *", number::plural(n, "phase", "phases")),
+    };
     if kept.is_empty() {
-        format!("{stores} ran as planned; nothing was checked and no goal was set.")
+        format!("{stores} ran as planned; nothing was checked and no goal was set{late}.")
     } else {
-        format!("{stores} kept every promise: {}.", number::list(&kept))
+        format!("{stores} kept every promise: {}{late}.", number::list(&kept))
     }
 }
 

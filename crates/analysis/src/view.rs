@@ -57,6 +57,9 @@ pub struct RunView {
     pub left_out: Vec<String>,
     /// What makes one doubt the result.
     pub warnings: Vec<Warning>,
+    /// Where the generator was late, and what that moves; `null` where it was not. Numbers that may be moved are marked
+    /// in their texts and are `late` where they stand.
+    pub late: Option<Warning>,
     /// What happened, in time order.
     pub events: Vec<EventView>,
     /// The machine.
@@ -184,6 +187,8 @@ pub struct GoalTrial {
     pub got: Option<f64>,
     /// The same as text, or why there is none.
     pub got_text: String,
+    /// How late the generator was, where that may have moved the value.
+    pub late: Option<String>,
     /// Observations behind it.
     pub n: u64,
     /// Whether it held here.
@@ -254,6 +259,8 @@ pub struct FigureCell {
     pub value: Option<f64>,
     /// The same as text; `–` when there is none.
     pub text: String,
+    /// A late generator may have moved it.
+    pub late: bool,
     /// The fewest observations behind any of its terms.
     pub n: u64,
     /// Why there is no value.

@@ -3,7 +3,7 @@
 use plimsoll_record::data::{Run, Sample, SamplerSeries};
 
 use crate::latency;
-use crate::line;
+use crate::line::{self, LineView};
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
@@ -78,11 +78,38 @@ fn together(doubts: &[Doubt]) -> Option<Warning> {
     Some(Warning { text: format!("{}: {}{also}", worst.place, worst.text), next: worst.next.to_string() })
 }
 
+/// Phases in which the generator was late: the worst, where else, and what that moves. Rungs of a search say it
+/// themselves.
+pub fn late(facts: &[Vec<PhaseFacts<'_>>], lines: &[LineView]) -> Option<Warning> {
+    let shown = |facts: &&PhaseFacts<'_>| {
+        lines.is_empty() || !line::is_rung(&facts.phase.header.kind, &facts.phase.header.name)
+    };
+    let late = facts.iter().flatten().filter(shown).filter_map(|facts| {
+        Some(Doubt {
+            what: "late",
+            place: place(facts),
+            weight: worst_lag_ns(facts).unwrap_or(0) as f64,
+            text: format!("{}.", facts.late()?),
+            next: "What is marked * is moved by it: response times and what was never sent are higher, rates lower than \
+                   the store's own. Service times, errors and answers are not.",
+        })
+    });
+    together(&late.collect::<Vec<_>>())
+}
+
+fn place(facts: &PhaseFacts<'_>) -> String {
+    format!("{}, phase {}", trial::name(&facts.trial.header), facts.phase.header.name)
+}
+
+/// Largest 99th percentile of the generator's lag in any slice that counts.
+fn worst_lag_ns(facts: &PhaseFacts<'_>) -> Option<u64> {
+    facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice)).map(|slice| slice.lag_p99_ns).max()
+}
+
 fn doubts(run: &Run, facts: &[Vec<PhaseFacts<'_>>], plan: &Planned) -> Vec<Doubt> {
     let mut warnings = Vec::new();
     for facts in facts.iter().flatten() {
-        let header = &facts.phase.header;
-        let place = format!("{}, phase {}", trial::name(&facts.trial.header), header.name);
+        let place = place(facts);
         generator(facts, plan, &place, &mut warnings);
         lag(facts, &place, &mut warnings);
         behind(facts, &place, &mut warnings);
@@ -120,11 +147,11 @@ fn generator(facts: &PhaseFacts<'_>, plan: &Planned, place: &str, warnings: &mut
 }
 
 fn lag(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
-    if !facts.open_loop {
+    // Where it matters it is said beside the numbers that it moves.
+    if !facts.open_loop || facts.late().is_some() {
         return;
     }
-    let worst = facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice)).map(|slice| slice.lag_p99_ns).max();
-    if let Some(worst) = worst.filter(|worst| *worst > LAG_NS) {
+    if let Some(worst) = worst_lag_ns(facts).filter(|worst| *worst > LAG_NS) {
         warnings.push(Doubt {
             what: "lag",
             place: place.to_owned(),

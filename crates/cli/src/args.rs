@@ -153,6 +153,9 @@ pub struct RunArgs {
     /// File whose first line is the password for attached stores.
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
+    /// Takes a phase in which the generator was late for void: its numbers stand nowhere, and the exit code is 1.
+    #[arg(long)]
+    pub strict: bool,
     /// No progress on stderr.
     #[arg(long, short)]
     pub quiet: bool,
@@ -242,6 +245,9 @@ pub struct DriveArgs {
     /// Print the plan that the options come to, and run nothing.
     #[arg(long)]
     pub print_plan: bool,
+    /// Takes a phase in which the generator was late for void: its numbers stand nowhere, and the exit code is 1.
+    #[arg(long)]
+    pub strict: bool,
     /// No progress on stderr.
     #[arg(long, short)]
     pub quiet: bool,
@@ -305,6 +311,9 @@ pub struct ReportArgs {
     /// What to make.
     #[arg(long, value_enum, default_value = "html")]
     pub format: Format,
+    /// Takes a phase in which the generator was late for void: its numbers stand nowhere.
+    #[arg(long)]
+    pub strict: bool,
     /// Where to write it; `-` for standard output. A page goes beside the recording by default, text and
     /// JSON to standard output.
     #[arg(long, short, value_name = "FILE")]
@@ -342,6 +351,9 @@ pub struct CompareArgs {
     /// Smaller changes are not called any; otherwise what the recordings say of their machine.
     #[arg(long, value_name = "PER CENT")]
     pub noise_floor: Option<String>,
+    /// Takes a phase in which the generator was late for void: its numbers stand nowhere.
+    #[arg(long)]
+    pub strict: bool,
     /// What to make.
     #[arg(long, value_enum, default_value = "text")]
     pub format: CompareFormat,

@@ -46,6 +46,8 @@ pub struct Bench<'a> {
     pub store_counters: bool,
     /// The ledger of the trial before, for one that goes on with its data.
     pub ledger: Option<Ledger>,
+    /// A phase in which the generator was late is void.
+    pub strict: bool,
     /// Processors for the server; none: it runs where the system puts it.
     pub server_pin: &'a [u32],
 }

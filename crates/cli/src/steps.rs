@@ -181,7 +181,7 @@ impl TrialRun<'_, '_> {
             })
             .collect();
         self.push_totals(end, &result);
-        ended(&result, end)?;
+        ended(&result, end, false)?;
         // Afterwards: before, it would warm what may have to be cold.
         if !self.bench.interrupt.is_set() && end.state == PhaseState::Complete {
             let kinds: Vec<OpKind> = self.workload.kinds().to_vec();
@@ -250,9 +250,12 @@ impl TrialRun<'_, '_> {
         if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, self.bench.recorder) {
             push(end, "device_bytes", "B", bytes as f64, 1);
         }
-        ended(&result, end)?;
+        ended(&result, end, self.bench.strict)?;
         // That a rate is not carried is what a rung is there to find out.
-        if result.stop == StopReason::Backlog && self.trial.labels.contains_key("rung") {
+        if matches!(end.state, PhaseState::Failed(_))
+            && result.stop == StopReason::Backlog
+            && self.trial.labels.contains_key("rung")
+        {
             end.state = PhaseState::Complete;
         }
         Ok(())
@@ -323,18 +326,25 @@ fn cycles(store: &mut dyn Store) -> Result<Vec<(&'static str, f64)>, CliError> {
         .collect())
 }
 
-/// Whether a phase of operations came to its end, or what it ended with instead.
-fn ended(result: &DriveResult, end: &mut PhaseEnd) -> Result<(), CliError> {
+/// Whether a phase of operations came to its end, or what it ended with instead. `strict`: one with a late generator is
+/// void.
+fn ended(result: &DriveResult, end: &mut PhaseEnd, strict: bool) -> Result<(), CliError> {
     if let StopReason::Refused(error) | StopReason::Lost(error) = &result.stop {
         return Err(error.clone().into());
     }
     // A store is not judged by what the generator did not do.
     let is_cut_short = matches!(result.stop, StopReason::Cancelled | StopReason::Hung);
-    if let Some(why) = result.void.as_ref().filter(|_| !is_cut_short) {
-        end.state = PhaseState::Void(why.clone());
+    end.late = result.late.clone();
+    if let Some(why) = end.late.take_if(|_| strict && !is_cut_short) {
+        end.state = PhaseState::Void(why);
         return Ok(());
     }
     let failed = match &result.stop {
+        StopReason::Behind => "the generator could not keep this rate up and gave up",
+        StopReason::Backlog if end.late.is_some() => {
+            "operations had been due for longer than the backlog, and the generator was late: it cannot be told whether \
+             the store carries this rate"
+        }
         StopReason::Backlog => {
             "the store does not carry this rate: operations had been due for longer than the backlog"
         }

@@ -14,11 +14,11 @@ use crate::board::{Board, GRACE_NS, Shared};
 use crate::clock::{Clock, thread_cpu_ns};
 use crate::collect::{Collector, Watching};
 use crate::grid::Grid;
+use crate::late::{Burden, late_because};
 use crate::link::{Link, Place};
 use crate::pace::Wake;
 use crate::schedule::{Cursor, Schedule};
 use crate::spec::{DriveError, DriveResult, DriveSpec, Hung, Io, IoUsed, Limit, StopReason};
-use crate::void::{Burden, void_because};
 use crate::wire::{OPEN_NS, Wire};
 use crate::witness::Witness;
 use crate::worker::{CoreReport, Setup, Start, Turns, WorkerCore};
@@ -404,7 +404,7 @@ impl<'a> Phase<'a> {
             response: totals.response,
             involuntary_switches: totals.involuntary_switches,
         };
-        let void = self.spec.pace.is_open().then(|| void_because(&burden)).flatten();
+        let late = self.spec.pace.is_open().then(|| late_because(&burden)).flatten();
         Ok(DriveResult {
             start_ns: self.grid.start_ns,
             measured_from_ns: self.grid.warmup_end_ns.min(end_ns),
@@ -429,7 +429,7 @@ impl<'a> Phase<'a> {
             busiest_worker,
             voluntary_switches: totals.voluntary_switches,
             involuntary_switches: totals.involuntary_switches,
-            void,
+            late,
         })
     }
 }

@@ -19,7 +19,7 @@
 //! | `alarm` | when a worker is woken up for them |
 //! | `schedule`, `poisson` | arrival times, as pure functions of the arrival's number |
 //! | [`Witness`] (`witness`) | the machine's own pauses: a thread per processor that sleeps and notes how late it wakes |
-//! | `void` | when a phase's figures are the generator's and not the store's |
+//! | `late` | when the generator may have moved a phase's figures |
 //! | `collect`, `grid` | slices, and their bounds as pure functions |
 //!
 //! On a worker's thread nothing is allocated, locked or logged per operation; the tests count.
@@ -33,13 +33,13 @@ mod control;
 mod errors;
 mod grid;
 mod histogram;
+mod late;
 mod link;
 mod pace;
 mod poisson;
 mod reactor;
 mod schedule;
 mod spec;
-mod void;
 mod wire;
 mod witness;
 mod worker;

@@ -260,8 +260,9 @@ pub struct DriveResult {
     pub voluntary_switches: u64,
     /// How often the system took a processor from them although they had.
     pub involuntary_switches: u64,
-    /// Why the figures are the generator's and not the store's, in one sentence; `None` when nothing says so.
-    pub void: Option<String>,
+    /// How late the generator was, why as far as it knows, and what helps, where it may have moved response times by
+    /// as much as the store made them; `None` when it did not. Open loop only.
+    pub late: Option<String>,
 }
 
 /// Why a phase ended.

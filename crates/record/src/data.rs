@@ -158,6 +158,8 @@ pub struct PhaseEnd {
     pub end_ns: u64,
     /// How it ended.
     pub state: PhaseState,
+    /// Of an open loop: how late the generator was and why, where that may have moved what was measured.
+    pub late: Option<String>,
     /// Its results: name, unit, value. Formulas name them: `load.seconds`.
     pub results: Vec<PhaseResult>,
     /// Operations that were timed one by one (`ask`).
@@ -181,7 +183,7 @@ pub enum PhaseState {
     Interrupted,
     /// With this error.
     Failed(String),
-    /// Counts for nothing, for this reason: the generator was the limit.
+    /// Counts for nothing, for this reason: the generator was late, and strictness was asked for.
     Void(String),
 }
 

@@ -379,9 +379,13 @@ fn phase_of<'a>(phases: &'a mut Phases, row: &Row<'_>) -> Read<&'a mut Phase> {
 }
 
 fn read_phases(connection: &Connection) -> Read<Phases> {
-    let sql = "SELECT trial, ordinal, name, kind, durability, clients, rate_per_s, start_ns, end_ns, state, reason, \
-               data_bytes, index_bytes, total_bytes FROM phase";
-    let found = all(connection, sql, |row| {
+    let format: i32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let late = if format < 3 { "NULL" } else { "late" };
+    let sql = format!(
+        "SELECT trial, ordinal, name, kind, durability, clients, rate_per_s, start_ns, end_ns, state, reason, \
+         data_bytes, index_bytes, total_bytes, {late} FROM phase"
+    );
+    let found = all(connection, &sql, |row| {
         let header = PhaseHeader {
             trial: row.get(0)?,
             ordinal: row.get(1)?,
@@ -400,9 +404,15 @@ fn read_phases(connection: &Connection) -> Read<Phases> {
                 total_bytes: optional_count(row, 13)?,
             }),
         };
+        let (state, late) = match phase_state(&row.get::<_, String>(9)?, row.get(10)?)? {
+            // Nobody had asked for strictness: there was nothing else.
+            PhaseState::Void(why) if format < 3 => (PhaseState::Complete, Some(why)),
+            state => (state, row.get(14)?),
+        };
         let end = PhaseEnd {
             end_ns: optional_count(row, 8)?.unwrap_or(header.start_ns),
-            state: phase_state(&row.get::<_, String>(9)?, row.get(10)?)?,
+            state,
+            late,
             results: Vec::new(),
             asked: Vec::new(),
             footprint,

@@ -136,7 +136,7 @@ pub(crate) fn end_run(connection: &Connection, state: &RunState, end_ns: u64) ->
 pub(crate) fn begin_phase(connection: &Connection, header: &PhaseHeader) -> Written {
     put(
         connection,
-        "INSERT INTO phase VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, NULL, 'unfinished', NULL, NULL, NULL, NULL)",
+        "INSERT INTO phase VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, NULL, 'unfinished', NULL, NULL, NULL, NULL, NULL)",
         params![
             header.trial,
             header.ordinal,
@@ -160,7 +160,7 @@ pub(crate) fn end_phase(connection: &Connection, trial: u32, phase: u32, end: &P
     };
     put(
         connection,
-        "UPDATE phase SET end_ns = ?3, state = ?4, reason = ?5, data_bytes = ?6, index_bytes = ?7, total_bytes = ?8 \
+        "UPDATE phase SET end_ns = ?3, state = ?4, reason = ?5, data_bytes = ?6, index_bytes = ?7, total_bytes = ?8, late = ?9 \
          WHERE trial = ?1 AND ordinal = ?2",
         params![
             trial,
@@ -171,6 +171,7 @@ pub(crate) fn end_phase(connection: &Connection, trial: u32, phase: u32, end: &P
             end.footprint.map(|all| int(all.data_bytes)),
             optional_int(end.footprint.and_then(|all| all.index_bytes)),
             optional_int(end.footprint.and_then(|all| all.total_bytes)),
+            end.late,
         ],
     )?;
     for (position, result) in end.results.iter().enumerate() {

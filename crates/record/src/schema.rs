@@ -6,8 +6,8 @@
 pub const APPLICATION_ID: i32 = 0x506c_6d73;
 
 /// `PRAGMA user_version`: the version of the tables below. A reader refuses newer ones, and reads older ones: in
-/// format 1 a slice had no `drain` and no switches, and a published value no labels; in format 2 nobody watched the
-/// machine's own pauses.
+/// format 1 a slice had no `drain` and no switches, and a published value no labels; before format 3 nobody watched the
+/// machine's own pauses, and a phase had no `late` and was void where it is late now.
 pub const FORMAT: i32 = 3;
 
 /// The file's name in a run's directory.
@@ -161,6 +161,7 @@ CREATE TABLE phase (
   data_bytes INTEGER,
   index_bytes INTEGER,
   total_bytes INTEGER,
+  late TEXT,
   PRIMARY KEY (trial, ordinal)
 ) STRICT, WITHOUT ROWID;
 

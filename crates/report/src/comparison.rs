@@ -70,10 +70,10 @@ pub fn text(comparison: &Comparison, colour: bool, width: usize) -> String {
     }
     out.push_str(&format!("\n{}\n", legend(comparison)));
     for rule in &comparison.rules {
-        let (word, style) = if rule.failures.is_empty() {
-            ("ok    ", Style::new().green())
-        } else {
-            ("FAILED", Style::new().red().bold())
+        let (word, style) = match rule.word() {
+            "failed" => ("FAILED   ", Style::new().red().bold()),
+            "undecided" => ("UNDECIDED", Style::new().yellow().bold()),
+            _ => ("ok       ", Style::new().green()),
         };
         let word = if colour { word.style(style).to_string() } else { word.to_string() };
         out.push_str(&format!(
@@ -81,8 +81,8 @@ pub fn text(comparison: &Comparison, colour: bool, width: usize) -> String {
             clean(&rule.rule),
             number::plural(rule.checked, "number", "numbers")
         ));
-        for failure in &rule.failures {
-            out.push_str(&format!("        {}\n", clean(failure)));
+        for why in rule.failures.iter().chain(&rule.undecided) {
+            out.push_str(&format!("           {}\n", clean(why)));
         }
     }
     out
@@ -141,7 +141,7 @@ pub fn legend(comparison: &Comparison) -> String {
             number::significant(floor.p99_percent)
         ),
     };
-    format!("~ no more than noise; ? seen once, so that nothing tells; {floor}")
+    format!("~ no more than noise; ? seen once, or * with a late generator, so that nothing tells; {floor}")
 }
 
 /// The interval of a change: `−1.20 % … +3.40 %`.
@@ -176,27 +176,33 @@ pub fn junit(comparison: &Comparison) -> String {
         for group in &comparison.groups {
             for metric in group.metrics.iter().filter(|metric| metric.significant.is_some()) {
                 let name = format!("{}, {} {}", group.phase, metric.name, metric.op);
-                cases.push((group.trial.clone(), name.trim().to_string(), Vec::new(), 1));
+                cases.push((group.trial.clone(), name.trim().to_string(), &[][..], &[][..], 1));
             }
         }
     }
     for rule in &comparison.rules {
-        cases.push(("plimsoll.compare".to_string(), rule.rule.clone(), rule.failures.clone(), rule.checked));
+        let class = "plimsoll.compare".to_string();
+        cases.push((class, rule.rule.clone(), &rule.failures, &rule.undecided, rule.checked));
     }
-    let failures = cases.iter().filter(|(.., failures, _)| !failures.is_empty()).count();
+    let failures = cases.iter().filter(|(_, _, failures, ..)| !failures.is_empty()).count();
+    let skipped = cases.iter().filter(|(_, _, failed, open, _)| failed.is_empty() && !open.is_empty()).count();
     let suite = format!("{} against {}", comparison.b.id, comparison.a.id);
     let mut out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"{0}\" failures=\"{failures}\">\n  \
-         <testsuite name=\"{1}\" tests=\"{0}\" failures=\"{failures}\" errors=\"0\" skipped=\"0\">\n",
+         <testsuite name=\"{1}\" tests=\"{0}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\">\n",
         cases.len(),
         xml(&suite)
     );
-    for (class, name, failures, checked) in &cases {
+    for (class, name, failures, undecided, checked) in &cases {
         let open =
             format!("    <testcase classname=\"{}\" name=\"{}\" assertions=\"{checked}\"", xml(class), xml(name));
-        match failures.as_slice() {
-            [] => out.push_str(&format!("{open}/>\n")),
-            [first, ..] => out.push_str(&format!(
+        match (*failures, *undecided) {
+            ([], []) => out.push_str(&format!("{open}/>\n")),
+            ([], [..]) => out.push_str(&format!(
+                "{open}>\n      <skipped message=\"UNDECIDED: {}\"/>\n    </testcase>\n",
+                xml(&undecided.join("\n"))
+            )),
+            ([first, ..], _) => out.push_str(&format!(
                 "{open}>\n      <failure message=\"{}\">{}</failure>\n    </testcase>\n",
                 xml(first),
                 xml(&failures.join("\n"))

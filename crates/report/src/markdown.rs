@@ -53,8 +53,11 @@ pub fn run(view: &RunView) -> String {
     for trial in &view.trials {
         for phase in trial.phases.iter().filter(|phase| phase.kind == "drive") {
             if let (Some(ops), Some(row)) = (&phase.ops, phase.latencies.first()) {
-                let mut cells = vec![text(&trial.name), text(&phase.name), number::with_unit(ops.rate_per_s, "1/s")];
-                cells.extend(row.percentiles.iter().map(|one| one.ns.map_or("–".to_string(), number::nanoseconds)));
+                let shown = |value: String| text(&number::marked(value, row.late));
+                let mut cells = vec![text(&trial.name), text(&phase.name)];
+                cells.push(shown(number::with_unit(ops.rate_per_s, "1/s")));
+                let time = |ns| shown(number::nanoseconds(ns));
+                cells.extend(row.percentiles.iter().map(|one| one.ns.map_or("–".to_string(), time)));
                 cells.push(format!("{} %", number::significant(ops.error_percent)));
                 cells.push(number::count(ops.count));
                 rows.push(cells);
@@ -62,6 +65,9 @@ pub fn run(view: &RunView) -> String {
         }
     }
     table(&mut out, &["trial", "phase", "rate", "p50", "p90", "p99", "p99.9", "errors", "n"], rows);
+    if let Some(late) = &view.late {
+        out.push_str(&format!("\n\\* {} {}\n", text(&late.text), text(&late.next)));
+    }
     let sizes = view.trials.iter().filter_map(|trial| Some((trial, trial.size.as_ref()?)));
     let sizes: Vec<String> =
         sizes.map(|(trial, size)| format!("- {}: {}\n", text(&trial.name), text(&size.sentence))).collect();
@@ -79,12 +85,25 @@ pub fn run(view: &RunView) -> String {
 
 /// See [`crate::comparison_markdown`].
 pub fn comparison(comparison: &Comparison) -> String {
-    let word = if comparison.failed() { "❌" } else { "✅" };
+    let word = if comparison.failed() {
+        "❌"
+    } else if comparison.undecided() {
+        "❔ undecided:"
+    } else {
+        "✅"
+    };
     let mut out = format!("### {word} {} against {}\n", text(&comparison.b.id), text(&comparison.a.id));
     for rule in &comparison.rules {
-        let word = if rule.failures.is_empty() { "✅" } else { "❌" };
+        let word = match rule.word() {
+            "failed" => "❌",
+            "undecided" => "❔",
+            _ => "✅",
+        };
         out.push_str(&format!("\n{word} `{}`", rule.rule.replace('`', "'")));
-        rule.failures.iter().for_each(|failure| out.push_str(&format!("\n  - {}", text(failure))));
+        rule.failures
+            .iter()
+            .chain(&rule.undecided)
+            .for_each(|failure| out.push_str(&format!("\n  - {}", text(failure))));
     }
     if !comparison.rules.is_empty() {
         out.push('\n');

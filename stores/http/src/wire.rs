@@ -229,7 +229,6 @@ impl HttpSession {
                     done.push(ticket, Outcome::Ok, &self.answer);
                     self.answer.clear();
                 }
-                404 | 410 => done.push(ticket, Outcome::NotFound, &self.answer),
                 _ => {
                     let writes = self.requests[usize::from(kind)].writes;
                     self.refuse(ticket, if writes { self.refused_write() } else { Outcome::Rejected }, done);

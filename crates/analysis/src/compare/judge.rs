@@ -23,6 +23,8 @@ pub struct Observed {
     pub n: u64,
     /// Why there is none.
     pub missing: Option<String>,
+    /// A late generator may have moved one of the values.
+    pub late: bool,
     /// What the values hang on: see [`Within`].
     pub within: Within,
 }
@@ -186,7 +188,7 @@ mod tests {
     use super::*;
 
     fn observed(within: Within, value: f64) -> Observed {
-        Observed { repeats: vec![value], n: 1, missing: None, within }
+        Observed { repeats: vec![value], n: 1, within, ..Observed::default() }
     }
 
     /// Slices of exponential times around `mean_ns`.

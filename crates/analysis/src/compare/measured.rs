@@ -89,8 +89,7 @@ fn point(name: &str, a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor) -> Vec<Gro
             _ => {}
         }
         if matches!(first.phase.header.kind.as_str(), "load" | "settle" | "restart") {
-            let seconds = |facts: &&PhaseFacts<'_>| facts.quantity("seconds", None);
-            let one = |all: &[&PhaseFacts<'_>]| observed(all.iter().map(seconds).collect(), Within::Nothing);
+            let one = |all: &[&PhaseFacts<'_>]| quantities(all, "seconds", None, Within::Nothing);
             metrics.push(metric("seconds", "", "s", &one(&of_a), &one(&of_b), floor));
         }
         if !metrics.is_empty() {
@@ -130,13 +129,21 @@ fn of_phase<'p, 'a>(point: &'p Point<'a>, name: &str) -> Vec<&'p PhaseFacts<'a>>
 
 type Seen = Result<crate::phase::Quantity, String>;
 
-fn observed(repeats: Vec<Seen>, within: Within) -> Observed {
+/// The quantity `name` of one phase in all repeats.
+fn quantities(all: &[&PhaseFacts<'_>], name: &str, op: Option<&str>, within: Within) -> Observed {
+    let seen = all.iter().map(|facts| (facts.quantity(name, op), facts.is_moved(name)));
+    observed(seen.collect(), within)
+}
+
+/// What was seen in each repeat, and whether a late generator may have moved it.
+fn observed(repeats: Vec<(Seen, bool)>, within: Within) -> Observed {
     let mut all = Observed { within, ..Observed::default() };
-    for one in repeats {
+    for (one, late) in repeats {
         match one {
             Ok(quantity) => {
                 all.repeats.push(quantity.value);
                 all.n += quantity.n;
+                all.late |= late;
             }
             Err(why) => all.missing = all.missing.or(Some(why)),
         }
@@ -146,9 +153,8 @@ fn observed(repeats: Vec<Seen>, within: Within) -> Observed {
 
 fn driven(a: &[&PhaseFacts<'_>], b: &[&PhaseFacts<'_>], floor: NoiseFloor, metrics: &mut Vec<Metric>) {
     let rate = |all: &[&PhaseFacts<'_>]| {
-        let values = all.iter().map(|facts| facts.quantity("rate", None)).collect();
         let first = all.first().map(|facts| facts.rates(false)).unwrap_or_default();
-        observed(values, Within::Series(first))
+        quantities(all, "rate", None, Within::Series(first))
     };
     metrics.push(metric("rate", "all", "1/s", &rate(a), &rate(b), floor));
     let mut ops: Vec<Option<&str>> = vec![None];
@@ -163,19 +169,14 @@ fn driven(a: &[&PhaseFacts<'_>], b: &[&PhaseFacts<'_>], floor: NoiseFloor, metri
         let slices = |all: &[&PhaseFacts<'_>]| all.first().map(|facts| waits(facts, op)).unwrap_or_default();
         let intervals = resampled(&slices(a), &slices(b));
         for ((name, _), interval) in PERCENTILES.into_iter().zip(intervals) {
-            let one = |all: &[&PhaseFacts<'_>]| {
-                let values = all.iter().map(|facts| facts.quantity(name, op)).collect();
-                observed(values, Within::Resampled(interval))
-            };
+            let one = |all: &[&PhaseFacts<'_>]| quantities(all, name, op, Within::Resampled(interval));
             let (a, b) = (one(a), one(b));
             if a.value().is_some() || b.value().is_some() {
                 metrics.push(metric(name, op.unwrap_or("all"), "s", &a, &b, floor));
             }
         }
     }
-    let errors = |all: &[&PhaseFacts<'_>]| {
-        observed(all.iter().map(|facts| facts.quantity("errors", None)).collect(), Within::Nothing)
-    };
+    let errors = |all: &[&PhaseFacts<'_>]| quantities(all, "errors", None, Within::Nothing);
     metrics.push(metric("errors", "all", "%", &errors(a), &errors(b), floor));
 }
 
@@ -187,9 +188,8 @@ fn waits(facts: &PhaseFacts<'_>, op: Option<&str>) -> Vec<Times> {
 
 fn asked(a: &[&PhaseFacts<'_>], b: &[&PhaseFacts<'_>], floor: NoiseFloor, metrics: &mut Vec<Metric>) {
     let one = |all: &[&PhaseFacts<'_>]| {
-        let values = all.iter().map(|facts| facts.quantity("median_seconds", None)).collect();
         let each = all.iter().flat_map(|facts| &facts.phase.end.asked).filter(|asked| !asked.outcome.is_error());
-        observed(values, Within::Values(each.map(asked_s).collect()))
+        quantities(all, "median_seconds", None, Within::Values(each.map(asked_s).collect()))
     };
     metrics.push(metric("median_seconds", "", "s", &one(a), &one(b), floor));
 }
@@ -200,7 +200,8 @@ fn space(a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor) -> Vec<Metric> {
         let one = |point: &Point<'_>| {
             let last = |(_, facts): &(&Trial, Vec<PhaseFacts<'_>>)| {
                 let seen = facts.iter().rev().find(|facts| facts.phase.end.footprint.is_some());
-                seen.map_or(Err("no footprint was taken".to_string()), |facts| facts.quantity(name, None))
+                let none = Err("no footprint was taken".to_string());
+                (seen.map_or(none, |facts| facts.quantity(name, None)), false)
             };
             observed(point.trials.iter().map(last).collect(), Within::Nothing)
         };
@@ -236,6 +237,7 @@ fn figures(a: &Run, b: &Run, floor: NoiseFloor) -> Vec<Group> {
                     repeats: cell.value.into_iter().collect(),
                     n: cell.n,
                     missing: cell.missing.clone(),
+                    late: cell.late,
                     within: Within::Nothing,
                 };
                 if cell.value.is_none() && other.value.is_none() {
@@ -262,10 +264,11 @@ fn metric(name: &str, op: &str, unit: &str, a: &Observed, b: &Observed, floor: N
     let cell = |observed: &Observed| Cell {
         value: observed.value(),
         text: match (observed.value(), &observed.missing) {
-            (Some(value), _) => number::with_unit(value, unit),
+            (Some(value), _) => number::marked(number::with_unit(value, unit), observed.late),
             (None, Some(why)) => why.clone(),
             (None, None) => "–".to_string(),
         },
+        late: observed.late,
         n: observed.n,
         repeats: observed.repeats.len() as u64,
     };

@@ -87,6 +87,8 @@ impl NoiseFloor {
         match name {
             "p50" | "p90" => self.p50_percent,
             "p99" | "p999" => self.p99_percent,
+            // What equal runs take does not hang on how fast they are.
+            "data_bytes" | "index_bytes" | "total_bytes" => 0.0,
             _ => self.throughput_percent,
         }
     }
@@ -161,6 +163,8 @@ pub struct Cell {
     pub value: Option<f64>,
     /// As text, or why there is none.
     pub text: String,
+    /// A late generator may have moved it.
+    pub late: bool,
     /// Observations behind it.
     pub n: u64,
     /// Repeats of the trial behind it.
@@ -176,6 +180,19 @@ pub struct RuleResult {
     pub checked: u64,
     /// Sentences, one for each number that meets it.
     pub failures: Vec<String>,
+    /// Sentences, one for each number of which it cannot be told whether it meets it.
+    pub undecided: Vec<String>,
+}
+
+impl RuleResult {
+    /// What came of it, in a word: `ok`, `failed` or `undecided`.
+    pub fn word(&self) -> &'static str {
+        match (self.failures.is_empty(), self.undecided.is_empty()) {
+            (false, _) => "failed",
+            (true, false) => "undecided",
+            (true, true) => "ok",
+        }
+    }
 }
 
 impl Comparison {
@@ -184,9 +201,18 @@ impl Comparison {
         self.rules.iter().any(|rule| !rule.failures.is_empty())
     }
 
-    /// `~` for what is not significant, `better`, `worse`, `?` for what was seen once, or `missing`.
+    /// True when it cannot be told whether a condition was met under which it is to fail.
+    pub fn undecided(&self) -> bool {
+        self.rules.iter().any(|rule| !rule.undecided.is_empty())
+    }
+
+    /// `~` for what is not significant, `better`, `worse`, `?` for what was seen once or with a late generator, or
+    /// `missing`.
     pub fn mark(metric: &Metric) -> &'static str {
         let (Some(a), Some(b)) = (metric.a.value, metric.b.value) else { return "missing" };
+        if metric.a.late || metric.b.late {
+            return "?";
+        }
         match (metric.significant, metric.change_percent) {
             (significant, _) if a == b && significant != Some(true) => "~",
             (None, _) | (_, None) => "?",
@@ -211,7 +237,7 @@ pub fn compare(a: &Run, b: &Run, rules: &[rule::Rule], noise_floor: Option<Noise
         unmatched,
         rules: Vec::new(),
     };
-    comparison.rules = rules.iter().map(|rule| rule.check(&comparison.groups)).collect();
+    comparison.rules = rules.iter().map(|rule| rule.check(&comparison.groups, noise_floor)).collect();
     if !rules.is_empty() {
         comparison.rules.extend([("A", &comparison.a), ("B", &comparison.b)].into_iter().filter_map(ended_early));
     }
@@ -224,6 +250,7 @@ fn ended_early((name, side): (&str, &Side)) -> Option<RuleResult> {
         rule: format!("{name} is complete"),
         checked: 1,
         failures: vec![format!("run {} was {}: what it did not measure cannot be judged", side.id, side.state)],
+        undecided: Vec::new(),
     })
 }
 

@@ -7,10 +7,13 @@
 //! With a sign it is about the change; it is met when the change passes it and is significant (or was seen only once,
 //! so that nothing tells). Without a sign it is about the value in B. `name` is that of a number, or of a figure in
 //! double quotes. What one of the runs did not measure meets it too: nobody can say that it held.
+//!
+//! Whether it is met cannot be told of a change that is asked about more finely than equal runs differ, nor where a late
+//! generator may have made the difference.
 
 use std::fmt;
 
-use super::{Group, Metric, RuleResult};
+use super::{Group, Metric, NoiseFloor, RuleResult};
 use crate::number;
 
 /// A condition.
@@ -94,12 +97,64 @@ impl Rule {
         Ok(Rule { text: text.trim().to_string(), phase, name, op, above, limit })
     }
 
-    /// What comes of it.
-    pub fn check(&self, groups: &[Group]) -> RuleResult {
+    /// What comes of it, where equal runs differ by `floor`.
+    pub fn check(&self, groups: &[Group], floor: NoiseFloor) -> RuleResult {
         let all = groups.iter().flat_map(|group| group.metrics.iter().map(move |metric| (group, metric)));
         let about: Vec<_> = all.filter(|(group, metric)| self.is_about(group, metric)).collect();
-        let failures = about.iter().filter_map(|(group, metric)| self.failure(group, metric)).collect();
-        RuleResult { rule: self.text.clone(), checked: about.len() as u64, failures }
+        let mut result = RuleResult {
+            rule: self.text.clone(),
+            checked: about.len() as u64,
+            failures: Vec::new(),
+            undecided: Vec::new(),
+        };
+        for (group, metric) in about {
+            let failure = self.failure(group, metric);
+            match (self.undecided(group, metric, failure.is_some(), floor), failure) {
+                (Some(why), _) => result.undecided.push(why),
+                (None, failure) => result.failures.extend(failure),
+            }
+        }
+        result
+    }
+
+    /// Why it cannot be told whether `metric`, which seems to meet it or not (`met`), does.
+    fn undecided(&self, group: &Group, metric: &Metric, met: bool, floor: NoiseFloor) -> Option<String> {
+        let to = metric.b.value?;
+        let change = matches!(self.limit, Limit::Change(_));
+        let from = if change { metric.a.value? } else { to };
+        let place = format!("{}, {}: {}", group.trial, group.phase, metric.name);
+        // A late generator makes times longer and what was never sent more, and rates lower. So it may be what met the
+        // condition, or what kept it from being met.
+        let raises = metric.unit != "1/s";
+        let one_way = group.phase != "figures";
+        let by = |late: bool, upwards: bool| late && (!one_way || (raises == upwards));
+        let moved = by(metric.b.late, self.above == met) || (change && by(metric.a.late, self.above != met));
+        if moved {
+            let seems = if met { "seems to meet it" } else { "seems not to meet it" };
+            let seen = if change {
+                format!("went from {} to {}", metric.a.text, metric.b.text)
+            } else {
+                format!("is {}", metric.b.text)
+            };
+            return Some(format!("{place} {seen}, which {seems}, but the generator was late where it is marked *"));
+        }
+        let Limit::Change(limit) = self.limit else { return None };
+        let floor_percent = floor.percent(&metric.name);
+        // Beyond the floor the other way it certainly is not met.
+        let change = metric.change_percent?;
+        let against = if self.above { change < limit - floor_percent } else { change > limit + floor_percent };
+        if met || from == to || limit.abs() >= floor_percent || against {
+            return None;
+        }
+        Some(format!(
+            "{place} went from {} to {} ({}): equal runs differ by up to {} % here (noise floor), which is more than {}; \
+             calibrate on a quieter machine, run more repeats and longer, or ask for no less than the floor",
+            metric.a.text,
+            metric.b.text,
+            signed_percent(change),
+            number::significant(floor_percent),
+            signed_percent(limit)
+        ))
     }
 
     fn is_about(&self, group: &Group, metric: &Metric) -> bool {

@@ -82,7 +82,7 @@ pub struct RungSummary {
     pub rejected_per_s: f64,
     /// The goals of the spec that one rung can measure, in their order.
     pub goals: Vec<GoalSeen>,
-    /// Why the rung is void: the generator was the limit.
+    /// Why a goal that it missed says nothing of the store: the generator was late.
     pub void: Option<String>,
     /// Why it failed altogether.
     pub failed: Option<String>,
@@ -115,6 +115,9 @@ impl RungSummary {
         let end_ns = facts.phase.end.end_ns;
         let counted = facts.counted_s.max(1e-9);
         let (void, failed) = match &facts.phase.end.state {
+            PhaseState::Complete | PhaseState::Failed(_) if facts.late().is_some() => {
+                (facts.late().map(str::to_string), None)
+            }
             PhaseState::Void(why) => (Some(why.clone()), None),
             PhaseState::Failed(why) => (None, Some(why.clone())),
             PhaseState::Unfinished | PhaseState::Interrupted => (None, Some("it did not end".to_string())),

@@ -208,6 +208,8 @@ pub struct PhaseView {
     pub state: String,
     /// Why it failed or is void.
     pub reason: Option<String>,
+    /// How late the generator was and why, where that may have moved response times, rates and what was never sent.
+    pub late: Option<String>,
     /// Its results as recorded.
     pub results: Vec<ResultView>,
     /// Records that a complete load inserted a second, its sync included.
@@ -303,6 +305,8 @@ pub struct LatencyView {
     pub percentiles: Vec<PercentileView>,
     /// Longest, to three digits.
     pub max_ns: u64,
+    /// A late generator may have moved these times, and the rate.
+    pub late: bool,
 }
 
 /// A step within operations of one kind: a statement of a transaction. It is timed like an operation and counts as

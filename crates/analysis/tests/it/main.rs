@@ -7,6 +7,7 @@ mod compare;
 mod counted;
 mod driven;
 mod kinds_of_run;
+mod late;
 mod line;
 mod recorded;
 mod simulated;

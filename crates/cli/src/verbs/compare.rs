@@ -15,7 +15,13 @@ pub fn run(args: &CompareArgs) -> Result<u8, CliError> {
     let rules = args.fail_if.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>()?;
     let floor = args.noise_floor.as_deref().map(noise_floor).transpose()?;
     let runs_dir = plimsoll_record::default_runs_dir()?;
-    let load = |wanted: &str| -> Result<Run, CliError> { Ok(Run::load(&plimsoll_record::find(&runs_dir, wanted)?)?) };
+    let load = |wanted: &str| -> Result<Run, CliError> {
+        let mut run = Run::load(&plimsoll_record::find(&runs_dir, wanted)?)?;
+        if args.strict {
+            plimsoll_analysis::take_late_for_void(&mut run);
+        }
+        Ok(run)
+    };
     let (a, b) = (load(&args.a)?, load(&args.b)?);
     if a.header.id == b.header.id {
         let what = format!("{} and {} are the same run, {}", args.a, args.b, a.header.id);
@@ -40,7 +46,11 @@ pub fn run(args: &CompareArgs) -> Result<u8, CliError> {
         }
         _ => drop(crate::print(&text)?),
     }
-    Ok(if comparison.failed() { exit::GOAL_MISSED } else { exit::OK })
+    Ok(match (comparison.failed(), comparison.undecided()) {
+        (true, _) => exit::GOAL_MISSED,
+        (false, true) => exit::UNDECIDED,
+        (false, false) => exit::OK,
+    })
 }
 
 fn parse(text: &str) -> Result<Rule, CliError> {

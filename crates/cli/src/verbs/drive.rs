@@ -38,7 +38,7 @@ pub(super) fn run_text(
         passwords.set_default(secrets::read_password_file(path)?);
     }
     let (plan, text) = plans::read_plan(catalogue, from, stores, args.seed, &mut passwords)?;
-    run::run_plan(catalogue, &plan, &text, &passwords, args.quiet)
+    run::run_plan(catalogue, &plan, &text, &passwords, args.quiet, args.strict)
 }
 
 /// The plan's name and text.

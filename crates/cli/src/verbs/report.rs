@@ -14,7 +14,10 @@ use crate::error::CliError;
 /// Makes the report that `args` ask for.
 pub fn run(args: &ReportArgs) -> Result<u8, CliError> {
     let recording = plimsoll_record::find(&plimsoll_record::default_runs_dir()?, &args.run)?;
-    let loaded = Run::load(&recording)?;
+    let mut loaded = Run::load(&recording)?;
+    if args.strict {
+        plimsoll_analysis::take_late_for_void(&mut loaded);
+    }
     let view = plimsoll_analysis::view(&loaded);
     let to_stdout = args.output.as_deref() == Some(Path::new("-"));
     let text = match args.format {

@@ -37,16 +37,18 @@ pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, CliError> {
         passwords.set_default(secrets::read_password_file(path)?);
     }
     let (plan, text) = plans::load(catalogue, &args.plan, &mut passwords)?;
-    run_plan(catalogue, &plan, &text, &passwords, args.quiet)
+    run_plan(catalogue, &plan, &text, &passwords, args.quiet, args.strict)
 }
 
-/// Runs a plan that came of `text`; the exit code says whether every goal held.
+/// Runs a plan that came of `text`; the exit code says whether every goal held. `strict`: a phase in which the generator
+/// was late is void.
 pub fn run_plan(
     catalogue: &Catalogue,
     plan: &Plan,
     text: &str,
     passwords: &Passwords,
     quiet: bool,
+    strict: bool,
 ) -> Result<u8, CliError> {
     let io = named_io(plan).unwrap_or(Io::Auto);
     let runs_dir = plimsoll_record::default_runs_dir()?;
@@ -105,6 +107,7 @@ pub fn run_plan(
         witness,
         store_counters: plan.samplers.iter().any(|name| name == plimsoll_sample::STORE.name),
         ledger: None,
+        strict,
         server_pin: &plan.server_pin,
     };
     let result = trials(catalogue, plan, &mut bench, &directory, passwords);

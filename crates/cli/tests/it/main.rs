@@ -14,6 +14,7 @@ mod kv;
 mod kv_crash;
 mod kv_ledger;
 mod line;
+mod marked;
 mod open_loop;
 mod said;
 mod secrets;

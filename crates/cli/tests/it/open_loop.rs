@@ -23,9 +23,8 @@ mix = { select = 1 }
 #[test]
 fn every_operation_that_was_due_stands_in_the_result() {
     let place = Place::new();
-    let ran = place.run(&["run", &place.plan(PLAN)]);
-    // On a machine that has other work to do the phase is void, and what was due is counted all the same.
-    assert!(ran.code == Some(0) || ran.code == Some(1) && ran.out.contains("the generator was the limit"), "{ran:?}");
+    // On a machine that has other work to do the generator is late: without a goal that is no reason to fail.
+    place.run(&["run", &place.plan(PLAN)]).expect(0);
     let ran = place.run(&["report", "latest", "--format", "json"]).expect(0);
     let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     let results = report["trials"][0]["phases"][1]["results"].as_array().unwrap();
@@ -44,7 +43,5 @@ fn a_workload_with_nothing_to_load_has_an_empty_load() {
     let place = Place::new();
     let plan =
         PLAN.replace("\"postgres\"", "\"null\"").replace("\"select\"", "\"nothing\"").replace("select", "nothing");
-    // A busy machine would make an open loop void.
-    let plan = plan.replace("loop = \"open\"\nrate = \"500/s\"\n", "");
     place.run(&["run", &place.plan(&plan)]).expect(0).says("null ran as planned");
 }

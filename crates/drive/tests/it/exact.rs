@@ -247,8 +247,8 @@ fn a_stall_of_a_second_is_charged_to_every_operation_that_was_due_in_it() {
     // A generator that was itself kept from its processor all the time says so, and is right.
     let end_ns = run.driven.result.end_ns;
     let kept_ns = run.held_up_ns(run.driven.result.start_ns, end_ns);
-    let void = &run.driven.result.void;
-    assert!(void.is_none() || kept_ns > 100 * MS_NS, "the store stalled: {void:?}, held up for {kept_ns} ns");
+    let late = &run.driven.result.late;
+    assert!(late.is_none() || kept_ns > 100 * MS_NS, "the store stalled: {late:?}, held up for {kept_ns} ns");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll_record::data::{PhaseEnd, Run, RunState};
+use plimsoll_record::data::{PhaseEnd, PhaseState, Run, RunState};
 use plimsoll_record::{RecordError, Recorder};
 
 use crate::synthetic;
@@ -69,7 +69,7 @@ fn recordings_of_older_formats_are_read() {
     change(
         &path,
         "ALTER TABLE slice DROP COLUMN drain; ALTER TABLE slice DROP COLUMN voluntary_switches; \
-         ALTER TABLE slice DROP COLUMN involuntary_switches; ALTER TABLE published DROP COLUMN labels; \
+         ALTER TABLE slice DROP COLUMN involuntary_switches; ALTER TABLE phase DROP COLUMN late; ALTER TABLE published DROP COLUMN labels; \
          PRAGMA user_version = 1",
     );
     for slice in &mut wanted.trials[0].phases[0].slices {
@@ -82,6 +82,19 @@ fn recordings_of_older_formats_are_read() {
 }
 
 #[test]
+fn a_void_phase_of_the_second_format_is_one_with_a_late_generator() {
+    let place = tempfile::tempdir().unwrap();
+    let path = recording(place.path());
+    let void = "UPDATE phase SET state = 'void', reason = 'the generator was the limit';";
+    change(&path, void);
+    let asked_for = &Run::load(&path).unwrap().trials[0].phases[0].end;
+    assert_eq!(asked_for.state, PhaseState::Void("the generator was the limit".into()), "since then it is asked for");
+    change(&path, "ALTER TABLE phase DROP COLUMN late; PRAGMA user_version = 2");
+    let end = &Run::load(&path).unwrap().trials[0].phases[0].end;
+    assert_eq!((&end.state, end.late.as_deref()), (&PhaseState::Complete, Some("the generator was the limit")));
+}
+
+#[test]
 fn rows_that_cannot_be_are_damage() {
     for (sql, what) in [
         ("DROP TABLE event", "no such table: event"),
@@ -91,7 +104,7 @@ fn rows_that_cannot_be_are_damage() {
         ("UPDATE run SET command_line = '['", "EOF while parsing"),
         ("UPDATE run SET slice_ns = -1", "-1 is no count"),
         (
-            "INSERT INTO phase SELECT 7, 0, name, kind, NULL, 1, NULL, 1, NULL, state, NULL, NULL, NULL, NULL FROM phase",
+            "INSERT INTO phase SELECT 7, 0, name, kind, NULL, 1, NULL, 1, NULL, state, NULL, NULL, NULL, NULL, NULL FROM phase",
             "phase 0 belongs to trial 7",
         ),
         ("DELETE FROM phase", "a row belongs to no phase: (0, 0)"),

@@ -20,6 +20,7 @@ fn end() -> PhaseEnd {
     PhaseEnd {
         end_ns: 3_000_000_000,
         state: PhaseState::Void("the generator was the limit".into()),
+        late: Some("the generator was 3 ms late".into()),
         results: vec![
             PhaseResult { name: "seconds".into(), unit: "s".into(), value: 1.25, n: 1 },
             PhaseResult { name: "ops".into(), unit: String::new(), value: f64::INFINITY, n: 7 },

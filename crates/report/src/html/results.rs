@@ -321,11 +321,12 @@ pub fn latencies(view: &RunView) -> String {
                     esc(&phase.name),
                     op,
                     number::count(row.count),
-                    number::with_unit(row.rate_per_s, "1/s"),
-                    number::seconds(row.mean_ns / 1e9),
+                    number::marked(number::with_unit(row.rate_per_s, "1/s"), row.late),
+                    number::marked(number::seconds(row.mean_ns / 1e9), row.late),
                 ];
-                cells.extend(row.percentiles.iter().map(percentile));
-                cells.push(number::nanoseconds(row.max_ns));
+                let shown = |one: &PercentileView| number::marked(percentile(one), row.late && one.ns.is_some());
+                cells.extend(row.percentiles.iter().map(shown));
+                cells.push(number::marked(number::nanoseconds(row.max_ns), row.late));
                 table.row(cells);
             }
         }
@@ -335,7 +336,11 @@ pub fn latencies(view: &RunView) -> String {
         return table;
     }
     let about = "Without warm-up. A percentile is given only with ten samples above it.";
-    format!("<p class=\"note\">{about}</p>\n{table}{}", steps(view))
+    let late = view
+        .late
+        .as_ref()
+        .map_or(String::new(), |late| format!("<p class=\"note\">* {} {}</p>\n", Text(&late.text), Text(&late.next)));
+    format!("<p class=\"note\">{about}</p>\n{table}{late}{}", steps(view))
 }
 
 /// The statements of transactions, under their operations.

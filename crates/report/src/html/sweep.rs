@@ -44,7 +44,8 @@ fn one(view: &RunView, sweep: &SweepView, charts: &mut Charts) -> String {
                     ]);
                 }
                 Some(cell) => {
-                    all.push(format!("<span title=\"n = {}\">{}</span>", cell.n, number::significant(cell.value)))
+                    let value = number::marked(number::significant(cell.value), cell.late);
+                    all.push(format!("<span title=\"n = {}\">{value}</span>", cell.n))
                 }
                 None if single => all.extend(std::iter::repeat_n("–".to_string(), 5)),
                 None => all.push("–".to_string()),

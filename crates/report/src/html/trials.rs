@@ -126,7 +126,7 @@ fn phases(trial: &TrialView) -> String {
     );
     for phase in &trial.phases {
         let mut ended = state(&phase.state);
-        if let Some(reason) = &phase.reason {
+        for reason in phase.reason.iter().chain(&phase.late) {
             ended.push_str(&format!("<br><small>{}</small>", Text(reason)));
         }
         table.row(vec![
@@ -177,7 +177,7 @@ fn came_to(phase: &PhaseView) -> String {
     if let Some(ops) = phase.ops.as_ref().filter(|_| phase.kind == "drive") {
         parts.push(format!(
             "<b>{}</b>, {} operations in {}",
-            number::with_unit(ops.rate_per_s, "1/s"),
+            number::marked(number::with_unit(ops.rate_per_s, "1/s"), phase.late.is_some()),
             number::count(ops.count),
             number::seconds(ops.seconds)
         ));

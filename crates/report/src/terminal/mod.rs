@@ -360,13 +360,14 @@ impl Text {
                         Cell::new(&phase.name),
                         Cell::new(op_name(row, phase.open_loop)),
                         Cell::new(number::count(row.count)),
-                        Cell::new(number::with_unit(row.rate_per_s, "1/s")),
+                        Cell::new(number::marked(number::with_unit(row.rate_per_s, "1/s"), row.late)),
                     ];
+                    let time = |ns| number::marked(number::nanoseconds(ns), row.late);
                     for percentile in &row.percentiles {
                         any_missing |= percentile.ns.is_none();
-                        cells.push(Cell::new(percentile.ns.map_or("–".to_string(), number::nanoseconds)));
+                        cells.push(Cell::new(percentile.ns.map_or("–".to_string(), time)));
                     }
-                    cells.push(Cell::new(number::nanoseconds(row.max_ns)));
+                    cells.push(Cell::new(time(row.max_ns)));
                     table.row(cells);
                 }
             }
@@ -374,6 +375,10 @@ impl Text {
         let note =
             if any_missing { "– needs 10 samples above it: p99 1,000, p99.9 10,000" } else { "without warm-up" };
         self.table("Latency under load", note, &table);
+        if let Some(late) = &view.late {
+            self.paragraph("  * ", Style::new().yellow(), &late.text, Style::new());
+            self.paragraph("    ", Style::new(), &late.next, Style::new().dimmed());
+        }
     }
 
     fn steps(&mut self, view: &RunView) {

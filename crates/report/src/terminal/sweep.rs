@@ -28,7 +28,7 @@ impl Text {
                             all.push(Cell::new(number::with_unit(cell.range.1, "1/s")));
                             all.push(Cell::new(number::count(cell.n)));
                         }
-                        Some(cell) => all.push(Cell::new(number::significant(cell.value))),
+                        Some(cell) => all.push(Cell::new(number::marked(number::significant(cell.value), cell.late))),
                         None => all.extend(std::iter::repeat_n(Cell::new("–"), if single { 4 } else { 1 })),
                     }
                 }

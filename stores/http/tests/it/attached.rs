@@ -23,8 +23,8 @@ fn every_class_of_answers_is_an_outcome() {
     script.op(PUT, [Value::Text("a b"), Value::Bytes(&[0, 1, 255])]).op(GET, [Value::Text("/put/a b")]);
     let replies = asked(&server, &script);
     let all: Vec<_> = replies.iter().map(|reply| (reply.outcome, reply.answer.code.as_str())).collect();
-    use Outcome::{NotFound, Ok, Rejected};
-    assert_eq!(all[..4], [(Ok, ""), (Ok, ""), (Ok, ""), (NotFound, "")]);
+    use Outcome::{Ok, Rejected};
+    assert_eq!(all[..4], [(Ok, ""), (Ok, ""), (Ok, ""), (Rejected, "404")]);
     assert_eq!(all[4..], [(Rejected, "418"), (Rejected, "503"), (Ok, ""), (Ok, ""), (Ok, ""), (Ok, "")]);
     assert_eq!(replies[5].answer.message, "Service Temporarily Unavailable");
     let bodies: Vec<_> =
@@ -84,7 +84,7 @@ fn a_base_that_is_not_there_is_said_and_asked_all_the_same() {
     assert!(said[0].contains("/missing answers 404 Not Found to HEAD"), "{said:?}");
     let mut script = Script::new();
     script.op(GET, [Value::Text("/")]);
-    assert_eq!(ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap()[0].outcome, Outcome::NotFound);
+    assert_eq!(ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap()[0].outcome, Outcome::Rejected);
 }
 
 #[test]

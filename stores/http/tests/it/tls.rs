@@ -20,7 +20,7 @@ fn sessions_and_looks_speak_through_tls() {
         let mut script = Script::new();
         script.op(GET, [Value::Text("/large")]).op(GET, [Value::Text("/none")]);
         let replies = ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap();
-        assert_eq!((replies[0].outcome, replies[1].outcome), (Outcome::Ok, Outcome::NotFound));
+        assert_eq!((replies[0].outcome, replies[1].outcome), (Outcome::Ok, Outcome::Rejected));
         assert_eq!(kept(&replies[0].answer), Some((200, large.clone())));
     }
     let untrusted = open(&url(""), None).err().unwrap();

@@ -1,4 +1,4 @@
-//! When a phase's figures are the generator's and not the store's. A pure decision, with its reason.
+//! When the generator may have moved a phase's figures as much as the store made them. A pure decision, with its reason.
 //!
 //! Only an open loop can say so: it knows when each operation should have been sent. A closed loop whose worker is
 //! busy all the time measures the generator's ceiling; reports warn of that by its CPU.
@@ -9,7 +9,7 @@ use crate::spec::Lag;
 
 /// Share of its processor from which on a worker has nothing left: the rest goes to interrupts and to the system.
 const BUSY: f64 = 0.95;
-/// Lateness that is never held against a phase, at the median and at the 99th percentile: a hundred microseconds are
+/// Lateness that is never worth a word, at the median and at the 99th percentile: a hundred microseconds are
 /// ten times what a worker with a processor to itself needs to wake up, and a millisecond is less than a scheduler's
 /// turn.
 const HARMLESS_P50_NS: u64 = 100_000;
@@ -37,23 +37,22 @@ pub(crate) struct Burden {
     pub involuntary_switches: u64,
 }
 
-/// Why the phase is void; `None` when it stands.
-pub(crate) fn void_because(burden: &Burden) -> Option<String> {
+/// How late the generator was and by whose fault, as far as it knows, with what helps; `None` when it did not matter.
+pub(crate) fn late_because(burden: &Burden) -> Option<String> {
     let Burden { lag, response, busiest_worker, .. } = *burden;
     let allowed_ns = if burden.coarse { COARSE_NS } else { 0 };
     let percent = busiest_worker * 100.0;
-    let (limit, relief) =
-        ("the generator was the limit", "give the phase more workers, or drive it from another machine");
+    let relief = "give the phase more workers, or drive it from another machine";
     if let Some(behind) = burden.behind {
         return Some(format!(
-            "{limit}: it was {} behind its own schedule, its busiest worker at {percent:.0} % of a processor; {relief}",
+            "the generator was {} behind its own schedule and gave up, its busiest worker at {percent:.0} % of a \
+             processor; {relief}",
             time(u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX))
         ));
     }
     if busiest_worker >= BUSY && lag.n >= MEDIAN_N && lag.p50_ns > HARMLESS_P50_NS + allowed_ns {
         return Some(format!(
-            "{limit}: a worker used {percent:.0} % of its processor, and every second operation went out more than {} \
-             late; {relief}",
+            "the generator was {} late at the median, because a worker was busy for {percent:.0} % of the time; {relief}",
             time(lag.p50_ns)
         ));
     }
@@ -67,13 +66,14 @@ pub(crate) fn void_because(burden: &Burden) -> Option<String> {
     } else {
         return None;
     };
-    let taken = match burden.involuntary_switches {
+    let preempted = match burden.involuntary_switches {
         0 => String::new(),
-        n => format!(", its processor was taken from it {n} times"),
+        1 => ", preempted once".to_owned(),
+        n => format!(", preempted {n} times"),
     };
     Some(format!(
-        "{limit}: at {percentile} it was {} late itself, of {} that operations took{taken}; leave a processor to it, or \
-         lower the rate",
+        "the generator was {} late at {percentile} (operations took {}){preempted}; leave a processor to it, or lower \
+         the rate",
         time(late_ns),
         time(whole_ns)
     ))
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_with_room_and_little_lag_stands() {
+    fn a_generator_with_room_and_little_lag_is_not_late() {
         let quick = times(100_000, 60_000, 200_000);
         for (busiest, lag) in [
             (0.2, times(100_000, 6_000, 80_000)),
@@ -117,44 +117,48 @@ mod tests {
             (0.99, times(19, 50 * MS, 80 * MS)),
             (0.3, times(999, 50_000, 80 * MS)),
         ] {
-            assert_eq!(void_because(&burden(busiest, lag, quick)), None, "{busiest}, {lag:?}");
+            assert_eq!(late_because(&burden(busiest, lag, quick)), None, "{busiest}, {lag:?}");
         }
         // Late, but next to nothing of what the store took.
-        assert_eq!(void_because(&burden(0.5, times(9_000, 2 * MS, 30 * MS), times(9_000, 400 * MS, 900 * MS))), None);
+        assert_eq!(late_because(&burden(0.5, times(9_000, 2 * MS, 30 * MS), times(9_000, 400 * MS, 900 * MS))), None);
     }
 
     #[test]
-    fn a_worker_without_a_rest_that_is_late_is_the_limit() {
-        let why = void_because(&burden(0.97, times(9_000, 3_200_000, 9 * MS), times(9_000, 80 * MS, 90 * MS))).unwrap();
-        assert!(why.starts_with("the generator was the limit: a worker used 97 % of its processor"), "{why}");
-        assert!(why.contains("more than 3.2 ms late"), "{why}");
-        assert_eq!(void_because(&burden(0.94, times(9_000, 3_200_000, 9 * MS), times(9_000, 80 * MS, 90 * MS))), None);
+    fn a_worker_without_a_rest_is_the_reason() {
+        let why = late_because(&burden(0.97, times(9_000, 3_200_000, 9 * MS), times(9_000, 80 * MS, 90 * MS))).unwrap();
+        assert!(
+            why.starts_with("the generator was 3.2 ms late at the median, because a worker was busy for 97 % of"),
+            "{why}"
+        );
+        assert_eq!(late_because(&burden(0.94, times(9_000, 3_200_000, 9 * MS), times(9_000, 80 * MS, 90 * MS))), None);
     }
 
     #[test]
-    fn lateness_that_is_most_of_a_percentile_is_the_limit() {
+    fn lateness_that_is_most_of_a_percentile_is_said_with_preemptions() {
         let mut late = burden(0.3, times(9_000, 20_000, 3 * MS), times(9_000, 90_000, 5 * MS));
         late.involuntary_switches = 131;
-        let why = void_because(&late).unwrap();
-        assert!(why.contains("at the 99th percentile it was 3.0 ms late itself, of 5.0 ms"), "{why}");
-        assert!(why.contains("taken from it 131 times"), "{why}");
-        let why = void_because(&burden(0.3, times(200, 400_000, 9 * MS), times(200, 600_000, 5 * MS))).unwrap();
-        assert!(why.contains("at the median it was 400 µs late itself, of 600 µs"), "{why}");
+        let why = late_because(&late).unwrap();
+        assert!(
+            why.contains("3.0 ms late at the 99th percentile (operations took 5.0 ms), preempted 131 times"),
+            "{why}"
+        );
+        let why = late_because(&burden(0.3, times(200, 400_000, 9 * MS), times(200, 600_000, 5 * MS))).unwrap();
+        assert!(why.contains("400 µs late at the median (operations took 600 µs);"), "{why}");
     }
 
     #[test]
     fn coarse_wake_ups_are_forgiven_their_millisecond() {
         let mut late = burden(0.1, times(9_000, 500_000, 1_100_000), times(9_000, 560_000, 1_200_000));
-        assert!(void_because(&late).is_some());
+        assert!(late_because(&late).is_some());
         late.coarse = true;
-        assert_eq!(void_because(&late), None);
+        assert_eq!(late_because(&late), None);
     }
 
     #[test]
-    fn a_generator_that_gave_up_on_its_own_schedule_is_the_limit() {
+    fn a_generator_that_gave_up_on_its_own_schedule_says_so() {
         let mut late = burden(1.0, times(0, 0, 0), times(0, 0, 0));
         late.behind = Some(Duration::from_secs(10));
-        let why = void_because(&late).unwrap();
-        assert!(why.contains("it was 10 s behind its own schedule, its busiest worker at 100 %"), "{why}");
+        let why = late_because(&late).unwrap();
+        assert!(why.contains("was 10 s behind its own schedule and gave up, its busiest worker at 100 %"), "{why}");
     }
 }

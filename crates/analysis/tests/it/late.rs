@@ -1,0 +1,153 @@
+//! A generator that was late marks what it may have moved, and takes nothing away.
+
+use plimsoll_analysis::compare::rule::Rule;
+use plimsoll_analysis::compare::{Comparison, compare};
+use plimsoll_analysis::view::{GoalState, VerdictState};
+use plimsoll_analysis::{take_late_for_void, view};
+use plimsoll_core::{Measure, Outcome};
+use plimsoll_record::data::{Event, FigureSpec, GoalSpec, PhaseState, Run};
+
+use crate::driven::driven;
+
+const WHY: &str = "the generator was 3.0 ms late at the 99th percentile (operations took 5.0 ms)";
+
+/// An open loop of ten seconds at 2,000/s, each operation answered after a millisecond, by a generator that was late.
+fn late() -> Run {
+    let mut run = driven(&[2_000; 10]);
+    let phase = &mut run.trials[0].phases[0];
+    phase.header.rate_per_s = Some(2_000.0);
+    phase.end.late = Some(WHY.into());
+    for histogram in phase.slices.iter_mut().flat_map(|slice| &mut slice.histograms) {
+        histogram.measure = Measure::Response;
+    }
+    run
+}
+
+fn goal(what: &str, limit: f64, unit: &str) -> GoalSpec {
+    GoalSpec { what: what.into(), limit, unit: unit.into() }
+}
+
+/// Of every slice, the operations are taken for `outcome` where its position is below `slices`.
+fn fail(run: &mut Run, slices: usize, outcome: Outcome) {
+    for slice in run.trials[0].phases[0].slices.iter_mut().take(slices) {
+        slice.histograms.iter_mut().for_each(|one| one.outcome = outcome);
+    }
+}
+
+#[test]
+fn a_late_phase_has_all_its_numbers_marked_and_passes_without_goals() {
+    let mut run = late();
+    run.header.figures = vec![FigureSpec {
+        name: "slowest".into(),
+        unit: "s".into(),
+        formula: "mixed.p99".into(),
+        published: Vec::new(),
+    }];
+    let view = view(&run);
+    assert_eq!(view.verdict.state, VerdictState::Pass, "{:?}", view.verdict);
+    assert!(view.verdict.sentence.contains("the generator was late in 1 phase"), "{}", view.verdict.sentence);
+    let phase = &view.trials[0].phases[0];
+    assert_eq!((phase.state.as_str(), phase.late.as_deref()), ("complete", Some(WHY)));
+    let row = &phase.latencies[0];
+    assert!(row.late && row.percentiles.iter().any(|one| one.name == "p99" && one.ns.is_some()));
+    let cell = &view.figures[0].rows[0].cells[0];
+    assert!(cell.late && cell.text.ends_with(" *"), "{cell:?}");
+    let late = view.late.as_ref().unwrap();
+    assert!(late.text.contains(WHY) && late.next.contains("higher"), "{late:?}");
+}
+
+#[test]
+fn a_goal_that_held_with_a_late_generator_held_and_one_that_was_missed_is_undecided() {
+    let mut run = late();
+    run.header.goals = vec![goal("p99", 20e6, "ns"), goal("rate", 1_500.0, "1/s"), goal("errors", 0.1, "%")];
+    assert_eq!(view(&run).verdict.state, VerdictState::Pass);
+    run.header.goals = vec![goal("p99", 0.5e6, "ns"), goal("rate", 1_500.0, "1/s")];
+    let missed = view(&run);
+    assert_eq!(missed.verdict.state, VerdictState::Undecided, "{:?}", missed.verdict);
+    assert!(missed.verdict.sentence.contains(WHY), "{}", missed.verdict.sentence);
+    assert_eq!(missed.goals.iter().map(|one| one.state).collect::<Vec<_>>(), [GoalState::Undecided, GoalState::Held]);
+    assert!(missed.goals[0].got_text.ends_with(" *"), "{:?}", missed.goals[0]);
+    run.header.goals = vec![goal("rate", 2_500.0, "1/s")];
+    assert_eq!(view(&run).verdict.state, VerdictState::Undecided, "it may have sent less than was asked of it");
+    // What a goal on time alone misses is the store's.
+    run.trials[0].phases[0].end.late = None;
+    assert_eq!(view(&run).verdict.state, VerdictState::Fail);
+}
+
+#[test]
+fn errors_are_no_lateness() {
+    let mut run = late();
+    fail(&mut run, 1, Outcome::Rejected);
+    run.header.goals = vec![goal("errors", 5.0, "%")];
+    assert_eq!(view(&run).verdict.state, VerdictState::Fail);
+    // What was never sent may be: 20,000 that were sent and 2,000 that were not.
+    let mut run = late();
+    run.header.goals = vec![goal("errors", 5.0, "%")];
+    let waited = run.trials[0].phases[0].slices[0].histograms[0].histogram.clone();
+    run.trials[0].phases[0].slices[9].unfinished = Some(waited);
+    let unsent = view(&run);
+    assert_eq!((unsent.verdict.state, unsent.goals[0].state), (VerdictState::Undecided, GoalState::Undecided));
+}
+
+#[test]
+fn strictness_takes_a_late_phase_for_void() {
+    let mut run = late();
+    take_late_for_void(&mut run);
+    let strict = view(&run);
+    assert_eq!(strict.verdict.state, VerdictState::Incomplete);
+    assert!(strict.verdict.sentence.contains("is void: the generator was 3.0 ms late"), "{}", strict.verdict.sentence);
+    assert!(strict.trials[0].phases[0].latencies.is_empty() && strict.late.is_none());
+}
+
+#[test]
+fn nobody_passes_when_more_than_one_operation_in_a_hundred_failed() {
+    let mut run = driven(&[1_000; 100]);
+    run.events.push(Event {
+        at_ns: 150_000_000_000,
+        trial: Some(0),
+        level: "warning".into(),
+        kind: "error-code".into(),
+        text: "2000 × rejected 500: Internal Server Error".into(),
+    });
+    fail(&mut run, 1, Outcome::Unknown);
+    assert_eq!(view(&run).verdict.state, VerdictState::Pass, "one in a hundred is not more than that");
+    for (slices, outcome) in [(2, Outcome::Rejected), (100, Outcome::Rejected), (3, Outcome::Unknown)] {
+        let mut run = run.clone();
+        fail(&mut run, slices, outcome);
+        let failed = view(&run);
+        assert_eq!(failed.verdict.state, VerdictState::Fail, "{slices}");
+        assert!(failed.verdict.sentence.contains("rejected 500: Internal Server Error"), "{}", failed.verdict.sentence);
+        run.header.goals = vec![goal("errors", 100.0, "%")];
+        assert_eq!(view(&run).verdict.state, VerdictState::Pass, "it was said how many may fail");
+    }
+    let mut nothing = driven(&[0; 3]);
+    assert_eq!(view(&nothing).verdict.state, VerdictState::Fail);
+    assert!(view(&nothing).verdict.sentence.starts_with("Not one operation of phase mixed"));
+    nothing.trials[0].phases[0].end.state = PhaseState::Interrupted;
+    assert_ne!(view(&nothing).verdict.state, VerdictState::Fail, "it was given no time");
+}
+
+#[test]
+fn a_comparison_shows_marked_numbers_and_decides_what_lateness_cannot_turn() {
+    let (mut slower, mut quick) = (late(), late());
+    for slice in &mut slower.trials[0].phases[0].slices {
+        slice.end_ns += 100_000_000;
+    }
+    slower.trials[0].phases[0].end.late = None;
+    quick.trials[0].phases[0].end.late = None;
+    let rules = ["rate < -3%", "rate > +3%"].map(|rule| Rule::parse(rule).unwrap());
+    let words = |a: &Run, b: &Run| compare(a, b, &rules, None).rules.iter().map(|one| one.word()).collect::<Vec<_>>();
+    assert_eq!(words(&quick, &slower), ["failed", "ok"]);
+    // B was driven late: its rate is lower than the store's, so that it fell is not told; that it did not rise neither.
+    slower.trials[0].phases[0].end.late = Some(WHY.into());
+    assert_eq!(words(&quick, &slower), ["undecided", "undecided"]);
+    // A was: that B is lower all the same is certain.
+    let mut a = quick.clone();
+    a.trials[0].phases[0].end.late = Some(WHY.into());
+    slower.trials[0].phases[0].end.late = None;
+    assert_eq!(words(&a, &slower), ["failed", "ok"]);
+    let comparison = compare(&a, &slower, &rules, None);
+    let rate = &comparison.groups[0].metrics[0];
+    assert!(rate.a.late && rate.a.text.ends_with(" *") && rate.change_percent.is_some());
+    assert_eq!(Comparison::mark(rate), "?");
+}

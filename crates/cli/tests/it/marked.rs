@@ -1,0 +1,124 @@
+//! Numbers of a late generator are marked and not withheld, and nobody passes with nothing done.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::bench::{Guarded, Place, Ran, wait_for};
+
+const FINE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+/// A server that answers every GET with `answer` and anything else with 200, on a port of its own, until the test ends.
+fn always(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let serve = move |stream: TcpStream| {
+        let mut replies = stream.try_clone().unwrap();
+        let mut reply = "";
+        for line in BufReader::new(stream).lines() {
+            match line.as_deref() {
+                Ok("") if replies.write_all(reply.as_bytes()).is_err() => return,
+                Ok("") => {}
+                Ok(line) if line.ends_with(" HTTP/1.1") => reply = if line.starts_with("GET") { answer } else { FINE },
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+    };
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    url
+}
+
+fn drive(place: &Place, url: &str, more: &[&str]) -> Ran {
+    let args = ["drive", "http", "--on", url, "--rate", "300/s", "--clients", "4", "--for", "5s", "--quiet"];
+    place.run(&[&args[..], more].concat())
+}
+
+/// The row of the table of latencies that is about `op`: its cells.
+fn row<'o>(out: &'o str, op: &str) -> Vec<&'o str> {
+    let table = out.split_once("Latency under load").unwrap().1;
+    let line = table.lines().find(|line| line.contains(op)).unwrap_or_else(|| panic!("no {op} in {out}"));
+    line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
+}
+
+#[test]
+fn a_server_that_answers_500_to_everything_ends_with_exit_code_1_and_its_p99() {
+    let place = Place::new();
+    let url = always("HTTP/1.1 500 Out of Order\r\nContent-Length: 0\r\n\r\n");
+    let ran = drive(&place, &url, &[]).expect(1).says("FAIL").says("rejected 500: Out of Order");
+    let cells = row(&ran.out, "get, rejected");
+    let p99 = cells[7];
+    assert!(p99.ends_with("s") || p99.ends_with("s *"), "no p99 in {cells:?}");
+    // Who says how many may fail has said so.
+    drive(&place, &url, &["--goal", "errors=100%"]).expect(0);
+}
+
+#[test]
+fn an_nginx_that_is_down_and_one_where_every_fourth_path_is_missing_do_not_pass() {
+    let place = Place::new();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = place.path().join("nginx.conf");
+    let dir = place.path().display();
+    let text = format!(
+        "daemon off; master_process off; pid {dir}/pid; error_log {dir}/error.log; events {{}}\n\
+         http {{ access_log off; client_body_temp_path {dir}; proxy_temp_path {dir}; fastcgi_temp_path {dir};\n\
+         uwsgi_temp_path {dir}; scgi_temp_path {dir};\n\
+         server {{ listen 127.0.0.1:{port}; location / {{ return 500; }} location /there {{ return 200 yes; }} }} }}"
+    );
+    std::fs::write(&config, text).unwrap();
+    let nginx = Command::new("nginx").arg("-e").arg("stderr").arg("-c").arg(&config).stderr(Stdio::null()).spawn();
+    let _nginx = Guarded(nginx.expect("nginx is needed: apt-get install nginx-light"));
+    wait_for("nginx", Duration::from_secs(20), || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let url = format!("http://127.0.0.1:{port}");
+    drive(&place, &url, &[]).expect(1).says("rejected 500: Internal Server Error");
+    drive(&place, &url, &["--set", "paths=/there"]).expect(0);
+    let missing = ["--set", "paths=/=3,/nothing=1"];
+    drive(&place, "http", &missing).expect(1).says("rejected 404: Not Found");
+}
+
+#[test]
+fn answers_that_are_no_answers_do_not_pass() {
+    let place = Place::new();
+    let url = always("what a load of rubbish\r\n");
+    drive(&place, &url, &[]).expect(1).says("FAIL").says("operations failed in phase drive").says("unknown");
+}
+
+/// An open loop whose generator is stopped for half of the time: whatever the machine is, it is late.
+fn stopped_and_going(place: &Place, more: &[&str]) -> Ran {
+    let args = ["drive", "nothing", "--on", "null", "--rate", "1000/s", "--for", "3s", "--quiet"];
+    let mut running = Guarded(place.command(&[&args[..], more].concat()).spawn().unwrap());
+    let signal = |pid: u32, name: &str| Command::new("kill").args([name, &pid.to_string()]).status().unwrap();
+    while running.0.try_wait().unwrap().is_none() {
+        signal(running.0.id(), "-STOP");
+        std::thread::sleep(Duration::from_millis(100));
+        signal(running.0.id(), "-CONT");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let (mut out, mut err) = (String::new(), String::new());
+    running.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    running.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    Ran { code: running.0.wait().unwrap().code(), out, err }
+}
+
+#[test]
+fn a_late_generator_marks_its_numbers_and_the_exit_code_follows_the_goals() {
+    let place = Place::new();
+    let with = |more: &[&str]| stopped_and_going(&place, more);
+    let ran = with(&[]).expect(0).says("PASS").says("the generator was").says("What is marked * is moved by it");
+    let cells = row(&ran.out, "nothing");
+    assert!(cells[7].ends_with(" *"), "p99 is not marked in {cells:?}");
+    with(&["--goal", "p99=1h", "--goal", "errors=50%"]).expect(0).says("2 other goals held");
+    with(&["--goal", "p99=1ms"]).expect(11).says("UNDECIDED").says("cannot be told").says("the generator was");
+    let report = |more: &[&str]| place.run(&[&["report", "latest", "--format"][..], more].concat()).expect(0);
+    report(&["md"]).says("\\* ").says("❔ undecided");
+    report(&["text", "--strict"]).says("is void: the generator was");
+    with(&["--strict"]).expect(1).says("INCOMPLETE").says("is void: the generator was");
+    let json: serde_json::Value = serde_json::from_str(&report(&["json"]).out).unwrap();
+    let phases = json["trials"][0]["phases"].as_array().unwrap();
+    assert!(phases.iter().any(|phase| phase["state"] == "void" && phase["ops"].is_null()), "{phases:?}");
+}
