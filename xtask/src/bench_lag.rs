@@ -116,7 +116,7 @@ fn once(server: &PrivatePostgres, wake: Wake, apart: bool) -> Result<Run, Box<dy
         cpu_per_op: result.busiest_worker * RUN.as_secs_f64() * 1e6 / result.ops as f64,
         idle_p50: us(late[late.len() / 2]),
         idle_p99: us(late[late.len() * 99 / 100]),
-        void: result.void.is_some(),
+        void: result.late.is_some(),
     })
 }
 

@@ -73,7 +73,7 @@ pub fn be(words: &[String]) -> Result<(), Box<dyn Error>> {
         return Err(format!("{} operations went wrong: {} {}", error.count, error.code, error.message).into());
     }
     println!("ops: {}", result.ops);
-    if let Some(why) = &result.void {
+    if let Some(why) = &result.late {
         println!("void: {why}");
     }
     if result.lag.n > 0 {
