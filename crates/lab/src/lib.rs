@@ -25,6 +25,7 @@ pub mod packages;
 pub mod page_cache;
 mod place;
 pub mod private_server;
+mod shared_memory;
 mod tree;
 pub mod user;
 

@@ -11,6 +11,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::place::{MARK, MARK_FILE, MARK_SOCKETS, NAME_PREFIX, is_own_directory};
+use crate::shared_memory;
 
 /// How long processes that were sent SIGKILL may take to be gone.
 const KILL_BOUND: Duration = Duration::from_secs(5);
@@ -76,7 +77,7 @@ impl Orphan {
     }
 }
 
-/// Ends all processes that work under `root`, then removes it and `sockets`.
+/// Ends all processes that work under `root`, then removes it, the shared memory of what ran there, and `sockets`.
 pub(crate) fn remove(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
     let started = Instant::now();
     while kill_those_in(root)? {
@@ -85,6 +86,7 @@ pub(crate) fn remove(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+    shared_memory::remove_left_by(&root.join("data"))?;
     for directory in sockets.into_iter().chain([root]) {
         match fs::remove_dir_all(directory) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -8,7 +8,7 @@
 #   kill              ends it and everything below it at once; no answer
 #
 # At the end of stdin the program gets signal LEAVE; after LIMIT seconds everything that is still below is
-# killed; and ROOT and SOCKETS are removed. This shell is in a session of its own, so that Ctrl-C does not reach
+# killed; and ROOT and SOCKETS are removed, but for what a sweep needs. This shell is in a session of its own, so that Ctrl-C does not reach
 # it, and is the reaper of its orphaned descendants, so that "below" is found however they forked.
 root=$1 sockets=$2 leave=$3 limit=$4
 server=
@@ -87,4 +87,14 @@ if [ -n "$server" ]; then
     wait_below "$limit"
 fi
 # With somebody still writing there it is better left to the next sweep.
-kill_below && rm -rf -- "$sockets" "$root"
+kill_below || exit
+if [ -e "$root/data/postmaster.pid" ]; then
+    # A PostgreSQL that was killed: its shared memory is found by this file and its directory. Plimsoll's own end
+    # removes both, or the next sweep.
+    for entry in "$root"/data/*; do
+        [ "$entry" = "$root/data/postmaster.pid" ] || rm -rf -- "$entry"
+    done
+    rm -rf -- "$sockets" "$root/log"
+else
+    rm -rf -- "$sockets" "$root"
+fi

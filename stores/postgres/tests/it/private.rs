@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy's exception for tests does not cover their own functions")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -188,6 +189,109 @@ fn a_full_disk_is_an_error_of_its_own() {
     assert!(said.contains("free space on the disk of"), "{said}");
 }
 
+/// System V segments that the process `pid` made.
+fn segments_of(pid: &str) -> usize {
+    let all = fs::read_to_string("/proc/sysvipc/shm").unwrap();
+    all.lines().filter(|line| line.split_whitespace().nth(4) == Some(pid)).count()
+}
+
+/// POSIX segments that the processes with these ids have mapped.
+fn mapped(pids: &[String]) -> BTreeSet<PathBuf> {
+    let maps = pids.iter().filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/maps")).ok());
+    let lines = maps.flat_map(|maps| maps.lines().map(str::to_owned).collect::<Vec<_>>());
+    lines
+        .filter_map(|line| Some(format!("/dev/shm/PostgreSQL.{}", line.split_once("/dev/shm/PostgreSQL.")?.1).into()))
+        .collect()
+}
+
+/// The ids of the processes whose working directory or arguments are under `base`, `pid` first.
+fn processes_of(base: &Path, pid: &str) -> Vec<String> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let is_theirs = |entry: &fs::DirEntry| {
+        let cwd = fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(base));
+        let arguments = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        cwd || String::from_utf8_lossy(&arguments).contains(base.to_str().unwrap())
+    };
+    let pids = entries.filter(is_theirs).map(|entry| entry.file_name().into_string().unwrap());
+    std::iter::once(pid.to_owned()).chain(pids.filter(|other| other != pid && other.parse::<u32>().is_ok())).collect()
+}
+
+fn kill(pid: &str) {
+    let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+}
+
+#[test]
+fn the_shared_memory_of_one_that_was_killed_goes_with_its_data() {
+    let base = base();
+    let mut postgres = start(base.path(), &[]).unwrap();
+    let pid = postgres.pid().unwrap().to_string();
+    let posix = mapped(std::slice::from_ref(&pid));
+    assert_eq!((segments_of(&pid), posix.len()), (1, 1), "{posix:?}");
+    kill(&pid);
+    let killed = Instant::now();
+    while postgres.check().is_ok() {
+        assert!(killed.elapsed() < Duration::from_secs(10), "nobody noticed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(segments_of(&pid) == 1 && posix.iter().all(|path| path.exists()), "it is left");
+    postgres.close().unwrap();
+    assert!(segments_of(&pid) == 0 && !posix.iter().any(|path| path.exists()), "{posix:?}");
+    assert_eq!(
+        fs::read_dir(base.path()).unwrap().filter(|entry| entry.as_ref().unwrap().file_name() != "logs").count(),
+        0
+    );
+}
+
+#[test]
+fn where_all_are_killed_at_once_the_next_sweep_removes_their_shared_memory() {
+    let base = base();
+    let [program, arguments @ ..] = owner();
+    let mut owner = Command::new(program)
+        .args(arguments)
+        .env(OWNER_BASE, base.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(owner.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let pid = &lines.filter_map(|line| Some(line.split_once("owner: ")?.1.to_owned())).next().unwrap();
+    // A parallel worker, and with it a segment of its own.
+    let root = fs::read_dir(base.path()).unwrap().next().unwrap().unwrap().path();
+    let mark = fs::read_to_string(root.join("supervisor")).unwrap();
+    let sockets = mark.lines().find_map(|line| line.strip_prefix("sockets ")).unwrap().to_owned();
+    let sleep = "set force_parallel_mode = on; select pg_sleep(60)";
+    let mut client = Command::new(find_postgres().unwrap().with_file_name("psql"))
+        .args(["-X", "-U", "postgres", "-d", "postgres", "-h", &sockets, "-c", sleep])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let started = Instant::now();
+    let posix = loop {
+        let posix = mapped(&processes_of(base.path(), pid));
+        if posix.len() >= 2 {
+            break posix;
+        }
+        assert!(started.elapsed() < Duration::from_secs(30), "no worker: {posix:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    // The supervisor with all others while their owner waits, then the owner: nobody is left to remove anything.
+    processes_of(base.path(), pid).iter().for_each(|pid| kill(pid));
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    client.wait().unwrap();
+    let killed = Instant::now();
+    while processes_of(base.path(), "0").len() > 1 {
+        processes_of(base.path(), "0")[1..].iter().for_each(|pid| kill(pid));
+        assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", processes_of(base.path(), "0"));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(segments_of(pid) == 1 && posix.iter().any(|path| path.exists()), "{posix:?}");
+    assert_eq!(plimsoll_lab::sweep_orphans(base.path()).unwrap(), [root]);
+    assert!(segments_of(pid) == 0 && !posix.iter().any(|path| path.exists()), "{posix:?}");
+}
+
 #[test]
 fn nothing_is_left_5_s_after_plimsoll_is_killed() {
     let base = base();
@@ -214,13 +318,7 @@ fn nothing_is_left_5_s_after_plimsoll_is_killed() {
         })
         .count()
     };
-    let segments = || {
-        fs::read_to_string("/proc/sysvipc/shm")
-            .unwrap()
-            .lines()
-            .filter(|line| line.split_whitespace().nth(4) == Some(pid))
-            .count()
-    };
+    let segments = || segments_of(pid);
     assert!(processes(&root) > 5, "the postmaster, its workers and the supervisor");
     assert_eq!(segments(), 1, "the postmaster's interlock");
 
