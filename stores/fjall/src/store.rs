@@ -116,6 +116,13 @@ impl FjallStore {
                 compactions = db.compactions_completed();
                 quiet_since = Instant::now();
             }
+            // A flush or compaction that failed is not tried again, and what it was to write stays where it is.
+            if busy && matches!(db.persist(PersistMode::Buffer), Err(fjall::Error::Poisoned)) {
+                let what =
+                    format!("{}: fjall could not write its tables, and takes no more writes", self.dir.display());
+                return Err(StoreError::new(StoreErrorKind::Broken, what)
+                    .next("Look whether its disk is full, has turned read-only or fails (`dmesg`)."));
+            }
             if Instant::now() > deadline {
                 let what = format!("fjall is still flushing or compacting after {} s", SETTLE_MAX.as_secs());
                 return Err(StoreError::new(StoreErrorKind::Broken, what).next("Look for errors of its disk."));

@@ -299,3 +299,34 @@ fn it_tells_the_size_of_its_cache() {
         store.close().unwrap();
     }
 }
+
+/// Its tables' directory goes while it runs, as when a disk turns read-only: what is written can be no table.
+#[test]
+fn where_nothing_can_be_flushed_whoever_waits_for_it_is_told_at_once() {
+    for settle in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = FjallStore::open(dir.path(), Sizes::default()).unwrap();
+        store.create(&layout(IndexMode::Keyindex)).unwrap();
+        load(&mut *session(&mut store, Durability::Buffered));
+        let mut moved = 0;
+        let mut look = vec![dir.path().to_owned()];
+        while let Some(directory) = look.pop() {
+            for entry in std::fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                if path.ends_with("tables") {
+                    std::fs::rename(&path, path.with_file_name("elsewhere")).unwrap();
+                    moved += 1;
+                } else if path.is_dir() {
+                    look.push(path);
+                }
+            }
+        }
+        assert!(moved >= 2, "records and index");
+        let started = std::time::Instant::now();
+        let error = if settle { store.settle().unwrap_err() } else { store.footprint().map(drop).unwrap_err() };
+        assert_eq!(error.kind, StoreErrorKind::Broken, "{error}");
+        assert!(error.what.contains("could not write its tables"), "{error}");
+        Box::new(store).close().unwrap();
+        assert!(started.elapsed() < std::time::Duration::from_secs(30), "{:?}", started.elapsed());
+    }
+}
