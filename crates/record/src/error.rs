@@ -60,13 +60,22 @@ pub enum RecordError {
     #[error("{} is no recording of Plimsoll", .0.display())]
     NotARecording(PathBuf),
     /// A later version of Plimsoll wrote it.
-    #[error("{} has format {found} and this Plimsoll knows format {FORMAT}: read it with a newer one", path.display())]
+    #[error("{} has format {found}{}, and this Plimsoll, {}, reads formats 1 to {FORMAT}: read it with {}",
+        path.display(),
+        written_by.as_ref().map_or(String::new(), |version| format!(", written by Plimsoll {version}")),
+        env!("CARGO_PKG_VERSION"),
+        if written_by.is_some() { "that version or a newer one" } else { "a newer one" })]
     NewerFormat {
         /// The recording.
         path: PathBuf,
         /// Its format.
         found: i32,
+        /// The version that wrote it, where that can be told.
+        written_by: Option<String>,
     },
+    /// It was there when the run began, and is no more.
+    #[error("{} was removed or moved while it was written: the run goes no further, and nothing of it is kept", .0.display())]
+    Removed(PathBuf),
     /// It is a recording, and something in it cannot be right.
     #[error("{} is damaged: {what}; `sqlite3 FILE .recover` may bring back a part", path.display())]
     Damaged {
@@ -94,6 +103,7 @@ impl RecordError {
         use std::io::ErrorKind as K;
         let path = path.to_owned();
         match error.kind() {
+            K::NotFound => RecordError::Removed(path),
             K::StorageFull | K::QuotaExceeded => RecordError::DiskFull(path),
             K::PermissionDenied | K::ReadOnlyFilesystem => RecordError::Permission { path, what: error.to_string() },
             _ => RecordError::Write { path, what: error.to_string() },
@@ -117,6 +127,7 @@ impl RecordError {
         let path = path.to_owned();
         match error.sqlite_error_code() {
             _ if out_of_room => RecordError::DiskFull(path),
+            Some(C::ReadOnly | C::SystemIoFailure | C::CannotOpen) if !path.exists() => RecordError::Removed(path),
             Some(C::ReadOnly | C::PermissionDenied) => RecordError::Permission { path, what: error.to_string() },
             _ => RecordError::Write { path, what: error.to_string() },
         }

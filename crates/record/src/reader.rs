@@ -94,7 +94,14 @@ impl Recording {
         let path = shown.to_owned();
         match numbers.map_err(|error| RecordError::reading(&path, &error))? {
             (_, id, _) if id != APPLICATION_ID => Err(RecordError::NotARecording(path)),
-            (_, _, found) if found > FORMAT => Err(RecordError::NewerFormat { path, found }),
+            (connection, _, found) if found > FORMAT => {
+                // Its tables may be others, but a newer version has something to say its own by.
+                let version = connection.query_row("SELECT plimsoll_version FROM run", [], |row| row.get(0));
+                Err(RecordError::NewerFormat { path, found, written_by: version.ok() })
+            }
+            (_, _, found) if found < 1 => {
+                Err(RecordError::Damaged { path, what: format!("no Plimsoll wrote a format {found}") })
+            }
             (connection, _, _) => Ok(Recording { path, connection, _copy: None }),
         }
     }

@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
-use crate::data::RunState;
+use crate::data::{PhaseState, Run, RunState};
 use crate::error::RecordError;
-use crate::reader::{Recording, all, one, run_state};
 use crate::schema::{APPLICATION_ID, FILE_NAME};
 
 /// A run, as a list shows it.
@@ -113,12 +114,25 @@ pub fn is_live(directory: &Path) -> bool {
 /// # Errors
 /// The directory cannot be listed. A run that cannot be read stands in the list with its error.
 pub fn list(runs_dir: &Path) -> Result<Vec<Listed>, RecordError> {
-    let ids = ids(runs_dir)?;
-    let listed = ids.into_iter().rev().map(|id| {
-        let path = runs_dir.join(&id);
-        Listed { summary: summary(&path), id, path }
+    let mut ids = ids(runs_dir)?;
+    ids.reverse();
+    // Every recording is read as a whole, by as many at a time as there are processors.
+    let next = AtomicUsize::new(0);
+    let read = || {
+        let mut read = Vec::new();
+        while let Some((position, id)) = Some(next.fetch_add(1, Relaxed)).and_then(|at| Some((at, ids.get(at)?))) {
+            let path = runs_dir.join(id);
+            read.push((position, Listed { summary: summary(&path), id: id.clone(), path }));
+        }
+        read
+    };
+    let readers = std::thread::available_parallelism().map_or(1, usize::from).min(ids.len());
+    let mut listed = std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..readers).map(|_| scope.spawn(read)).collect();
+        readers.into_iter().flat_map(|reader| reader.join().unwrap_or_default()).collect::<Vec<_>>()
     });
-    Ok(listed.collect())
+    listed.sort_by_key(|(position, _)| *position);
+    Ok(listed.into_iter().map(|(_, listed)| listed).collect())
 }
 
 /// Names of the runs in `runs_dir`, the oldest first.
@@ -142,43 +156,41 @@ fn ids(runs_dir: &Path) -> Result<Vec<String>, RecordError> {
     Ok(ids)
 }
 
-/// What a list shows of the run in `directory`, or of the recording at that path.
+/// What a list shows of the run in `directory`, or of the recording at that path. All of it is read: what a report
+/// refuses a list shows as not readable, in the same words.
 ///
 /// # Errors
 /// As [`crate::data::Run::load`].
 pub fn summary(directory: &Path) -> Result<RunSummary, RecordError> {
     let live = is_live(directory);
-    let mut recording = Recording::open(directory)?;
-    recording.read(|connection| {
-        let sql = "SELECT id, started_wall_ns, end_ns, plan_name, title, state, reason,
-                     (SELECT count(*) FROM trial),
-                     (SELECT count(*) FROM phase WHERE state = 'failed'),
-                     (SELECT count(*) FROM phase WHERE state = 'void'),
-                     (SELECT coalesce(sum(lost), 0) FROM ledger_check),
-                     (SELECT coalesce(sum(missing + wrong), 0) FROM answer_check)
-                       + (SELECT coalesce(sum(count), 0) FROM disagreement)
-                   FROM run";
-        let whole = |value: i64| u64::try_from(value).unwrap_or(0);
-        let mut summary = one(all(connection, sql, |row| {
-            Ok(RunSummary {
-                id: row.get(0)?,
-                started_wall_ns: row.get(1)?,
-                end_ns: row.get::<_, Option<i64>>(2)?.map(whole),
-                plan_name: row.get(3)?,
-                title: row.get(4)?,
-                stores: Vec::new(),
-                state: run_state(&row.get::<_, String>(5)?, row.get(6)?)?,
-                live,
-                trials: whole(row.get(7)?),
-                phases_failed: whole(row.get(8)?),
-                phases_void: whole(row.get(9)?),
-                lost: whole(row.get(10)?),
-                wrong: whole(row.get(11)?),
-            })
-        })?)?;
-        let sql = "SELECT store_label FROM trial GROUP BY store_label ORDER BY min(ordinal)";
-        summary.stores = all(connection, sql, |row| Ok(row.get(0)?))?;
-        Ok(summary)
+    let run = Run::load(directory)?;
+    let phases = || run.trials.iter().flat_map(|trial| &trial.phases);
+    let count = |wanted: fn(&PhaseState) -> bool| phases().filter(|phase| wanted(&phase.end.state)).count() as u64;
+    let ledgers = || run.trials.iter().flat_map(|trial| &trial.ledgers);
+    let answers = run.trials.iter().flat_map(|trial| &trial.answers);
+    let mut stores: Vec<String> = Vec::new();
+    for trial in &run.trials {
+        if !stores.contains(&trial.header.store_label) {
+            stores.push(trial.header.store_label.clone());
+        }
+    }
+    Ok(RunSummary {
+        started_wall_ns: run.header.started_wall_ns,
+        end_ns: run.end_ns,
+        stores,
+        live,
+        trials: run.trials.len() as u64,
+        phases_failed: count(|state| matches!(state, PhaseState::Failed(_))),
+        phases_void: count(|state| matches!(state, PhaseState::Void(_))),
+        lost: ledgers().map(|ledger| ledger.lost).fold(0, u64::saturating_add),
+        wrong: ledgers()
+            .flat_map(|ledger| ledger.wrong.values().copied())
+            .chain(answers.flat_map(|answers| [answers.missing, answers.wrong]))
+            .fold(0, u64::saturating_add),
+        id: run.header.id,
+        plan_name: run.header.plan_name,
+        title: run.header.title,
+        state: run.state,
     })
 }
 
@@ -186,10 +198,11 @@ pub fn summary(directory: &Path) -> Result<RunSummary, RecordError> {
 /// [`crate::data::Run::load`].
 ///
 /// # Errors
-/// There is no such run, or there are several.
+/// There is no such run, or there are several; a path is not looked at.
 pub fn find(runs_dir: &Path, wanted: &str) -> Result<PathBuf, RecordError> {
     let path = Path::new(wanted);
-    if (wanted.contains('/') || wanted.ends_with(".sqlite")) && path.exists() {
+    // Whether there is one, and what, is for its reader to say.
+    if wanted.contains('/') || wanted.ends_with(".sqlite") {
         return Ok(path.to_owned());
     }
     let ids = ids(runs_dir)?;

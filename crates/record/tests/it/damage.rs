@@ -46,8 +46,22 @@ fn a_newer_format_is_refused_by_its_number() {
     let path = recording(place.path());
     change(&path, "PRAGMA user_version = 9");
     let error = Run::load(&path).unwrap_err();
-    assert_eq!(error, RecordError::NewerFormat { path, found: 9 });
-    assert!(error.to_string().ends_with("has format 9 and this Plimsoll knows format 3: read it with a newer one"));
+    let written_by = Some(env!("CARGO_PKG_VERSION").to_owned());
+    assert_eq!(error, RecordError::NewerFormat { path: path.clone(), found: 9, written_by });
+    let version = env!("CARGO_PKG_VERSION");
+    let said = format!(
+        "has format 9, written by Plimsoll {version}, and this Plimsoll, {version}, reads formats 1 to 3: read it with \
+         that version or a newer one"
+    );
+    assert!(error.to_string().ends_with(&said), "{error}");
+    // One whose tables are others: what it says of itself cannot be found.
+    change(&path, "DROP TABLE run");
+    let error = Run::load(&path).unwrap_err();
+    assert!(error.to_string().ends_with("reads formats 1 to 3: read it with a newer one"), "{error}");
+    for format in [0, -5] {
+        change(&path, &format!("PRAGMA user_version = {format}"));
+        assert!(matches!(Run::load(&path), Err(RecordError::Damaged { .. })), "{format}");
+    }
 }
 
 #[test]
@@ -150,4 +164,66 @@ fn a_file_with_bytes_changed_or_cut_off_is_damage_and_never_a_panic() {
     }
     // Free space and the numbers of samples carry no checksum; the histograms do.
     assert!(found > 50, "{found} of 200 were noticed");
+}
+
+#[test]
+fn a_list_and_a_report_say_the_same_of_a_damaged_file() {
+    let place = tempfile::tempdir().unwrap();
+    let path = recording(place.path());
+    let whole = fs::read(&path).unwrap();
+    let mut refused = 0;
+    for step in 0..60usize {
+        let mut bytes = whole.clone();
+        match step % 3 {
+            0 => bytes.truncate(whole.len() * step / 60),
+            _ => {
+                let at = 100 + step * 7_919_777 % (whole.len() - 200);
+                bytes[at..at + 16].iter_mut().for_each(|byte| *byte ^= 0x55 + step as u8);
+            }
+        }
+        fs::write(&path, &bytes).unwrap();
+        let listed = plimsoll_record::list(place.path()).unwrap();
+        match (Run::load(&path), &listed[0].summary) {
+            (Ok(run), Ok(summary)) => {
+                assert_eq!((run.state, run.header.id), (summary.state.clone(), summary.id.clone()))
+            }
+            (Err(error), Err(other)) => {
+                assert_eq!(error, *other);
+                refused += 1;
+            }
+            (report, list) => panic!("{:?} and {list:?}", report.map(drop)),
+        }
+    }
+    assert!(refused > 20, "{refused}");
+}
+
+#[test]
+fn what_is_no_plain_file_is_no_recording_and_nobody_waits_for_it() {
+    let place = tempfile::tempdir().unwrap();
+    let run = place.path().join("20261121-202403-4f1c");
+    fs::create_dir(&run).unwrap();
+    let path = run.join("run.sqlite");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    assert_eq!(Run::load(&run), Err(RecordError::NotARecording(path.clone())));
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert!(matches!(Run::load(&run), Err(RecordError::NotARecording(_))), "{:?}", Run::load(&run).map(drop));
+    fs::remove_dir(&path).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+    assert_eq!(Run::load(&run), Err(RecordError::NotARecording(path)));
+}
+
+#[test]
+fn a_recording_that_is_removed_while_it_is_written_is_said_to_be() {
+    let place = tempfile::tempdir().unwrap();
+    let recorder = Recorder::create(place.path(), &synthetic::header("20261121-202403-4f1c")).unwrap();
+    recorder.begin_trial(synthetic::trial(0)).unwrap();
+    recorder.flush().unwrap();
+    let run = place.path().join("20261121-202403-4f1c");
+    fs::remove_dir_all(&run).unwrap();
+    let mut last = recorder.begin_phase(synthetic::phase(0, 0)).and_then(|()| recorder.flush());
+    if last.is_ok() {
+        last = recorder.finish(RunState::Complete, 5).map(drop);
+    }
+    assert_eq!(last, Err(RecordError::Removed(run.join("run.sqlite"))));
 }
