@@ -100,6 +100,11 @@ impl Times {
         if self.n == 0 { 0.0 } else { sum / self.n as f64 }
     }
 
+    /// Number of samples above `limit_ns`.
+    pub fn above(&self, limit_ns: f64) -> u64 {
+        self.counts.iter().rev().take_while(|(ns, _)| *ns as f64 > limit_ns).map(|(_, count)| count).sum()
+    }
+
     /// The smallest time with at most `above` samples above it; 0 of none.
     fn with_above(&self, above: u64) -> u64 {
         let rank = (self.n - above.min(self.n)).max(1);

@@ -2,7 +2,7 @@
 
 use plimsoll_record::data::{Event, PhaseState, Run, RunState};
 
-use crate::line::{self, LineView};
+use crate::line::{self, LineState, LineView};
 use crate::number;
 use crate::phase::state_words;
 use crate::trial::{self, Planned};
@@ -27,11 +27,15 @@ pub fn verdict(run: &Run, plan: &Planned, goals: &[GoalView], trials: &[TrialVie
     }
     if let Some(first) = unseen.first() {
         // A search sets out to see goals break: what it came to says more.
-        let sentence = match lines.iter().find(|line| !line::is_decided(&line.result)) {
+        let sentence = match lines.iter().find(|line| line.result.state == LineState::NoLine) {
             Some(line) => line::of_store(line),
             None => format!("Nothing was seen to break, but {first}."),
         };
         return Verdict { state: VerdictState::Incomplete, sentence, reasons: sentences(&[], &unseen, lines) };
+    }
+    if lines.iter().any(|line| matches!(line.result.state, LineState::Undecided(_))) {
+        let sentence = line::line_sentence(lines);
+        return Verdict { state: VerdictState::Undecided, sentence, reasons: Vec::new() };
     }
     let undecided = undecided(goals);
     if let Some(first) = undecided.first() {
@@ -184,7 +188,8 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView]) -> 
     }
     // That a store failed was said with the run's end.
     let said = |line: &LineView| !unseen.is_empty() && matches!(line.result.ending, line::Ending::Failed(_));
-    let lost: Vec<&LineView> = lines.iter().filter(|line| !line::is_decided(&line.result) && !said(line)).collect();
+    let lost: Vec<&LineView> =
+        lines.iter().filter(|line| line.result.state == LineState::NoLine && !said(line)).collect();
     for line in lost {
         unseen.push(line::of_store(line).trim_end_matches('.').to_string());
     }

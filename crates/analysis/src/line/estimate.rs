@@ -1,19 +1,20 @@
 //! The line and its uncertainty, from all rungs near it.
 
-use crate::stat::{self, fit};
+use crate::{number, stat};
 
-use super::{Beyond, Broken, Ending, LineResult, LineSpec, Purpose, Rung, RungSummary, cycle, explain, sentence};
+use super::observed::observed;
+use super::posterior::Posterior;
+use super::{
+    Beyond, Broken, Ending, LineResult, LineSpec, LineState, Purpose, Rung, RungSummary, cycle, explain, sentence,
+};
 
 /// Operations that were due and may be left unsent when the time is up, as a share of all that were due, and as seconds
 /// of the rate: more of both means that the store does not keep up, however long it is given.
 const UNSENT_MAX: f64 = 0.005;
 const UNSENT_MAX_S: f64 = 0.1;
 
-/// What is left of a limit that counts as far away, on both sides.
-const FAR: f64 = 0.6;
-
-/// Rungs within this factor of the gap tell where the line is.
-const NEAR: f64 = 1.1;
+/// Half of a 95 % interval, as a share of the line, that is an answer where time was up before it was as narrow as asked.
+const WIDEST: f64 = 0.1;
 
 /// Share of the most it did below which a store that is asked for more has collapsed.
 const COLLAPSED: f64 = 0.9;
@@ -43,7 +44,7 @@ fn judged(seen: &RungSummary) -> Option<f64> {
 }
 
 /// How much of what may be left unsent was: over 1 the store did not keep up.
-fn unsent_ratio(seen: &RungSummary) -> f64 {
+pub(super) fn unsent_ratio(seen: &RungSummary) -> f64 {
     seen.unsent_share / UNSENT_MAX.max(UNSENT_MAX_S / seen.seconds.max(UNSENT_MAX_S))
 }
 
@@ -52,7 +53,6 @@ struct AtRate {
     rate: f64,
     held_s: f64,
     failed_s: f64,
-    n: usize,
 }
 
 /// What was seen at each rate, in ascending order, and where it changes sides.
@@ -75,16 +75,11 @@ impl Rates {
                 continue;
             }
             let at = rates.iter().position(|known| known.rate == rate).unwrap_or_else(|| {
-                rates.push(AtRate { rate, held_s: 0.0, failed_s: 0.0, n: 0 });
+                rates.push(AtRate { rate, held_s: 0.0, failed_s: 0.0 });
                 rates.len() - 1
             });
             if let Some(at) = rates.get_mut(at) {
-                if ratio <= 1.0 {
-                    at.held_s += seen.seconds
-                } else {
-                    at.failed_s += seen.seconds
-                }
-                at.n += 1;
+                if ratio <= 1.0 { at.held_s += seen.seconds } else { at.failed_s += seen.seconds }
             }
         }
         rates.sort_by(|a, b| a.rate.total_cmp(&b.rate));
@@ -110,24 +105,16 @@ impl Rates {
     pub fn highest_held(&self) -> Option<f64> {
         self.rates.get(self.below.checked_sub(1)?).map(|known| known.rate)
     }
-
-    /// Number of rungs at `rate` that say something.
-    pub fn count(&self, rate: f64) -> usize {
-        self.rates.iter().find(|known| known.rate == rate).map_or(0, |known| known.n)
-    }
 }
 
 /// Everything there is to say.
 pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: Ending) -> LineResult {
     let rates = Rates::of(rungs);
     let (held, failed) = (rates.highest_held(), rates.lowest_failed());
-    let (rate_per_s, uncertainty_per_s) = match (held, failed) {
-        (Some(low), Some(high)) => {
-            let (rate, uncertainty) = line(rungs, low, high);
-            (Some(rate), Some(uncertainty))
-        }
-        _ => (None, None),
-    };
+    let bracketed = held.is_some() && failed.is_some();
+    let posterior = Posterior::of(&observed(rungs)).filter(|_| bracketed);
+    let (rate_per_s, uncertainty_per_s) = posterior.as_ref().map(Posterior::line).unzip();
+    let (low_per_s, high_per_s) = posterior.as_ref().map(Posterior::interval).unzip();
     let (beyond, beyond_share) = beyond(rungs, failed);
     let broken = failed.and_then(|rate| broken(rungs, rate));
     let cycles_held: f64 = rungs
@@ -159,9 +146,12 @@ pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: End
     });
     let start = rungs.iter().find(|(rung, _)| rung.purpose == Purpose::Start);
     let mut result = LineResult {
+        state: state(spec, rungs, &ending, posterior.as_ref()),
         ending,
         rate_per_s,
         uncertainty_per_s,
+        low_per_s,
+        high_per_s,
         held_per_s: held,
         failed_per_s: failed,
         broken,
@@ -180,32 +170,37 @@ pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: End
     result
 }
 
-/// Where the worst goal reaches its limit, and the 95 % interval's half width, at least half the gap: the root of a
-/// straight line through all rungs near the gap, weighted by their time. One rung's percentile is noisy, and where it
-/// grows slowly the highest rate that held would be a matter of luck; all of them together are less so.
-///
-/// Drawn through is what is left of the limit, 1 − 1 / share used: close to saturation the time in a queue grows as the
-/// inverse of the capacity that is left (heavy traffic, Kingman 1961), so that this is a straight line.
-fn line(rungs: &[(Rung, RungSummary)], low: f64, high: f64) -> (f64, f64) {
-    let only_whole = cycle::matters(rungs);
-    let points: Vec<(f64, f64, f64)> = rungs
-        .iter()
-        // How long operations took of which the generator was late is not known, only that it was not more; and
-        // without a cycle it is not known where that is what breaks the goals.
-        .filter(|(_, seen)| seen.void.is_none() && (!only_whole || seen.saw_cycle()))
-        .filter_map(|(rung, seen)| {
-            let rate = rung.rate_per_s.filter(|rate| (low / NEAR..=high * NEAR).contains(rate))?;
-            Some((rate, (1.0 - 1.0 / worst_ratio(rung, seen)?).clamp(-FAR, FAR), seen.seconds))
-        })
-        .collect();
-    let half_gap = (high - low) / 2.0;
-    let middle = (f64::midpoint(low, high), half_gap);
-    let Some(fitted) = fit::line(&points).filter(|fitted| fitted.slope > 0.0 && fitted.n >= 4) else {
-        return middle;
-    };
-    let rate = (-fitted.at_zero / fitted.slope).clamp(low / NEAR, high * NEAR);
-    let t = stat::special::t_quantile(stat::CONFIDENCE, fitted.n as f64 - 2.0);
-    (rate, (t * fitted.error_at(rate) / fitted.slope).max(half_gap))
+/// Whether that is an answer. A search that ends early has one if its interval is narrow enough to be one.
+fn state(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: &Ending, posterior: Option<&Posterior>) -> LineState {
+    let share = posterior.map(|posterior| posterior.line()).map(|(line, half)| half / line);
+    match (ending, share) {
+        (Ending::Found | Ending::NoFailure, _) => LineState::Decided,
+        (Ending::NoPass | Ending::Failed(_), _) => LineState::NoLine,
+        (Ending::TimeUp | Ending::Generator(_), Some(share)) if share <= spec.precision.max(WIDEST) => {
+            LineState::Decided
+        }
+        (Ending::Generator(why), _) => LineState::Undecided(why.clone()),
+        (Ending::NotMeasured(why), _) => LineState::Undecided(why.clone()),
+        (Ending::Stopped, _) => LineState::Undecided("the search was stopped".to_string()),
+        (Ending::TimeUp, None) => LineState::Undecided("time was up before a goal broke".to_string()),
+        (Ending::TimeUp, Some(_)) => LineState::Undecided(
+            contradiction(rungs).unwrap_or_else(|| "time was up; a longer --budget tells".to_string()),
+        ),
+    }
+}
+
+/// That goals broke at a rate below one at which they held, where they did by more than the interval may be wide.
+fn contradiction(rungs: &[(Rung, RungSummary)]) -> Option<String> {
+    let seen = observed(rungs);
+    let broke = seen.iter().filter(|one| one.excess > 0.0).map(|one| one.ln_rate.exp()).fold(f64::INFINITY, f64::min);
+    let held = seen.iter().filter(|one| one.excess <= 0.0).map(|one| one.ln_rate.exp()).fold(0.0, f64::max);
+    (held > broke * (1.0 + WIDEST)).then(|| {
+        format!(
+            "a goal broke at {} and all held at {}; a quieter machine, a longer --budget or a goal further from what              this machine does by itself tells",
+            number::with_unit(broke, "1/s"),
+            number::with_unit(held, "1/s")
+        )
+    })
 }
 
 /// The goal that used most of its limit at `rate`, by the median of the rungs in which one was broken.

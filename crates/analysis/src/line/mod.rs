@@ -8,17 +8,23 @@
 //! 1. *Start*: a closed loop as fast as it goes, unless a rate to start from is given.
 //! 2. *Climb*: rates grow by a constant factor until a goal breaks (or shrink until all hold).
 //! 3. *Beyond*: two rungs past the first failure: does the store keep its rate, shed load, or collapse?
-//! 4. *Bisect* between the highest rate that held and the lowest that did not.
-//! 5. *Decide*: these two are repeated until each was seen three times; the time they were seen holding against the
-//!    time they were seen failing decides. A rate that changes sides moves the search. One rung at each lasts through
-//!    a whole cycle of the store's maintenance where its length is known and there is time.
+//! 4. *Bisect*: the rate of which all rungs together leave it most open whether it is below the line.
+//! 5. *Decide*: near the ends of the interval, again and again, until it is as narrow as asked and there were three rungs
+//!    near it on either side. One rung on each side lasts through a whole cycle of the store's maintenance where its
+//!    length is known and there is time.
+//!
+//! No rung decides by itself: one pause of the machine makes an answer wrong. What all of them together say is a
+//! distribution over rates, whose middle is the line and whose 95 % interval is its uncertainty. Where that stays wide
+//! the search is *undecided*.
 //!
 //! | module | what |
 //! |---|---|
 //! | `search` | which rung is next, and how long |
 //! | `rung` | what a rung came to, from slices and samples |
+//! | `observed` | what a rung says about the line, and how sure that is |
+//! | `posterior` | where the line is by all of them, as a distribution |
 //! | `cycle` | how long the store's own maintenance cycle is, and which rungs lasted through one |
-//! | `estimate` | the line and its uncertainty, from all rungs near it |
+//! | `estimate` | which rates held and which did not; everything there is to say of a search |
 //! | `explain` | what the store ran into |
 //! | `replay` | a search found again from a recording, finished or growing, and its view |
 //! | `sentence` | the result in words |
@@ -26,6 +32,8 @@
 mod cycle;
 mod estimate;
 mod explain;
+mod observed;
+mod posterior;
 mod replay;
 mod rung;
 mod search;
@@ -36,7 +44,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use explain::waits_for;
 pub use replay::{LineView, RUNG_PHASE, RungView, asked_words, is_rung, lines, replay, spec};
-pub(crate) use replay::{is_decided, of_store, sentence as line_sentence};
+pub(crate) use replay::{of_store, sentence as line_sentence};
 pub use rung::{CYCLE_LENGTH_RESULT, CYCLE_REMARK, CYCLE_RESULT, CYCLE_WORK_RESULT, GoalSeen, Resource, RungSummary};
 pub use search::LineSearch;
 pub use sentence::goal_name;
@@ -53,7 +61,7 @@ pub struct LineSpec {
     pub rate_min_per_s: f64,
     /// Highest rate that is tried.
     pub rate_max_per_s: f64,
-    /// Half of the gap that may stay between the highest rate that held and the lowest that did not, as a share.
+    /// Half of the line's 95 % interval that may stay, as a share of it.
     pub precision: f64,
     /// Time for everything.
     pub budget_s: f64,
@@ -100,9 +108,9 @@ pub enum Purpose {
     Climb,
     /// Past the first failure.
     Beyond,
-    /// Between what held and what did not.
+    /// Where it is most open what holds.
     Bisect,
-    /// The highest that held or the lowest that did not, again.
+    /// Near the line, below or above it.
     Decide,
 }
 
@@ -149,7 +157,7 @@ pub enum Next {
 pub enum Ending {
     /// The line was found.
     Found,
-    /// Time was up first: the line is found as far as its uncertainty says.
+    /// Time was up before the interval was as narrow as asked.
     TimeUp,
     /// Every goal held at the highest rate that may be tried.
     NoFailure,
@@ -163,6 +171,18 @@ pub enum Ending {
     NotMeasured(String),
     /// Stopped from outside before its end.
     Stopped,
+}
+
+/// Whether a search came to what it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LineState {
+    /// To a line, or to the knowledge that every goal holds up to the highest rate.
+    Decided,
+    /// What was seen does not tell it; why, and what would.
+    Undecided(String),
+    /// To the knowledge that no rate keeps the goals, or to a failure.
+    NoLine,
 }
 
 /// What the store does with more than it carries.
@@ -208,10 +228,16 @@ pub struct Broken {
 pub struct LineResult {
     /// How the search ended.
     pub ending: Ending,
+    /// Whether it decided.
+    pub state: LineState,
     /// The line, operations a second; `None` when none was found.
     pub rate_per_s: Option<f64>,
-    /// Half the width of its 95 % interval, and at least half the gap that is left.
+    /// Half the width of its 95 % interval, to the side that is wider.
     pub uncertainty_per_s: Option<f64>,
+    /// Where its 95 % interval begins.
+    pub low_per_s: Option<f64>,
+    /// Where it ends.
+    pub high_per_s: Option<f64>,
     /// Highest rate at which every goal held.
     pub held_per_s: Option<f64>,
     /// Lowest rate above it at which one did not.

@@ -11,7 +11,7 @@ use crate::view::Line;
 
 use super::estimate::worst_ratio;
 use super::sentence;
-use super::{Ending, LineResult, LineSearch, LineSpec, Next, Rung, RungSummary};
+use super::{LineResult, LineSearch, LineSpec, Next, Rung, RungSummary};
 
 /// What the name of a phase that drives a rung begins with.
 pub const RUNG_PHASE: &str = "rung";
@@ -221,12 +221,6 @@ fn late(why: &str, unsent_share: f64) -> String {
         _ => String::new(),
     };
     format!("{how}. The goals held all the same, and lateness makes response times longer, never shorter.{unsent}")
-}
-
-/// Whether a search came to a line, or to the knowledge that there is none within its bounds.
-pub fn is_decided(result: &LineResult) -> bool {
-    matches!(result.ending, Ending::Found | Ending::NoFailure)
-        || (result.ending == Ending::TimeUp && result.rate_per_s.is_some())
 }
 
 /// The sentences of all searches, each with its store: `postgres carries …`.

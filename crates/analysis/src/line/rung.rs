@@ -1,9 +1,12 @@
 //! What a rung came to, from what is recorded of it.
 
+use plimsoll_core::{Outcome, Slice};
+use plimsoll_record::Distribution;
 use plimsoll_record::data::{GoalSpec, PhaseState, Sample, SamplerSeries, Trial};
 use serde::Serialize;
 
-use crate::phase::PhaseFacts;
+use crate::latency::Times;
+use crate::phase::{PhaseFacts, Quantity};
 
 use super::LineSpec;
 
@@ -34,6 +37,9 @@ pub struct GoalSeen {
     pub missing: Option<String>,
     /// Observations behind it.
     pub n: u64,
+    /// Operations of each slice, and how many of them are above the limit (or failed, of `errors`).
+    #[serde(skip)]
+    pub slices: Vec<(u64, u64)>,
 }
 
 impl GoalSeen {
@@ -124,6 +130,7 @@ impl RungSummary {
             PhaseState::Complete => (None, None),
         };
         let results = &facts.phase.end.results;
+        let parts = parts(&facts);
         Some(RungSummary {
             seconds: facts.counted_s,
             took_s: end_ns.saturating_sub(started_ns) as f64 / 1e9,
@@ -131,8 +138,8 @@ impl RungSummary {
             ended_per_s: facts.count(None, |_| true) as f64 / counted,
             unsent_share: facts.unfinished_count() as f64
                 / (facts.count(None, |_| true) + facts.unfinished_count()).max(1) as f64,
-            rejected_per_s: facts.count(None, |outcome| outcome == plimsoll_core::Outcome::Rejected) as f64 / counted,
-            goals: spec.goals.iter().filter(|goal| searchable(goal)).map(|goal| seen(&facts, goal)).collect(),
+            rejected_per_s: facts.count(None, |outcome| outcome == Outcome::Rejected) as f64 / counted,
+            goals: spec.goals.iter().filter(|goal| searchable(goal)).map(|goal| seen(&facts, &parts, goal)).collect(),
             void,
             failed,
             resources: super::explain::resources(&facts, samples, series),
@@ -168,21 +175,71 @@ fn searchable(goal: &GoalSpec) -> bool {
     matches!(goal.what.as_str(), "p50" | "p90" | "p99" | "p999" | "errors")
 }
 
-fn seen(facts: &PhaseFacts<'_>, goal: &GoalSpec) -> GoalSeen {
+/// A slice of a rung: how long its operations took that goals are judged on, and how many ended and failed.
+#[derive(Default)]
+struct Part {
+    times: Times,
+    ended: u64,
+    failed: u64,
+}
+
+/// The slices that count. What came back after the planned end, and what was never sent, belongs to the last of them.
+fn parts(facts: &PhaseFacts<'_>) -> Vec<Part> {
+    let measure = facts.measure();
+    let length_ns = |slice: &Slice<Distribution>| slice.end_ns.saturating_sub(slice.start_ns);
+    let counted = || facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice));
+    let longest_ns = counted().map(length_ns).max().unwrap_or(0);
+    let mut parts: Vec<Part> = Vec::new();
+    for slice in counted() {
+        if parts.is_empty() || !slice.drain && length_ns(slice) * 2 > longest_ns {
+            parts.push(Part::default());
+        }
+        let Some(part) = parts.last_mut() else { continue };
+        part.times.add_times(&judged_slice(facts, slice));
+        for one in facts.operations(slice).filter(|one| one.measure == measure) {
+            part.ended += one.histogram.len();
+            part.failed += if one.outcome.is_error() { one.histogram.len() } else { 0 };
+        }
+    }
+    if let (Some(last), Some(unfinished)) = (parts.last_mut(), &facts.unfinished) {
+        last.times.add_times(unfinished);
+    }
+    parts
+}
+
+/// How long clients waited in a slice, as goals are judged.
+fn judged_slice(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>) -> Times {
+    let measure = facts.measure();
+    let mut times = Times::default();
+    for one in facts.operations(slice).filter(|one| one.measure == measure && one.outcome != Outcome::Rejected) {
+        times.add(&one.histogram);
+    }
+    times
+}
+
+fn seen(facts: &PhaseFacts<'_>, parts: &[Part], goal: &GoalSpec) -> GoalSeen {
     let scale = if goal.unit == "ns" { 1e9 } else { 1.0 };
     // Of a rung that is void or failed there are values too; that it is one is said beside them.
-    let measured = match goal.what.as_str() {
+    let (measured, slices) = match goal.what.as_str() {
         // What was due and never sent is judged by itself.
-        "errors" => facts.failed_percent().ok_or_else(|| "no operation ended".to_string()),
-        name => match facts.waited(None).percentile(name) {
-            Some(Ok(ns)) => Ok(crate::phase::Quantity { value: ns as f64 / 1e9, n: facts.waited(None).len() }),
-            Some(Err(why)) => Err(why),
-            None => Err(format!("there is no {name}")),
-        },
+        "errors" => (
+            facts.failed_percent().ok_or_else(|| "no operation ended".to_string()),
+            parts.iter().map(|part| (part.ended, part.failed)).collect(),
+        ),
+        name => {
+            let mut all = Times::default();
+            parts.iter().for_each(|part| all.add_times(&part.times));
+            let measured = match all.percentile(name) {
+                Some(Ok(ns)) => Ok(Quantity { value: ns as f64 / 1e9, n: all.len() }),
+                Some(Err(why)) => Err(why),
+                None => Err(format!("there is no {name}")),
+            };
+            (measured, parts.iter().map(|part| (part.times.len(), part.times.above(goal.limit))).collect())
+        }
     };
     let (value, missing, n) = match measured {
         Ok(quantity) => (Some(quantity.value * scale), None, quantity.n),
         Err(why) => (None, Some(why), 0),
     };
-    GoalSeen { what: goal.what.clone(), limit: goal.limit, unit: goal.unit.clone(), value, missing, n }
+    GoalSeen { what: goal.what.clone(), limit: goal.limit, unit: goal.unit.clone(), value, missing, n, slices }
 }

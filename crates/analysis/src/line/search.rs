@@ -3,11 +3,25 @@
 use crate::number;
 
 use super::estimate::{self, Rates, worst_ratio};
+use super::observed::observed;
+use super::posterior::Posterior;
 use super::sentence;
 use super::{Ending, LineResult, LineSpec, Next, Purpose, Rung, RungSummary, cycle};
 
-/// Rungs at the highest rate that held and at the lowest that did not.
+/// Rungs on each side of the line, and how near to it they have to be.
 const DECIDING: usize = 3;
+const NEAR: f64 = 1.1;
+
+/// Half of the interval, as a share, above which the search bisects: it asks the rate of which all rungs together leave
+/// it most open on which side it is. Mostly the middle, and now and then beside it.
+const WIDE: f64 = 0.05;
+const BISECT_AT: [f64; 5] = [0.5, 0.5, 0.5, 0.25, 0.75];
+
+/// Below that it asks near the interval's ends, where the line's steepness shows too.
+const DECIDE_AT: [f64; 2] = [0.1, 0.9];
+
+/// Short rungs for which there is to be time beside those through a cycle.
+const KEPT_RUNGS: f64 = 10.0;
 
 /// Where the ladder begins, as a share of what a closed loop reaches.
 const FIRST_STEP: f64 = 0.5;
@@ -33,6 +47,14 @@ const WHOLE_RUNGS: f64 = 9.0;
 
 /// Rungs in all: a search that moves about is stopped.
 const RUNGS_MAX: usize = 200;
+
+/// Rungs near the line, on one side of it.
+struct Side {
+    /// How many more it takes.
+    left: usize,
+    /// Time of those that were.
+    seconds: f64,
+}
 
 /// The search. See the module.
 #[derive(Debug, Clone, PartialEq)]
@@ -172,29 +194,65 @@ impl LineSearch {
             let step = if cycle::matters(&self.rungs) { STEP_MEASURED } else { 2.0 };
             return Ok((Some(self.bounded(high / step)), Purpose::Climb));
         };
-        if high / low > 1.0 + 1.5 * self.spec.precision {
-            let middle = rounded((low * high).sqrt());
-            if middle > low && middle < high {
-                return Ok((Some(middle), Purpose::Bisect));
-            }
+        let Some(posterior) = self.posterior() else {
+            return Ok((Some(rounded((low * high).sqrt())), Purpose::Bisect));
+        };
+        let (line, half) = posterior.line();
+        if half / line > WIDE.max(2.0 * self.spec.precision) {
+            let done = self.rungs.iter().filter(|(rung, _)| rung.purpose == Purpose::Bisect).count();
+            let share = BISECT_AT.get(done % BISECT_AT.len()).copied().unwrap_or(0.5);
+            return Ok((Some(self.known(posterior.rate(share))), Purpose::Bisect));
         }
         if let Some(rate) = [low, high].into_iter().find(|rate| self.lacks_cycle(*rate)) {
             return Ok((Some(rate), Purpose::Decide));
         }
-        let (low_n, high_n) = (rates.count(low), rates.count(high));
-        // A rung through a whole cycle is longer than others; where only such rungs count, one has to do.
-        let left = |rate, n: usize| {
-            let wanted = match (self.has_whole(rate), cycle::matters(&self.rungs)) {
+        let sides = self.sides(line);
+        if half / line <= self.spec.precision && sides.iter().all(|side| side.left == 0) {
+            return Err(Ending::Found);
+        }
+        let [below, above] = sides;
+        let is_below = below.left > above.left || below.left == above.left && below.seconds <= above.seconds;
+        let beside = 0.75 * self.spec.precision;
+        let rate = match is_below {
+            true => posterior.rate(DECIDE_AT[0]).min(line * (1.0 - beside)),
+            false => posterior.rate(DECIDE_AT[1]).max(line * (1.0 + beside)),
+        };
+        Ok((Some(self.known(rate)), Purpose::Decide))
+    }
+
+    fn posterior(&self) -> Option<Posterior> {
+        Posterior::of(&observed(&self.rungs))
+    }
+
+    /// `rate`, or one that was asked and is next to it: answers are repeated where they decide.
+    fn known(&self, rate: f64) -> f64 {
+        let asked = self.rungs.iter().filter_map(|(rung, _)| rung.rate_per_s);
+        let nearest = asked.min_by(|a, b| (a / rate).ln().abs().total_cmp(&(b / rate).ln().abs()));
+        let next_to = nearest.filter(|known| (known / rate).ln().abs() <= self.spec.precision / 3.0);
+        next_to.unwrap_or_else(|| self.bounded(rate))
+    }
+
+    /// What there is below and above `line`, near it.
+    fn sides(&self, line: f64) -> [Side; 2] {
+        let side = |wanted: &dyn Fn(f64) -> bool| {
+            let said = self
+                .rungs
+                .iter()
+                .filter(|(rung, seen)| rung.rate_per_s.is_some_and(wanted) && worst_ratio(rung, seen).is_some());
+            let (mut n, mut seconds, mut whole) = (0, 0.0, false);
+            for (rung, seen) in said {
+                (n, seconds) = (n + 1, seconds + seen.seconds);
+                whole |= rung.rate_per_s.is_some_and(|rate| self.has_whole(rate));
+            }
+            // A rung through a whole cycle is longer than others; where only such rungs count, one has to do.
+            let wanted = match (whole, cycle::matters(&self.rungs)) {
                 (true, true) => 1,
                 (true, false) => DECIDING - 1,
                 (false, _) => DECIDING,
             };
-            wanted.saturating_sub(n)
+            Side { left: wanted.saturating_sub(n), seconds }
         };
-        match (left(low, low_n), left(high, high_n)) {
-            (0, 0) => Err(Ending::Found),
-            (of_low, of_high) => Ok((Some(if of_low >= of_high { low } else { high }), Purpose::Decide)),
-        }
+        [side(&|rate| rate <= line && rate >= line / NEAR), side(&|rate| rate > line && rate <= line * NEAR)]
     }
 
     /// Whether `rate` still wants a rung through a whole cycle, and there is time for one.
@@ -207,7 +265,7 @@ impl LineSearch {
     /// Whether a rung at `rate` was there to last through a whole cycle, and as long as deciding takes otherwise.
     fn has_whole(&self, rate: f64) -> bool {
         self.whole_s(rate).is_some_and(|whole_s| {
-            whole_s > RUNG_S.0 * DECIDING as f64 * weight(Purpose::Decide)
+            whole_s > 2.0 * DECIDING as f64 * RUNG_S.0
                 && self.rungs.iter().any(|(rung, seen)| {
                     rung.rate_per_s == Some(rate)
                         && worst_ratio(rung, seen).is_some()
@@ -238,7 +296,11 @@ impl LineSearch {
             (rates.held(rate) == Some(false)).then_some(rate)
         });
         let first = first.fold(0.0, f64::max);
-        let done = self.rungs.iter().filter(|(rung, _)| rung.purpose == Purpose::Beyond).count();
+        // Those that held were past a rung that was unlucky.
+        let past = |(rung, _): &&(Rung, RungSummary)| {
+            rung.purpose == Purpose::Beyond && rung.rate_per_s.is_some_and(|rate| rate > first)
+        };
+        let done = self.rungs.iter().filter(past).count();
         let rate = rounded(first * BEYOND.get(done)?);
         (first > 0.0 && rate <= self.spec.rate_max_per_s).then_some(rate)
     }
@@ -262,33 +324,22 @@ impl LineSearch {
         if seen.is_empty() { self.spec.overhead_s + self.spec.warmup_s } else { crate::stat::mean(&seen) }
     }
 
-    /// The rung with the time that the budget leaves it: what is still to come is counted, each kind with its weight.
+    /// The rung with its time: a share of that for everything, and what is left where no other would follow.
     fn rung(&self, rate_per_s: Option<f64>, purpose: Purpose) -> Rung {
         let rates = Rates::of(&self.rungs);
-        let beyond_left =
-            BEYOND.len().saturating_sub(self.rungs.iter().filter(|(rung, _)| rung.purpose == Purpose::Beyond).count());
-        let (climbs, bisections) = match (rates.highest_held(), rates.lowest_failed()) {
-            (Some(low), Some(high)) => {
-                let gap = ((high / low).ln() / (1.0 + 1.5 * self.spec.precision).ln()).max(1.0);
-                (0.0, gap.log2().ceil())
-            }
-            (None, None) if self.rungs.is_empty() => (4.0, 4.0),
-            _ => (2.0, 4.0),
-        };
-        let decided = match (rates.highest_held(), rates.lowest_failed()) {
-            (Some(low), Some(high)) => rates.count(low).min(DECIDING) + rates.count(high).min(DECIDING),
-            _ => 2,
-        };
-        // One deciding rung more than planned: a rate may change sides.
-        let deciding = (2 * DECIDING - decided) as f64 + 1.0;
-        let n = climbs + bisections + deciding + beyond_left as f64;
-        let weights =
-            climbs + bisections + weight(Purpose::Decide) * deciding + weight(Purpose::Beyond) * beyond_left as f64;
-        let left_s = self.left_s() - n * self.overhead_s();
-        let kept_s = self.kept_for_cycles_s(&rates, left_s - n * RUNG_S.0);
+        let (all_s, overhead_s) = (self.left_s() + self.spent_s(), self.overhead_s());
+        let left_s = self.left_s() - overhead_s;
+        let kept_s = self.kept_for_cycles_s(&rates, left_s - KEPT_RUNGS * (RUNG_S.0 + overhead_s));
         let unknown = self.spec.thorough && purpose == Purpose::Decide && self.has_unknown_cycle();
         let most_s = if unknown { UNKNOWN_CYCLE_S } else { RUNG_S.1 };
-        let mut seconds = ((left_s - kept_s) / weights * weight(purpose)).clamp(RUNG_S.0, most_s);
+        // What is kept for cycles is not for rungs without one.
+        let free_s = (left_s - kept_s) / if kept_s > 0.0 { 2.0 } else { 1.0 };
+        let planned_s = if unknown { UNKNOWN_CYCLE_S } else { all_s * share(purpose) };
+        let mut seconds = planned_s.min(free_s).clamp(RUNG_S.0, most_s);
+        if left_s - seconds < overhead_s + 1.2 * RUNG_S.0 {
+            // No other would follow.
+            seconds = (left_s - 0.1).clamp(RUNG_S.0, most_s);
+        }
         if let Some(rate) = rate_per_s {
             let whole = match purpose {
                 Purpose::Decide => self.lacks_cycle(rate) || cycle::matters(&self.rungs),
@@ -350,12 +401,13 @@ impl LineSearch {
     }
 }
 
-/// Time of a rung in relation to the others.
-fn weight(purpose: Purpose) -> f64 {
+/// Time of a rung as a share of that for everything.
+fn share(purpose: Purpose) -> f64 {
     match purpose {
-        Purpose::Start | Purpose::Climb | Purpose::Bisect => 1.0,
-        Purpose::Beyond => 0.7,
-        Purpose::Decide => 2.5,
+        Purpose::Start | Purpose::Climb => 1.0 / 30.0,
+        Purpose::Beyond => 1.0 / 40.0,
+        Purpose::Bisect => 1.0 / 20.0,
+        Purpose::Decide => 1.0 / 12.0,
     }
 }
 

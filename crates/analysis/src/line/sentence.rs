@@ -2,7 +2,7 @@
 
 use crate::number;
 
-use super::{Beyond, Broken, Ending, LineResult};
+use super::{Beyond, Broken, Ending, LineResult, LineState};
 
 /// What sentences about searches begin with that found no line, and that failed.
 pub(super) const NO_LINE: &str = "No line was found";
@@ -32,7 +32,10 @@ pub(super) fn sentence(result: &LineResult) -> String {
             result.failed_per_s.map_or("–".to_string(), number::significant),
             result.broken.as_ref().map_or("nothing was measured".to_string(), broke)
         ),
-        (_, Some(rate), Some(uncertainty)) => found(result, rate, uncertainty),
+        (_, Some(rate), Some(uncertainty)) => match &result.state {
+            LineState::Undecided(why) => undecided(result, why),
+            _ => found(result, rate, uncertainty),
+        },
         (Ending::Generator(_), ..) => match result.held_per_s {
             Some(held) => {
                 format!(
@@ -54,6 +57,13 @@ pub(super) fn sentence(result: &LineResult) -> String {
     }
 }
 
+fn undecided(result: &LineResult, why: &str) -> String {
+    let rate = |rate: Option<f64>| number::significant(rate.unwrap_or(0.0));
+    let (low, high) = (rate(result.low_per_s), rate(result.high_per_s));
+    let cycles = result.cycles.as_ref().map_or(String::new(), |cycles| cycles_seen(cycles, result.cycles_held));
+    format!("Carries between {low} and {high} op/s, which is undecided: {why}{cycles}.")
+}
+
 fn found(result: &LineResult, rate: f64, uncertainty: f64) -> String {
     let (rate, uncertainty) = as_measured(rate, uncertainty);
     let mut text = format!("Carries {rate} ± {uncertainty} op/s; above that ");
@@ -73,15 +83,14 @@ fn found(result: &LineResult, rate: f64, uncertainty: f64) -> String {
         }
         _ => {}
     }
-    text.push_str(&result.cycles.as_ref().map_or(String::new(), |cycles| cycles_seen(cycles, result.cycles_held)));
     match &result.ending {
         Ending::Generator(why) => {
             text.push_str(&format!("; the search ended because of the generator, not the store: {why}"))
         }
-        Ending::TimeUp => text.push_str("; time was up before it was decided"),
-        Ending::Stopped => text.push_str("; the search was stopped"),
+        Ending::TimeUp => text.push_str("; time was up before it was known as well as asked"),
         _ => {}
     }
+    text.push_str(&result.cycles.as_ref().map_or(String::new(), |cycles| cycles_seen(cycles, result.cycles_held)));
     text.push('.');
     text
 }

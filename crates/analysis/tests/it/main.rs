@@ -9,6 +9,7 @@ mod driven;
 mod kinds_of_run;
 mod late;
 mod line;
+mod noisy;
 mod recorded;
 mod simulated;
 mod stall;

@@ -1,0 +1,128 @@
+//! What a rung says about the line: by how much the operations above a goal's limit were more, or fewer, than the goal
+//! allows, and how sure that is.
+//!
+//! *p99 ≤ 5 ms* means that at most one operation of a hundred takes longer than 5 ms. So a rung is a count, and its *excess*
+//! the logarithm of the odds of being above, over the odds that the goal allows: 0 at the limit.
+//!
+//! Operations of one second have their luck in common: a stall puts hundreds of them above the limit at once. So what
+//! counts is not their number but that of *events*, operations above the limit over how many of them come together
+//! (the overdispersion; Fletcher, Stat. Methodol. 9, 2012), by how the slices of a rung differ, in the mean of all rungs: one
+//! that was lucky looks even, and must not count for more. A rung without any event tells little where one in three is to be expected, and that is what it counts for.
+
+use super::estimate::{unsent_ratio, worst_ratio};
+use super::{GoalSeen, Rung, RungSummary, cycle};
+
+/// An excess beyond this, on either side, counts as far away: an eighth, or eight times, of the odds allowed.
+pub(super) const FAR: f64 = 2.0;
+
+/// Operations above the limit that come together where nothing tells, and for how many of them that stands.
+const TOGETHER: f64 = 10.0;
+const TOGETHER_N: f64 = 10.0;
+
+/// What of the excess is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Says {
+    Exactly,
+    /// The generator was late itself: without that it would have been less.
+    AtMost,
+    /// No cycle of the store ended in it: with one it would have been more.
+    AtLeast,
+}
+
+/// What a rung says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Observed {
+    /// Of its rate.
+    pub ln_rate: f64,
+    /// Log-odds above what the worst goal allows.
+    pub excess: f64,
+    /// Events that the goal allows in such a rung; `None` of what is no count.
+    pub events: Option<f64>,
+    pub says: Says,
+}
+
+/// What all rungs say that say something.
+pub(super) fn observed(rungs: &[(Rung, RungSummary)]) -> Vec<Observed> {
+    let only_whole = cycle::matters(rungs);
+    let together = together(rungs);
+    let one = |(rung, seen): &(Rung, RungSummary)| {
+        let (rate, ratio) = (rung.rate_per_s?, worst_ratio(rung, seen)?);
+        let says = match (seen.void.is_some(), only_whole && !seen.saw_cycle()) {
+            (true, _) => Says::AtMost,
+            (false, true) if ratio <= 1.0 => return None,
+            (false, true) => Says::AtLeast,
+            (false, false) => Says::Exactly,
+        };
+        let (excess, events) = excess(seen, together);
+        Some(Observed { ln_rate: rate.ln(), excess, events, says })
+    };
+    rungs.iter().filter_map(one).collect()
+}
+
+/// Of the worst goal, that the store keeps up being one of them.
+fn excess(seen: &RungSummary, together: f64) -> (f64, Option<f64>) {
+    let of_goals = seen.goals.iter().filter_map(|goal| {
+        let count = Count::of(goal)?;
+        let events = (count.allowed > 0.0).then(|| count.n * count.allowed * (1.0 - count.allowed) / together);
+        Some((count.excess, events))
+    });
+    let worst = of_goals.max_by(|a, b| a.0.total_cmp(&b.0));
+    let unsent = unsent_ratio(seen).max(1e-9).ln();
+    match worst {
+        // Little that was not sent says nothing of how much of a percentile's limit is left.
+        Some(worst) if unsent <= worst.0.max(0.0) => worst,
+        _ => (unsent, None),
+    }
+}
+
+/// Operations above the limit of a goal.
+struct Count {
+    n: f64,
+    /// Share that is allowed.
+    allowed: f64,
+    excess: f64,
+    /// Variance of their number by how slices differ, and what it would be if each came by itself.
+    variances: (f64, f64),
+}
+
+impl Count {
+    fn of(goal: &GoalSeen) -> Option<Count> {
+        let allowed = match goal.what.as_str() {
+            "errors" => goal.limit / 100.0,
+            name => 1.0 / crate::latency::PERCENTILES.iter().find(|(known, _)| *known == name)?.1 as f64,
+        };
+        let sum = |of: fn(&(u64, u64)) -> u64| goal.slices.iter().map(of).sum::<u64>() as f64;
+        let (n, above) = (sum(|slice| slice.0), sum(|slice| slice.1));
+        let known = |excess| Some(Count { n, allowed, excess, variances: (0.0, 0.0) });
+        match (n > 0.0, above > 0.0) {
+            (false, _) => return None,
+            // So few are allowed that none is what they should be, whatever n.
+            (true, false) if goal.what == "errors" => return known(-FAR),
+            (true, true) if allowed <= 0.0 => return known(FAR),
+            _ => {}
+        }
+        let share = (above + 0.5) / (n + 1.0);
+        let log_odds = |share: f64| (share / (1.0 - share)).ln();
+        let slices = || goal.slices.iter().map(|(n, above)| (*n as f64, *above as f64));
+        let apart: f64 = slices().map(|(n, above)| (above - share * n).powi(2)).sum();
+        let many = goal.slices.len() as f64;
+        let variances = match many > 1.0 {
+            true => (apart * many / (many - 1.0), n * share * (1.0 - share)),
+            false => (0.0, 0.0),
+        };
+        Some(Count { n, allowed, excess: log_odds(share) - log_odds(allowed), variances })
+    }
+}
+
+/// How many come together, in rungs that are not far from the limit.
+fn together(rungs: &[(Rung, RungSummary)]) -> f64 {
+    let near = rungs.iter().filter(|(rung, seen)| seen.void.is_none() && rung.rate_per_s.is_some());
+    let (mut sum, mut alone) = (TOGETHER * TOGETHER_N, TOGETHER_N);
+    for count in near.flat_map(|(_, seen)| &seen.goals).filter_map(Count::of) {
+        if count.excess.abs() <= FAR {
+            sum += count.variances.0;
+            alone += count.variances.1;
+        }
+    }
+    (sum / alone).max(1.0)
+}
