@@ -40,8 +40,13 @@ struct Run {
 /// Prints lag and CPU by way of waking up.
 pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let runs = arguments.first().map_or(Ok(RUNS), |runs| runs.parse())?;
-    let server =
-        PrivatePostgres::start(&[std::env::temp_dir(), "/var/tmp".into()], &std::env::temp_dir(), &[], &mut |_| {})?;
+    let server = PrivatePostgres::start(
+        &[std::env::temp_dir(), "/var/tmp".into()],
+        &std::env::temp_dir(),
+        &[],
+        &Default::default(),
+        &mut |_| {},
+    )?;
     make_tables(&server)?;
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!(

@@ -135,7 +135,7 @@ impl Bench {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let settings = [("listen_addresses", "127.0.0.1".to_owned()), ("port", port.to_string())];
         let settings = settings.map(|(name, value)| (name.to_owned(), value));
-        let server = PrivatePostgres::start(&bases, &logs, &settings, &mut |_| {})?;
+        let server = PrivatePostgres::start(&bases, &logs, &settings, &Default::default(), &mut |_| {})?;
         let Address::Unix(socket) = server.address() else { return Err("the server has a Unix socket".into()) };
         let pgbench = plimsoll_store_postgres::server::find_postgres()?.with_file_name("pgbench");
         let bench = Bench { server, socket, port, pgbench, this: std::env::current_exe()? };

@@ -218,9 +218,18 @@ pub struct DriveArgs {
     /// What an acknowledged write survives: durable (power loss) or buffered (the process).
     #[arg(long, value_name = "DURABILITY,…")]
     pub durability: Option<String>,
-    /// Longest that an operation may take [default: 10s].
+    /// Longest that an operation of the drive may take [default: 10s].
     #[arg(long, value_name = "TIME,…")]
     pub op_timeout: Option<String>,
+    /// Longest silence of a server while it is connected to, set up and asked what it knows [default: 15s].
+    #[arg(long, value_name = "TIME")]
+    pub setup_timeout: Option<String>,
+    /// Longest that an operation of the load, or reading one record back, may take [default: 20s].
+    #[arg(long, value_name = "TIME")]
+    pub load_timeout: Option<String>,
+    /// Longest silence over a statement that makes, fills, tidies or removes something [default: 1h].
+    #[arg(long, value_name = "TIME")]
+    pub work_timeout: Option<String>,
     /// Something that has to hold: p99=20ms, errors=0.1%, rate=1000/s, lost=0.
     #[arg(long, value_name = "NAME=LIMIT")]
     pub goal: Vec<String>,

@@ -154,7 +154,8 @@ fn ceiling(catalogue: &Catalogue, clock: &Clock, workers: u32) -> Result<f64, Cl
     let workload = catalogue.workload("nothing").ok_or_else(missing)?;
     let workload = (workload.make)(1, &Params::default(), &[]).map_err(|_| missing())?;
     let target = Target::Private { data_dir: "/nonexistent".into(), log_dir: "/nonexistent".into() };
-    let options = OpenOptions { target, params: Params::default(), run_id: "calibration".to_owned() };
+    let options =
+        OpenOptions { target, params: Params::default(), run_id: "calibration".to_owned(), waits: Default::default() };
     let mut store = kind.open(options, &mut |_| {})?;
     let stream = workload.stream(&StreamSpec::One { kind: "nothing".to_owned(), clients: workers });
     let spec = DriveSpec { limit: Limit::Duration(CEILING_RUN), ..DriveSpec::default() };

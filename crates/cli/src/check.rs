@@ -17,7 +17,7 @@ use crate::phase::{Bench, Driven, Keep, TrialRun, push};
 
 /// Clients that read back key by key.
 const READ_BACK_CLIENTS: u32 = 16;
-/// Longest that reading everything back may take.
+/// Longest that reading everything back by one operation may take.
 const READ_BACK_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Reads everything back, holds it against the ledger, and asks the store for its own integrity check.
@@ -50,7 +50,9 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
         Ok(Some(words)) => words,
         Ok(None) => "it has none".to_owned(),
         Err(error) if error.kind == StoreErrorKind::Corrupt && has_ledger => format!("failed: {error}"),
-        Err(error) if matches!(error.kind, StoreErrorKind::Corrupt | StoreErrorKind::Broken) => {
+        Err(error)
+            if matches!(error.kind, StoreErrorKind::Corrupt | StoreErrorKind::Broken) || error.is_nobody_there() =>
+        {
             return Err(error.into());
         }
         Err(error) => format!("not possible: {error}"),
@@ -106,16 +108,14 @@ fn key_by_key(trial: &mut TrialRun<'_, '_>, ordinal: u32, kind: KindId) -> Resul
     let Some(ledger) = &mut trial.ledger else { return Ok(None) };
     let records = ledger.history().records();
     let stream = Arc::new(EachKey::new(Arc::clone(&trial.workload), kind, records, READ_BACK_CLIENTS));
-    let spec = DriveSpec {
-        limit: Limit::Exhausted,
-        op_timeout: READ_BACK_TIMEOUT,
-        slice: trial.bench.slice,
-        ..DriveSpec::default()
-    };
+    let op_timeout = Duration::from_nanos(trial.bench.timeouts.load_ns);
+    let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, ..trial.spec() };
     // A server that has changed meanwhile may not make such sessions any more: what it holds is to be known all the same.
-    let durability = match last_durability(trial) {
-        durability if trial.store.sessions(1, durability).is_ok() => durability,
-        _ => Durability::AtEnd,
+    let durability = last_durability(trial);
+    let durability = match trial.store.sessions(1, durability) {
+        Ok(_) => durability,
+        Err(error) if error.is_nobody_there() => return Err(error.into()),
+        Err(_) => Durability::AtEnd,
     };
     let result = trial.driven(Driven {
         ordinal,
@@ -179,12 +179,8 @@ fn once(
     stream: Arc<dyn Stream>,
 ) -> Result<plimsoll_core::Answer, CliError> {
     let keep = Keep::answer();
-    let spec = DriveSpec {
-        limit: Limit::Ops(1),
-        op_timeout: READ_BACK_TIMEOUT,
-        slice: trial.bench.slice,
-        ..DriveSpec::default()
-    };
+    let op_timeout = READ_BACK_TIMEOUT.min(Duration::from_nanos(trial.bench.timeouts.work_ns));
+    let spec = DriveSpec { limit: Limit::Ops(1), op_timeout, ends_on_loss: true, ..trial.spec() };
     let result = trial.driven(Driven {
         ordinal,
         clients: 1,

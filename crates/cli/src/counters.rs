@@ -37,10 +37,13 @@ impl CounterReader<'_> {
         let mut positions = BTreeMap::new();
         let mut before: Option<Read> = None;
         let mut has_failed = false;
+        let mut is_answered;
         let slice_ns = self.slice.as_nanos() as u64;
         let mut next_ns = self.clock.now_ns();
         loop {
-            match store.counters() {
+            let read = store.counters();
+            is_answered = read.is_ok();
+            match read {
                 Ok(counters) if counters.is_empty() => return,
                 Ok(counters) => {
                     let now = Read { at_ns: self.clock.now_ns(), counters };
@@ -66,7 +69,8 @@ impl CounterReader<'_> {
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        if let Ok(counters) = store.counters() {
+        // Who has just been silent is not waited for again.
+        if is_answered && let Ok(counters) = store.counters() {
             let now = Read { at_ns: self.clock.now_ns(), counters };
             let _ = self.record(before.as_ref(), &now, &mut positions);
         }

@@ -129,6 +129,7 @@ impl From<StoreError> for CliError {
             StoreErrorKind::AddressTaken => exit::ADDRESS_TAKEN,
             StoreErrorKind::DiskFull => exit::DISK_FULL,
             StoreErrorKind::Permission => exit::PERMISSION,
+            StoreErrorKind::Interrupted => exit::INTERRUPTED,
             StoreErrorKind::Corrupt | StoreErrorKind::Broken | StoreErrorKind::Store => exit::STORE,
         };
         Self { code, what: error.what, detail: error.detail, next: error.next, drawn: false }

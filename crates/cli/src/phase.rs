@@ -38,6 +38,8 @@ pub struct Bench<'a> {
     pub server: &'a ServerProcesses,
     /// Length of a slice.
     pub slice: Duration,
+    /// How long servers may be silent.
+    pub timeouts: model::Timeouts,
     /// How the kernel is asked for sockets.
     pub io: Io,
     /// Who watches the machine's own pauses; `None` where they cannot be told apart.

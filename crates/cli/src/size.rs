@@ -13,12 +13,15 @@ const REMARK: &str = "size of the data";
 
 impl TrialRun<'_, '_> {
     /// Before the first phase that works with the data, after all that made and tidied them.
-    pub(crate) fn size_first(&mut self, step: &Step, end: &mut PhaseEnd) {
+    ///
+    /// # Errors
+    /// When nobody is there any more; that a size is not known otherwise is a remark.
+    pub(crate) fn size_first(&mut self, step: &Step, end: &mut PhaseEnd) -> Result<(), CliError> {
         if self.found.data
             || matches!(step, Step::Load { .. } | Step::Settle)
             || std::mem::replace(&mut self.is_sized, true)
         {
-            return;
+            return Ok(());
         }
         // To look at an embedded store's tables writes to them what stands in memory only: of one that is to be taken
         // as its load left it, that would make another.
@@ -27,22 +30,22 @@ impl TrialRun<'_, '_> {
         } else {
             match self.store.footprint() {
                 Ok(footprint) => end.footprint = Some(footprint),
+                Err(error) if error.is_nobody_there() => return Err(error.into()),
                 Err(error) => end.remarks.push((REMARK.to_owned(), format!("not known: {error}"))),
             }
         }
-        self.memories(end);
+        self.memories(end)
     }
 
     /// After the store's own tidying.
     pub(crate) fn size_settled(&mut self, end: &mut PhaseEnd) -> Result<(), CliError> {
         end.footprint = Some(self.store.footprint()?);
         self.is_sized = true;
-        self.memories(end);
-        Ok(())
+        self.memories(end)
     }
 
     /// What could hold them.
-    fn memories(&mut self, end: &mut PhaseEnd) {
+    fn memories(&mut self, end: &mut PhaseEnd) -> Result<(), CliError> {
         match self.store.cache_bytes() {
             Ok(Some(CacheSize::Own { setting, bytes })) => {
                 push(end, &format!("{CACHE_RESULT}{setting}"), "B", bytes as f64, 1);
@@ -53,6 +56,7 @@ impl TrialRun<'_, '_> {
                 push(end, &format!("{LIMIT_RESULT}{setting}"), "B", limit_bytes.unwrap_or(0) as f64, 1);
             }
             Ok(None) => {}
+            Err(error) if error.is_nobody_there() => return Err(error.into()),
             Err(error) => end.remarks.push(("size of the cache".to_owned(), format!("not known: {error}"))),
         }
         let memory_bytes = match self.place.split_once("://") {
@@ -64,6 +68,7 @@ impl TrialRun<'_, '_> {
         if let Some(bytes) = memory_bytes {
             push(end, MEMORY_RESULT, "B", bytes as f64, 1);
         }
+        Ok(())
     }
 }
 

@@ -17,9 +17,6 @@ use crate::phase::{Driven, Keep, TrialRun, push};
 use crate::pin;
 use crate::written::Written;
 
-/// Longest a load or a check may leave one operation unanswered.
-const BULK_OP_TIMEOUT: Duration = Duration::from_secs(120);
-
 impl TrialRun<'_, '_> {
     /// Does what `phase` says; `end` takes what came of it.
     pub(crate) fn step(&mut self, ordinal: u32, phase: &model::Phase, end: &mut PhaseEnd) -> Result<(), CliError> {
@@ -82,7 +79,8 @@ impl TrialRun<'_, '_> {
             seconds += finishing.elapsed().as_secs_f64();
             return self.end_load(seconds, durability, &written, end);
         }
-        let spec = DriveSpec { limit: Limit::Exhausted, op_timeout: BULK_OP_TIMEOUT, ..self.spec() };
+        let op_timeout = Duration::from_nanos(self.bench.timeouts.load_ns);
+        let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, ..self.spec() };
         let result = self.driven(Driven {
             ordinal,
             clients,
@@ -93,19 +91,16 @@ impl TrialRun<'_, '_> {
             reads_back: false,
             keep: Keep::Nothing,
         })?;
-        // Opening the sessions is not part of the load: the drive's own clock says when the first insert was due.
-        let mut seconds = (result.end_ns - result.start_ns) as f64 / 1e9;
-        if result.stop != StopReason::Cancelled {
-            let finishing = Instant::now();
-            self.store.after_load(self.workload.layout())?;
-            seconds += finishing.elapsed().as_secs_f64();
-        }
-        self.end_load(seconds, durability, &written, end)?;
         self.push_totals(end, &result);
-        if result.stop != StopReason::Cancelled {
-            self.must_have_succeeded("load", &result)?;
+        if self.bench.interrupt.is_set() {
+            return Ok(());
         }
-        Ok(())
+        self.must_have_succeeded("load", &result)?;
+        let finishing = Instant::now();
+        self.store.after_load(self.workload.layout())?;
+        // Opening the sessions is not part of the load: the drive's own clock says when the first insert was due.
+        let seconds = (result.end_ns - result.start_ns) as f64 / 1e9 + finishing.elapsed().as_secs_f64();
+        self.end_load(seconds, durability, &written, end)
     }
 
     /// The one sync of `at-end`, and what the load came to.
@@ -214,7 +209,7 @@ impl TrialRun<'_, '_> {
         if let model::Limit::DurationNs(ns) = drive.limit {
             push(end, "planned_seconds", "s", ns as f64 / 1e9, 1);
         }
-        for (name, ended) in self::cycles(self.store)? {
+        for (name, ended) in self.cycles_unless_stopped()? {
             let before = cycles.iter().find(|(other, _)| *other == name).map_or(0.0, |(_, before)| *before);
             push(end, &format!("{CYCLE_RESULT}{name}"), "", (ended - before).max(0.0), 1);
         }
@@ -222,6 +217,7 @@ impl TrialRun<'_, '_> {
             push(end, WARMUP_IS_FOUND, "", 1.0, 1);
         }
         if self.trial.labels.contains_key("rung")
+            && !self.bench.interrupt.is_set()
             && let Some(cycle) = self.store.cycle()?
         {
             let drove_s = result.end_ns.saturating_sub(result.start_ns) as f64 / 1e9;
@@ -283,9 +279,19 @@ impl TrialRun<'_, '_> {
         pin::server(self.store, self.bench.server_pin)
     }
 
-    fn spec(&self) -> DriveSpec {
+    /// What all phases of a run have in common.
+    pub(crate) fn spec(&self) -> DriveSpec {
         let (slice, io, witness) = (self.bench.slice, self.bench.io, self.bench.witness.clone());
-        DriveSpec { slice, io, witness, ..DriveSpec::default() }
+        let open_timeout = Duration::from_nanos(self.bench.timeouts.setup_ns);
+        DriveSpec { slice, io, witness, open_timeout, ..DriveSpec::default() }
+    }
+
+    /// What the store counts of the work that it puts off; nothing when nobody waits for its answer any more.
+    fn cycles_unless_stopped(&mut self) -> Result<Vec<(&'static str, f64)>, CliError> {
+        match cycles(self.store) {
+            Err(error) if error.code == exit::INTERRUPTED => Ok(Vec::new()),
+            counted => counted,
+        }
     }
 
     fn push_totals(&mut self, end: &mut PhaseEnd, result: &DriveResult) {

@@ -9,7 +9,7 @@ use plimsoll_record::data::{Event, PhaseEnd, PhaseHeader, PhaseState, TrialHeade
 use plimsoll_verify::Ledger;
 
 use crate::drive_spec::nothing_to_load;
-use crate::error::CliError;
+use crate::error::{CliError, exit};
 use crate::phase::{Bench, TrialRun};
 use crate::pin;
 
@@ -175,7 +175,7 @@ impl TrialRun<'_, '_> {
         }
         let (durability, clients, rate_per_s) = shape(&phase.step);
         let mut end = PhaseEnd { state: PhaseState::Complete, ..PhaseEnd::default() };
-        self.size_first(&phase.step, &mut end);
+        self.size_first(&phase.step, &mut end)?;
         self.bench.progress.phase(&phase.name, duration(&phase.step));
         self.bench.recorder.begin_phase(PhaseHeader {
             trial: self.trial.ordinal,
@@ -189,6 +189,7 @@ impl TrialRun<'_, '_> {
         })?;
         let result = self.step(ordinal, phase, &mut end);
         end.end_ns = self.bench.clock.now_ns();
+        let result = self.unless_stopped(result);
         if let Err(error) = &result {
             end.state = PhaseState::Failed(error.one_line());
         } else if end.state == PhaseState::Complete && self.bench.interrupt.is_set() {
@@ -197,6 +198,11 @@ impl TrialRun<'_, '_> {
         let recorded = self.bench.recorder.end_phase(self.trial.ordinal, ordinal, end);
         result?;
         Ok(recorded?)
+    }
+
+    /// That nobody waited for the store any more is no error of the phase's: the user wanted its end.
+    fn unless_stopped(&self, result: Result<(), CliError>) -> Result<(), CliError> {
+        result.or_else(|error| if error.code == exit::INTERRUPTED { Ok(()) } else { Err(error) })
     }
 
     /// The store's own tidying before the first operation that counts.

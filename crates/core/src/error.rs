@@ -36,6 +36,8 @@ pub enum StoreErrorKind {
     Corrupt,
     /// The store broke: a crash, a corrupt file, an answer that is no answer.
     Broken,
+    /// The user wanted an end while it was waited for.
+    Interrupted,
     /// Anything else the store said.
     Store,
 }
@@ -58,6 +60,17 @@ impl StoreError {
     pub fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());
         self
+    }
+
+    /// Why `what`, which was made in somebody's server, is still there; `next` says how to remove it.
+    #[must_use]
+    pub fn leaves(self, what: impl fmt::Display, next: impl Into<String>) -> Self {
+        Self::new(self.kind, format!("{what} could not be removed")).detail(self.to_string()).next(next)
+    }
+
+    /// True when whoever is asked next would not answer either: nobody is there, or nobody waits any more.
+    pub fn is_nobody_there(&self) -> bool {
+        matches!(self.kind, StoreErrorKind::Unreachable | StoreErrorKind::Interrupted)
     }
 
     /// An error of the operating system at `place`, classed by its number.

@@ -19,6 +19,7 @@
 //! | [`formula`] | [`Formula`]: arithmetic over the results of phases |
 //! | [`mod@nearest`] | what somebody may have meant by a word that nobody knows |
 //! | [`catalogue`] | [`Catalogue`]: everything a plan may name |
+//! | [`waits`] | [`Waits`]: how long a server is waited for, and what ends that |
 //! | [`error`] | [`StoreError`]: what went wrong with a store, where, and what to do |
 
 pub mod catalogue;
@@ -36,6 +37,7 @@ pub mod session;
 pub mod slice;
 pub mod store;
 pub mod value;
+pub mod waits;
 pub mod workload;
 
 pub use catalogue::{
@@ -57,4 +59,5 @@ pub use store::{
     Store, StoreDescription, StoreKind, StoreSpec, Target,
 };
 pub use value::{Value, ValueBuf, ValueType, Values};
+pub use waits::Waits;
 pub use workload::{Mix, Step, Steps, Stream, StreamSpec, Truth, Version, Workload};

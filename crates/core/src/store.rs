@@ -10,6 +10,7 @@ use crate::layout::{IndexMode, Layout};
 use crate::op::{KindId, OpKind};
 use crate::session::Sessions;
 use crate::value::{ValueBuf, Values};
+use crate::waits::Waits;
 
 /// An interface that a store may speak and a workload may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -148,6 +149,8 @@ pub struct OpenOptions {
     pub params: Params,
     /// Name of the run; what is made in an attached store carries it.
     pub run_id: String,
+    /// How long its server is waited for.
+    pub waits: Waits,
 }
 
 /// One setting of a store that differs from its default.

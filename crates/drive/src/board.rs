@@ -264,7 +264,12 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub fn must_end(&self) -> bool {
-        self.halt.load(Relaxed) || self.stop.load(Relaxed)
+        self.halt.load(Relaxed) || self.is_cancelled()
+    }
+
+    /// The caller wants an end.
+    pub fn is_cancelled(&self) -> bool {
+        self.stop.load(Relaxed)
     }
 }
 

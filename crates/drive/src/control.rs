@@ -19,9 +19,9 @@ use crate::link::{Link, Place};
 use crate::pace::Wake;
 use crate::schedule::{Cursor, Schedule};
 use crate::spec::{DriveError, DriveResult, DriveSpec, Hung, Io, IoUsed, Limit, StopReason};
-use crate::wire::{OPEN_NS, Wire};
+use crate::wire::Wire;
 use crate::witness::Witness;
-use crate::worker::{CoreReport, Setup, Start, Turns, WorkerCore};
+use crate::worker::{CANCEL_NS, CoreReport, Setup, Start, Turns, WorkerCore};
 
 /// Time between deciding the start and the start, for every worker to be there.
 const RUN_UP_NS: u64 = 1_000_000;
@@ -29,6 +29,8 @@ const RUN_UP_NS: u64 = 1_000_000;
 const LOOK_NS: u64 = 20_000_000;
 /// The same while wire workers drive: each look is a sleep of its own, 25 µs of CPU.
 const WIRE_LOOK_NS: u64 = 100_000_000;
+/// How late a slice may be before its workers are given up.
+const STUCK_NS: u64 = 30_000_000_000;
 /// How long the end of a phase waits for its threads to drop their sessions.
 const LEAVE_NS: u64 = 30_000_000_000;
 /// Operations whose times are kept where their number is not known beforehand, over all workers.
@@ -173,6 +175,8 @@ impl<'a> Phase<'a> {
                 ops_per_client: if let Limit::Ops(ops) = spec.limit { ops } else { u64::MAX },
                 backlog_ns: nanos(spec.backlog),
                 op_timeout_ns: nanos(spec.op_timeout),
+                open_timeout_ns: nanos(spec.open_timeout),
+                ends_on_loss: spec.ends_on_loss,
                 wake: spec.wake,
                 clients,
                 cpu_ns: if phase.blocking { || 0 } else { thread_cpu_ns },
@@ -213,8 +217,8 @@ impl<'a> Phase<'a> {
     /// False when the phase is not wanted any more.
     fn wait_until_open(&mut self) -> Result<bool, DriveError> {
         // A worker gives up a little earlier and knows better why.
-        let waited = Duration::from_nanos(2 * OPEN_NS);
-        let deadline_ns = self.clock.now_ns() + 2 * OPEN_NS;
+        let waited = 2 * self.spec.open_timeout;
+        let deadline_ns = self.clock.now_ns() + nanos(waited);
         let mut open = 0;
         while open < self.boards.len() && !self.shared.must_end() {
             let left_ns = deadline_ns.saturating_sub(self.clock.now_ns());
@@ -278,8 +282,8 @@ impl<'a> Phase<'a> {
                 let done = |worker: usize| self.reports[worker].is_some();
                 if let Some(slice) = collector.take(now_ns, &self.shared, &done) {
                     on_slice(slice);
-                } else if now_ns > collector.due_ns() + OPEN_NS {
-                    let waited = Duration::from_nanos(OPEN_NS);
+                } else if now_ns > collector.due_ns() + STUCK_NS {
+                    let waited = Duration::from_nanos(STUCK_NS);
                     return Err(DriveError::Stuck { what: "collecting a slice from its workers", waited });
                 }
             }
@@ -325,13 +329,17 @@ impl<'a> Phase<'a> {
             return;
         }
         let timeout_ns = nanos(self.spec.op_timeout);
+        let cancelled_ns = self.halted.as_ref().filter(|_| self.shared.is_cancelled()).map(|(at_ns, _)| *at_ns);
         let planned_end = self.grid.end_ns.is_some_and(|end_ns| now_ns >= end_ns);
         let mut late = Vec::new();
         for (worker, board) in self.boards.iter().enumerate() {
             let crate::board::Doing::InStore { scheduled_ns } = board.doing() else { continue };
             let sent_ns = board.sent_ns.load(Ordering::Relaxed);
             let called_ns = board.called_ns();
-            let over = now_ns.saturating_sub(called_ns) > timeout_ns && self.reports[worker].is_none();
+            let over = match cancelled_ns {
+                Some(at_ns) => now_ns.saturating_sub(called_ns.max(at_ns)) > timeout_ns.min(CANCEL_NS),
+                None => now_ns.saturating_sub(called_ns) > timeout_ns,
+            } && self.reports[worker].is_none();
             if !over || self.hung.iter().any(|hung| hung.client as usize == worker) {
                 continue;
             }

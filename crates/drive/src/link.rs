@@ -8,8 +8,6 @@ use plimsoll_core::{Address, OpKind, StoreError, StoreErrorKind, WireClient, Wir
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
 
-use crate::wire::OPEN_NS;
-
 /// First and longest wait before a lost connection is tried again.
 pub(crate) const BACKOFF_NS: std::ops::Range<u64> = 10_000_000..1_000_000_000;
 
@@ -122,7 +120,14 @@ impl Place {
     pub fn silent(&self, waited_ns: u64) -> StoreError {
         let seconds = waited_ns as f64 / 1e9;
         StoreError::new(StoreErrorKind::Unreachable, format!("{}: no session within {seconds} s", self.name))
-            .next("check that the server is not overloaded and speaks this protocol")
+            .next("check that the server is not overloaded and speaks this protocol; where it only needs longer, raise setup_timeout")
+    }
+
+    /// The server has not answered an operation in time.
+    pub fn unanswered(&self, waited_ns: u64) -> StoreError {
+        let seconds = waited_ns as f64 / 1e9;
+        StoreError::new(StoreErrorKind::Unreachable, format!("{}: no answer within {seconds} s", self.name))
+            .next("see in the server's log why; where it only needs longer, raise the phase's op_timeout")
     }
 }
 
@@ -193,10 +198,10 @@ impl Link {
     }
 
     /// Waits a little before the next try to get into the server's queue; false when that has been too long.
-    pub fn queues_again(&mut self, now_ns: u64) -> bool {
+    pub fn queues_again(&mut self, now_ns: u64, open_timeout_ns: u64) -> bool {
         let since_ns = *self.queues_since_ns.get_or_insert(now_ns);
         self.stage = Stage::Down { retry_ns: now_ns + BACKOFF_NS.start };
-        now_ns.saturating_sub(since_ns) < OPEN_NS
+        now_ns.saturating_sub(since_ns) < open_timeout_ns
     }
 
     /// True while another of the host's addresses has not been tried.

@@ -22,6 +22,11 @@ pub struct DriveSpec {
     /// whatever it waits for. A blocking session cannot be interrupted: there it is how long the end of the phase
     /// waits for it.
     pub op_timeout: Duration,
+    /// How long connecting, greeting and preparing a session may take.
+    pub open_timeout: Duration,
+    /// An operation whose connection is lost, or that is not answered in time, ends the phase: a load that lacks one is
+    /// no load.
+    pub ends_on_loss: bool,
     /// Length of a slice, 10 ms to 60 s.
     pub slice: Duration,
     /// Operations that each session has in flight at a time, in a pipeline: 1 to [`DEPTH_MAX`], and no more than the
@@ -65,6 +70,8 @@ impl Default for DriveSpec {
             warmup: Duration::ZERO,
             pace: Pace::Closed,
             op_timeout: Duration::from_secs(10),
+            open_timeout: plimsoll_core::waits::ANSWER,
+            ends_on_loss: false,
             slice: Duration::from_secs(1),
             depth: 1,
             workers: 1,
@@ -137,6 +144,9 @@ impl DriveSpec {
         }
         if self.op_timeout.is_zero() || self.op_timeout > Duration::from_secs(3_600) {
             return fault("an operation's timeout is more than 0 and at most one hour");
+        }
+        if self.open_timeout.is_zero() {
+            return fault("the time to open a session is more than 0");
         }
         if let Err(what) = self.pace.check() {
             return fault(what);
@@ -280,7 +290,8 @@ pub enum StopReason {
     Behind,
     /// The store will not take a session back.
     Refused(StoreError),
-    /// No connection could be had again in a phase that ends by operations, not by time.
+    /// No connection could be had again in a phase that ends by operations, not by time; or one was lost with an operation
+    /// in a phase that [`DriveSpec::ends_on_loss`].
     Lost(StoreError),
     /// An operation did not return within the timeout in a phase that ends by operations, not by time.
     Hung,

@@ -28,8 +28,6 @@ use outgoing::Lanes;
 
 /// A wait that takes longer has slept: without, it takes less than a microsecond.
 const SLEPT_NS: u64 = 5_000;
-/// Longest time that connecting, greeting and preparing may take.
-pub(crate) const OPEN_NS: u64 = 30_000_000_000;
 /// Sessions of one worker that connect, greet and prepare at the same time: enough to keep a server busy, and not so
 /// many that it times out on some of them.
 const OPENING_MAX: usize = 64;
@@ -466,7 +464,7 @@ impl<R: Reactor> WireWorker<R> {
         match begun {
             Ok(()) => {}
             // The queue of a Unix socket is full: its server is there, and has not got round to us.
-            Err(Errno::AGAIN) if self.links[slot].queues_again(now_ns) => {}
+            Err(Errno::AGAIN) if self.links[slot].queues_again(now_ns, self.core.open_timeout_ns) => {}
             Err(errno) => self.lose(slot, now_ns, Loss::System(errno)),
         }
     }
@@ -490,11 +488,8 @@ impl<R: Reactor> WireWorker<R> {
             Loss::System(errno) => ("connection", link.place.error(errno)),
             Loss::Silent(waited_ns) => ("connection", link.place.silent(waited_ns)),
             Loss::Session(error) => ("connection", error),
-            Loss::OpTimeout => {
-                let seconds = self.core.op_timeout_ns as f64 / 1e9;
-                let what = format!("no answer within {seconds} s");
-                ("timeout", StoreError::new(StoreErrorKind::Unreachable, what))
-            }
+            Loss::OpTimeout if self.core.is_cancelled() => ("stopped", plimsoll_core::waits::interrupted()),
+            Loss::OpTimeout => ("timeout", link.place.unanswered(self.core.op_timeout_ns)),
         };
         if link.stage == Stage::Ready {
             self.not_ready += 1;
@@ -510,6 +505,7 @@ impl<R: Reactor> WireWorker<R> {
             self.first_error.get_or_insert(error);
             return;
         }
+        let had_work = self.lanes.of(slot).any(|lane| self.core.busy(lane) != Busy::No);
         self.core.withdraw(self.lanes.of(slot));
         self.lost_answer.fail(Outcome::Unknown, code, &error.to_string());
         for lane in self.lanes.of(slot) {
@@ -522,10 +518,12 @@ impl<R: Reactor> WireWorker<R> {
                 | StoreErrorKind::Usage
                 | StoreErrorKind::Missing
         );
+        let open_ns = self.core.open_timeout_ns;
+        let is_away = |lost_ns: u64| now_ns.saturating_sub(lost_ns) > open_ns;
         if for_good {
             self.core.halt(now_ns, StopReason::Refused(error));
-        } else if !self.core.has_planned_end()
-            && self.links[slot].lost_ns.is_some_and(|lost_ns| now_ns.saturating_sub(lost_ns) > OPEN_NS)
+        } else if (self.core.ends_on_loss && had_work && !self.core.is_cancelled())
+            || (!self.core.has_planned_end() && self.links[slot].lost_ns.is_some_and(is_away))
         {
             // Nobody else does this client's operations, and no clock would end the phase.
             self.core.halt(now_ns, StopReason::Lost(error));
@@ -540,7 +538,7 @@ impl<R: Reactor> WireWorker<R> {
                 self.slice = self.core.slice();
                 self.ticker.anchor_again();
             }
-            let drains = self.core.has_ended() && self.core.has_steps();
+            let drains = self.core.has_ended() && self.core.has_steps() || self.core.is_cancelled();
             if now_ns >= self.deadline_ns || drains {
                 self.give_up_overdue(now_ns);
             }
@@ -559,7 +557,7 @@ impl<R: Reactor> WireWorker<R> {
                     opening += 1;
                     self.connect(slot, now_ns);
                 }
-                Stage::Connecting | Stage::Opening if waited_ns >= OPEN_NS => {
+                Stage::Connecting | Stage::Opening if waited_ns >= self.core.open_timeout_ns => {
                     self.lose(slot, now_ns, Loss::Silent(waited_ns));
                 }
                 _ => {}

@@ -60,6 +60,8 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
         ops_per_client: 1,
         backlog_ns: u64::MAX,
         op_timeout_ns: 1_000_000_000,
+        open_timeout_ns: 30_000_000_000,
+        ends_on_loss: false,
         wake: crate::pace::Wake::Precise,
         each_max: 0,
         cpu_ns: || 0,

@@ -23,6 +23,8 @@ use steps::Tracks;
 
 /// Longest a worker goes without looking whether it should stop.
 pub(crate) const CHECK_NS: u64 = 10_000_000;
+/// How long what is in flight goes on when the user wants an end.
+pub(crate) const CANCEL_NS: u64 = 500_000_000;
 /// Longest turn of a worker's loop in which an answer counts as taken when it came: a few dozen sockets' worth. What
 /// is shorter is not carried on from operation to operation: in a queue that is the store's it would add up.
 const ABREAST_NS: u64 = 100_000;
@@ -49,6 +51,8 @@ pub(crate) struct Setup {
     /// Age of the oldest due operation at which an open loop gives up.
     pub backlog_ns: u64,
     pub op_timeout_ns: u64,
+    pub open_timeout_ns: u64,
+    pub ends_on_loss: bool,
     pub wake: Wake,
     /// Room for the times of single operations; 0 when they are not wanted.
     pub each_max: usize,
@@ -189,6 +193,10 @@ pub(crate) struct WorkerCore {
     /// Clients that may have more operations.
     live_clients: usize,
     pub op_timeout_ns: u64,
+    /// How long opening a session may take.
+    pub open_timeout_ns: u64,
+    /// An operation that is lost with its connection ends the phase.
+    pub ends_on_loss: bool,
     /// Number after that of each client's last operation.
     end_cycle: u64,
     backlog_ns: u64,
@@ -197,6 +205,8 @@ pub(crate) struct WorkerCore {
     held_ns: Option<u64>,
     ended: Option<StopReason>,
     ended_ns: u64,
+    /// When it was seen that the user wants an end.
+    cancelled_ns: Option<u64>,
     last_end_ns: u64,
     errors: ErrorTable,
     each: Vec<OpTime>,
@@ -255,12 +265,15 @@ impl WorkerCore {
             live_clients: slots.len(),
             slots,
             op_timeout_ns: setup.op_timeout_ns,
+            open_timeout_ns: setup.open_timeout_ns,
+            ends_on_loss: setup.ends_on_loss,
             end_cycle: setup.first_cycle.saturating_add(setup.ops_per_client),
             backlog_ns: setup.backlog_ns,
             wake: setup.wake,
             held_ns: None,
             ended: None,
             ended_ns: 0,
+            cancelled_ns: None,
             last_end_ns: 0,
             errors: ErrorTable::new(),
             each: Vec::with_capacity(setup.each_max),
@@ -488,6 +501,11 @@ impl WorkerCore {
         self.shared.must_end()
     }
 
+    /// True when the user wants an end.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled_ns.is_some()
+    }
+
     /// Ends the phase for this worker, or for all of them when `reason` is not its own.
     pub fn halt(&mut self, now_ns: u64, reason: StopReason) {
         self.shared.halt.store(true, Relaxed);
@@ -580,6 +598,9 @@ impl WorkerCore {
             self.publish_usage();
             self.slice = moves_to;
             self.board.move_to(moves_to);
+        }
+        if self.cancelled_ns.is_none() && self.shared.is_cancelled() {
+            self.cancelled_ns = Some(now_ns);
         }
         let planned_end_ns = self.grid.end_ns.filter(|_| self.ended.is_none()).unwrap_or(u64::MAX);
         if self.ended.is_none() {

@@ -69,6 +69,8 @@ fn paced(sessions: u32, ops: u64, pace: &Pace, warmup_ns: u64, length_ns: Option
         ops_per_client: u64::MAX,
         backlog_ns: 10 * SECOND,
         op_timeout_ns: SECOND,
+        open_timeout_ns: 30_000_000_000,
+        ends_on_loss: false,
         wake: Wake::Precise,
         each_max: 0,
         cpu_ns: || 0,

@@ -1,16 +1,15 @@
 //! Bytes to and from a server, one connection, with a bound on how long it may be silent.
 
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use plimsoll_core::{Address, StoreError, StoreErrorKind, Waits, waits};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use crate::connect::connect;
 use crate::tls::Tls;
 
 /// Received at once; a message that is longer makes the buffer grow.
@@ -31,11 +30,17 @@ pub struct Channel {
     /// Bytes received and not used yet are the first `filled` ones.
     input: Vec<u8>,
     filled: usize,
-    timeout: Duration,
+    waits: Waits,
+    /// A long piece of work is asked: the server may be silent for longer.
+    works: bool,
     /// When it was last written to, or something moved.
     quiet_since: Instant,
-    /// How long the first word may take; `None` when there was one.
-    first_word: Option<Duration>,
+    /// When it was first seen that the user wants an end.
+    stopped_at: Option<Instant>,
+    /// The server has said something.
+    has_spoken: bool,
+    /// Something failed.
+    is_lost: bool,
 }
 
 /// TLS, and what waits on our side of it.
@@ -48,13 +53,17 @@ struct Layer {
 }
 
 impl Channel {
-    /// Connects. `place` names the server in messages. `timeout` is how long connecting may take, how long the first word
-    /// of the server may take after that, and how long it may be silent afterwards ([`Channel::set_timeout`]).
+    /// Connects. `place` names the server in messages. Connecting takes no longer than [`Waits::answer`], and so may the
+    /// server be silent afterwards, but over long work ([`Channel::set_works`]).
     ///
     /// # Errors
-    /// `Unreachable`, or `Permission` where a socket is not for us.
-    pub fn connect(address: &Address, place: &str, timeout: Duration) -> Result<Channel, StoreError> {
-        let socket = connect(address, timeout).map_err(|error| nobody(&error, place))?;
+    /// `Unreachable`, `Interrupted`, or `Permission` where a socket is not for us.
+    pub fn connect(address: &Address, place: &str, waits: impl Into<Waits>) -> Result<Channel, StoreError> {
+        let waits = waits.into();
+        let socket = connect(address, &waits).map_err(|error| match waits.check() {
+            Err(interrupted) if error.kind() == io::ErrorKind::Interrupted => interrupted,
+            _ => nobody(&error, place),
+        })?;
         Ok(Channel {
             socket,
             layer: None,
@@ -63,9 +72,12 @@ impl Channel {
             sent: 0,
             input: vec![0; INPUT_BYTES],
             filled: 0,
-            timeout,
+            waits,
+            works: false,
             quiet_since: Instant::now(),
-            first_word: Some(timeout),
+            stopped_at: None,
+            has_spoken: false,
+            is_lost: false,
         })
     }
 
@@ -75,9 +87,14 @@ impl Channel {
         self.layer = Some(Layer { tls, arrived: Vec::new(), written: Vec::new() });
     }
 
-    /// Sets how long the server may be silent while something is asked.
-    pub fn set_timeout(&mut self, timeout: Duration) {
-        self.timeout = timeout;
+    /// Sets how long the server may be silent from now on.
+    pub fn set_waits(&mut self, waits: Waits) {
+        self.waits = waits;
+    }
+
+    /// Says whether what is asked from now on is long work, over which it may be silent for [`Waits::work`].
+    pub fn set_works(&mut self, works: bool) {
+        self.works = works;
     }
 
     /// Names the server in messages.
@@ -97,8 +114,11 @@ impl Channel {
         }
     }
 
-    /// True when something has arrived, be it the end of the connection.
+    /// True when something has arrived, be it the end of the connection, or it was lost before.
     pub fn has_news(&mut self) -> bool {
+        if self.is_lost {
+            return true;
+        }
         self.quiet_since = Instant::now();
         let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
         poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
@@ -108,8 +128,14 @@ impl Channel {
     /// it has not used.
     ///
     /// # Errors
-    /// `Unreachable`, when the connection is lost, or the server silent for too long; or as TLS says.
+    /// `Unreachable`, when the connection is lost, or the server silent for too long; `Interrupted`; or as TLS says.
     pub fn turn(&mut self, feed: Feed<'_>) -> Result<(), StoreError> {
+        let turned = self.try_turn(feed);
+        self.is_lost |= turned.is_err();
+        turned
+    }
+
+    fn try_turn(&mut self, feed: Feed<'_>) -> Result<(), StoreError> {
         let ready = self.wait()?;
         let mut moved = false;
         if ready.intersects(PollFlags::OUT) {
@@ -131,11 +157,20 @@ impl Channel {
         }
     }
 
-    fn wait(&self) -> Result<PollFlags, StoreError> {
-        let bound = self.first_word.map_or(self.timeout, |first_word| first_word.min(self.timeout));
-        let Some(left) = bound.checked_sub(self.quiet_since.elapsed()) else {
-            return Err(self.unreachable(format!("{} has not answered for {} s", self.place, bound.as_secs_f64())));
+    fn wait(&mut self) -> Result<PollFlags, StoreError> {
+        if self.waits.is_stopped() && self.stopped_at.get_or_insert_with(Instant::now).elapsed() >= self.waits.grace() {
+            return Err(waits::interrupted().detail(format!("while {} was waited for", self.place)));
+        }
+        let is_amid = self.filled > 0 || self.layer.as_ref().is_some_and(|layer| !layer.arrived.is_empty());
+        let is_long = self.works && self.has_spoken && !is_amid;
+        let (bound, key) = match is_long {
+            true => (self.waits.work(), "work_timeout"),
+            false => (self.waits.answer(), "setup_timeout"),
         };
+        let Some(left) = bound.checked_sub(self.quiet_since.elapsed()) else {
+            return Err(self.silent(bound, key, is_amid));
+        };
+        let left = left.min(waits::TICK);
         let pending = self.sent < self.out.len();
         let flags = if pending { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let mut fds = [PollFd::new(&self.socket, flags)];
@@ -176,7 +211,7 @@ impl Channel {
         match recv(&self.socket, &mut self.input[self.filled..], RecvFlags::empty()) {
             Ok((_, 0)) => Err(self.unreachable(format!("{} closed the connection", self.place))),
             Ok((_, count)) => {
-                self.first_word = None;
+                self.has_spoken = true;
                 self.filled += count;
                 let arrived = &self.input[..self.filled];
                 let used = match &mut self.layer {
@@ -200,12 +235,25 @@ impl Channel {
         self.unreachable(format!("the connection to {} was lost: {error}", self.place))
     }
 
+    fn silent(&self, bound: Duration, key: &str, is_amid: bool) -> StoreError {
+        let seconds = bound.as_secs_f64();
+        let what = match is_amid {
+            true => format!("{} has been silent for {seconds} s in the middle of an answer", self.place),
+            false => format!("{} has not answered for {seconds} s", self.place),
+        };
+        let error = self.unreachable(what);
+        match self.has_spoken {
+            true => error.next(format!("See in the server's log why; where it only needs longer, raise `{key}`.")),
+            false => error,
+        }
+    }
+
     /// Of a server that has never said a word, nobody knows whether it speaks what is spoken here.
     fn unreachable(&self, what: String) -> StoreError {
         let error = StoreError::new(StoreErrorKind::Unreachable, what);
-        match self.first_word {
-            None => error.next("See in the server's log why."),
-            Some(_) => error.next(
+        match self.has_spoken {
+            true => error.next("See in the server's log why."),
+            false => error.next(
                 "Check scheme, host and port: another program may listen there, or the same one with TLS where the URL has \
                  none, or without.",
             ),
@@ -234,38 +282,13 @@ impl Layer {
 fn nobody(error: &io::Error, place: &str) -> StoreError {
     let denied = error.kind() == io::ErrorKind::PermissionDenied;
     let kind = if denied { StoreErrorKind::Permission } else { StoreErrorKind::Unreachable };
+    let next = match error.kind() {
+        io::ErrorKind::TimedOut => "; where it only needs longer, raise `setup_timeout`",
+        _ => "",
+    };
     StoreError::new(kind, format!("nobody can be reached at {place}"))
         .detail(error.to_string())
-        .next("Check host, port or socket, and that the server runs and listens there.")
-}
-
-/// A socket that does not block, connected to the first of the host's addresses that lets itself be, each tried for
-/// `timeout`.
-///
-/// # Errors
-/// The operating system's, of the last address.
-pub fn connect(address: &Address, timeout: Duration) -> io::Result<OwnedFd> {
-    match address {
-        Address::Unix(path) => {
-            let stream = UnixStream::connect(path)?;
-            stream.set_nonblocking(true)?;
-            Ok(stream.into())
-        }
-        Address::Tcp(host, port) => {
-            let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-            for address in (host.as_str(), *port).to_socket_addrs()? {
-                match TcpStream::connect_timeout(&address, timeout) {
-                    Ok(stream) => {
-                        stream.set_nodelay(true)?;
-                        stream.set_nonblocking(true)?;
-                        return Ok(stream.into());
-                    }
-                    Err(error) => failure = error,
-                }
-            }
-            Err(failure)
-        }
-    }
+        .next(format!("Check host, port or socket, and that the server runs and listens there{next}."))
 }
 
 #[cfg(test)]
@@ -274,12 +297,13 @@ mod tests {
 
     use super::*;
 
-    /// Asks something of a listener that does not speak, with a minute for each answer; what comes of it.
+    /// Asks long work of a listener that does not speak, with a minute for it; what comes of it.
     fn ask(listener: &TcpListener, meanwhile: impl FnOnce()) -> StoreError {
         let port = listener.local_addr().unwrap().port();
         let address = Address::Tcp("127.0.0.1".to_owned(), port);
-        let mut channel = Channel::connect(&address, "store://there", Duration::from_millis(100)).unwrap();
-        channel.set_timeout(Duration::from_secs(60));
+        let waits = Waits::new(Duration::from_millis(100), Duration::from_secs(60), std::sync::Arc::default());
+        let mut channel = Channel::connect(&address, "store://there", waits).unwrap();
+        channel.set_works(true);
         channel.write(|out| out.extend_from_slice(b"hello"));
         meanwhile();
         loop {
@@ -307,13 +331,11 @@ mod tests {
         assert!(error.next.unwrap().starts_with("Check scheme, host and port"), "{}", error.what);
     }
 
-    #[test]
-    fn who_has_spoken_once_has_the_time_of_an_answer() {
+    /// A listener that says a word to whoever connects, and a channel that has heard it.
+    fn after_a_word(waits: Waits) -> (TcpListener, std::net::TcpStream, Channel) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let address = Address::Tcp("127.0.0.1".to_owned(), port);
-        let mut channel = Channel::connect(&address, "store://there", Duration::from_millis(100)).unwrap();
-        channel.set_timeout(Duration::from_millis(600));
+        let address = Address::Tcp("127.0.0.1".to_owned(), listener.local_addr().unwrap().port());
+        let mut channel = Channel::connect(&address, "store://there", waits).unwrap();
         let (mut peer, _) = listener.accept().unwrap();
         std::io::Write::write_all(&mut peer, b"a word").unwrap();
         let mut heard = 0;
@@ -325,13 +347,50 @@ mod tests {
                 })
                 .unwrap();
         }
-        channel.write(|out| out.extend_from_slice(b"more"));
-        let error = loop {
-            if let Err(error) = channel.turn(&mut |bytes, _| bytes.len()) {
-                break error;
+        (listener, peer, channel)
+    }
+
+    /// Turns until something ends it; of what arrives nothing is used.
+    fn error_of(channel: &mut Channel) -> StoreError {
+        loop {
+            if let Err(error) = channel.turn(&mut |_, _| 0) {
+                return error;
             }
-        };
+        }
+    }
+
+    #[test]
+    fn who_has_work_to_do_has_the_time_of_work_and_no_more() {
+        let stop = std::sync::Arc::default();
+        let waits = Waits::new(Duration::from_millis(100), Duration::from_millis(600), stop);
+        let (_listener, _peer, mut channel) = after_a_word(waits);
+        channel.set_works(true);
+        channel.write(|out| out.extend_from_slice(b"more"));
+        let error = error_of(&mut channel);
         assert_eq!(error.what, "store://there has not answered for 0.6 s");
-        assert_eq!(error.next.as_deref(), Some("See in the server's log why."));
+        assert!(error.next.unwrap().ends_with("raise `work_timeout`."));
+    }
+
+    #[test]
+    fn half_an_answer_is_not_waited_for_as_long_as_work() {
+        let waits = Waits::new(Duration::from_millis(100), Duration::from_secs(600), std::sync::Arc::default());
+        let (_listener, mut peer, mut channel) = after_a_word(waits);
+        channel.set_works(true);
+        channel.write(|out| out.extend_from_slice(b"more"));
+        std::io::Write::write_all(&mut peer, b"ha").unwrap();
+        let error = error_of(&mut channel);
+        assert_eq!(error.what, "store://there has been silent for 0.1 s in the middle of an answer");
+    }
+
+    #[test]
+    fn a_wish_to_stop_ends_a_wait() {
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let (_listener, _peer, mut channel) =
+            after_a_word(Waits::new(Duration::from_secs(600), Duration::from_secs(600), stop.clone()));
+        channel.write(|out| out.extend_from_slice(b"more"));
+        stop.store(true, std::sync::atomic::Ordering::SeqCst);
+        let started = Instant::now();
+        assert_eq!(error_of(&mut channel).kind, StoreErrorKind::Interrupted);
+        assert!(started.elapsed() < Duration::from_secs(20));
     }
 }

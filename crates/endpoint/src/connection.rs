@@ -1,7 +1,9 @@
 //! A wire session whose calls return when they are done: for the control plane, and for stores that are driven a thread
 //! a session. It is the same session that the drive loop runs, over a socket of its own.
 
-use plimsoll_core::{Answer, Done, Op, OpKind, Outcome, StoreError, Ticket, Value, Values, WireSession, WireState};
+use plimsoll_core::{
+    Answer, Done, Op, OpKind, Outcome, StoreError, Ticket, Value, Values, Waits, WireSession, WireState,
+};
 
 use crate::channel::Channel;
 
@@ -62,9 +64,14 @@ impl<S: TextSession> Connection<S> {
         &self.session
     }
 
-    /// Sets how long the server may be silent while something is asked.
-    pub fn set_timeout(&mut self, timeout: std::time::Duration) {
-        self.channel.set_timeout(timeout);
+    /// Sets how long the server may be silent from now on.
+    pub fn set_waits(&mut self, waits: Waits) {
+        self.channel.set_waits(waits);
+    }
+
+    /// Says whether what is asked from now on is long work, over which it may be silent for [`Waits::work`].
+    pub fn set_works(&mut self, works: bool) {
+        self.channel.set_works(works);
     }
 
     /// True when it can take an operation.

@@ -9,10 +9,12 @@
 //! | `environment` | [`Environment`]: variables, and who we are to the operating system |
 //! | `password` | [`Password`] |
 //! | `tls` | TLS, or its absence; the files that a URL names for it |
+//! | `connect` | [`connect()`]: a socket to a server |
 //! | `channel` | [`Channel`]: bytes to and from a server, with a bound on its silence |
 //! | `connection` | [`Connection`]: a wire session over a channel, call by call |
 
 mod channel;
+mod connect;
 mod connection;
 mod environment;
 mod name;
@@ -20,7 +22,8 @@ mod password;
 pub mod tls;
 mod url;
 
-pub use channel::{Channel, connect};
+pub use channel::Channel;
+pub use connect::connect;
 pub use connection::{Connection, TextSession, text};
 pub use environment::Environment;
 pub use name::unknown;

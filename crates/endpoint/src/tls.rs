@@ -12,9 +12,8 @@ pub use files::{Endpoint, TlsFiles};
 #[cfg(feature = "tls")]
 mod files {
     use std::path::PathBuf;
-    use std::time::Duration;
 
-    use plimsoll_core::{Address, StoreError, WireSession};
+    use plimsoll_core::{Address, StoreError, Waits, WireSession};
     use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, TlsSession, Verify};
 
     use crate::{Channel, certified_host, usage};
@@ -65,9 +64,9 @@ mod files {
         ///
         /// # Errors
         /// As [`Endpoint::tls_client`] and [`Channel::connect`].
-        pub fn connect(&self, place: &str, timeout: Duration) -> Result<Channel, StoreError> {
+        pub fn connect(&self, place: &str, waits: impl Into<Waits>) -> Result<Channel, StoreError> {
             let tls = self.tls_client()?.map(|client| client.connect(self.host(), place)).transpose()?;
-            let mut channel = Channel::connect(&self.address, place, timeout)?;
+            let mut channel = Channel::connect(&self.address, place, waits)?;
             if let Some(tls) = tls {
                 channel.encrypt(tls);
             }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_core::{StoreError, StoreErrorKind, Waits, waits};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
@@ -97,6 +97,7 @@ pub struct PrivateServer {
     running: Option<Running>,
     /// How the program ended that should be running.
     ended: Option<StoreError>,
+    waits: Waits,
 }
 
 impl PrivateServer {
@@ -104,7 +105,8 @@ impl PrivateServer {
     /// Plimsolls left in any of them, and starts the supervisor.
     ///
     /// `name` is the server's, for its kept log. `leave` is the signal on which it ends soonest: it gets that
-    /// when nobody wants its data any more. `log_dir` is where [`PrivateServer::keep_log`] copies to.
+    /// when nobody wants its data any more. `log_dir` is where [`PrivateServer::keep_log`] copies to. When the user
+    /// wants an end, which `waits` tell, no program is waited for any longer.
     ///
     /// # Errors
     /// `Permission` when no base will do, with the reason for each; `Missing` when a system tool is not there;
@@ -115,6 +117,7 @@ impl PrivateServer {
         user: ServerUser,
         leave: StopSignal,
         log_dir: &Path,
+        waits: &Waits,
     ) -> Result<Self, StoreError> {
         for tool in TOOLS {
             tool.find()?;
@@ -140,6 +143,7 @@ impl PrivateServer {
             replies,
             running: None,
             ended: None,
+            waits: waits.clone(),
         })
     }
 
@@ -161,6 +165,11 @@ impl PrivateServer {
     /// The user that programs run as.
     pub fn user(&self) -> &ServerUser {
         &self.user
+    }
+
+    /// What ends waits for it.
+    pub fn waits(&self) -> &Waits {
+        &self.waits
     }
 
     /// The id of the running program.
@@ -204,7 +213,7 @@ impl PrivateServer {
     ///
     /// # Errors
     /// As [`PrivateServer::start`]; when it does not end well, by the words it said last; `Broken` when it is
-    /// not done within `bound`, and killed.
+    /// not done within `bound`, and killed; `Interrupted`, and killed too.
     pub fn run<A: AsRef<OsStr>>(
         &mut self,
         name: &str,
@@ -213,8 +222,7 @@ impl PrivateServer {
         bound: Duration,
     ) -> Result<(), StoreError> {
         self.start(name, program, arguments)?;
-        if !self.wait(bound)? {
-            self.kill()?;
+        if !self.wait_or_kill(bound)? {
             return Err(self.broken(format!("{name} was not done after {} s and was killed", bound.as_secs())));
         }
         let (ending, error) = self.reap()?;
@@ -242,7 +250,7 @@ impl PrivateServer {
     /// Asks the program to end by `signal`, waits for it, and ends what it left running. No error when none runs.
     ///
     /// # Errors
-    /// `Broken` when it does not end within `bound`; it is killed then.
+    /// `Broken` when it does not end within `bound`, or `Interrupted`; it is killed then.
     pub fn stop(&mut self, signal: StopSignal, bound: Duration) -> Result<(), StoreError> {
         let Some(running) = &self.running else { return Ok(()) };
         let name = running.name.clone();
@@ -250,10 +258,9 @@ impl PrivateServer {
             Ok(()) | Err(rustix::io::Errno::SRCH) => {}
             Err(error) => return Err(StoreError::io(&name, &error.into())),
         }
-        if self.wait(bound)? {
+        if self.wait_or_kill(bound)? {
             return self.forget();
         }
-        self.kill()?;
         Err(self.broken(format!("{name} did not stop within {} s and was killed", bound.as_secs())))
     }
 
@@ -311,11 +318,26 @@ impl PrivateServer {
 
     /// Waits until the program has ended; false when it has not within `bound`.
     fn wait(&self, bound: Duration) -> Result<bool, StoreError> {
-        match &self.running {
-            None => Ok(true),
-            Some(running) => readable(&running.handle, bound)
-                .map_err(|error| StoreError::io(format_args!("process {}", running.pid), &error)),
+        let Some(running) = &self.running else { return Ok(true) };
+        let until = Instant::now() + bound;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let has_ended = readable(&running.handle, left.min(waits::TICK))
+                .map_err(|error| StoreError::io(format_args!("process {}", running.pid), &error))?;
+            if has_ended || left.is_zero() {
+                return Ok(has_ended);
+            }
+            self.waits.check()?;
         }
+    }
+
+    /// The same, and kills it unless it has ended.
+    fn wait_or_kill(&mut self, bound: Duration) -> Result<bool, StoreError> {
+        let waited = self.wait(bound);
+        if !matches!(waited, Ok(true)) {
+            self.kill()?;
+        }
+        waited
     }
 
     fn forget(&mut self) -> Result<(), StoreError> {

@@ -47,7 +47,7 @@ pub use error::{PlanError, Problem};
 use expand::Drafts;
 pub use model::{
     Arrivals, Drive, Figure, Goal, GoalKind, Io, Limit, Line, Pace, Phase, Plan, Published, Rate, Start, Step,
-    StoreUse, Trial, Wake, WorkloadUse,
+    StoreUse, Timeouts, Trial, Wake, WorkloadUse,
 };
 pub use params::defaults;
 pub use schema::schema;
@@ -62,6 +62,9 @@ const KEYS: &[&str] = &[
     "stores",
     "seed",
     "slice",
+    "setup_timeout",
+    "load_timeout",
+    "work_timeout",
     "samplers",
     "repeats",
     "order",
@@ -79,6 +82,9 @@ const KEYS: &[&str] = &[
 const SEED: u64 = 1;
 /// The length of a slice in nanoseconds, unless said otherwise.
 const SLICE_NS: u64 = 1_000_000_000;
+
+/// How long a server may be allowed to be silent, in nanoseconds: 100 ms to a day.
+const TIMEOUTS_NS: std::ops::RangeInclusive<u64> = 100_000_000..=86_400_000_000_000;
 
 /// What the command line changes about a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -150,6 +156,7 @@ impl<'c> Reading<'c> {
             Some(node) => self.duration(&node, 100_000_000..=60_000_000_000),
             None => Some(SLICE_NS),
         };
+        let timeouts = self.timeouts(&root);
         let samplers = self.samplers(&root);
         let server_pin = root.get("server_pin").map_or(Some(Vec::new()), |node| self.processors(&node));
         let seed = match root.get("seed") {
@@ -217,6 +224,7 @@ impl<'c> Reading<'c> {
             figures,
             samplers: samplers?,
             slice_ns: slice_ns?,
+            timeouts: timeouts?,
             repeats: series.repeats,
             line,
             server_pin: server_pin?,
@@ -225,6 +233,21 @@ impl<'c> Reading<'c> {
         };
         self.can_be_searched(&root, &plan);
         self.problems.borrow().is_empty().then_some(plan)
+    }
+
+    /// How long servers may be silent.
+    fn timeouts(&self, root: &Section<'_>) -> Option<Timeouts> {
+        let usual = Timeouts::default();
+        let time = |key, usual_ns| match root.get(key) {
+            Some(node) => self.duration(&node, TIMEOUTS_NS),
+            None => Some(usual_ns),
+        };
+        let (setup, load, work) = (
+            time("setup_timeout", usual.setup_ns),
+            time("load_timeout", usual.load_ns),
+            time("work_timeout", usual.work_ns),
+        );
+        Some(Timeouts { setup_ns: setup?, load_ns: load?, work_ns: work? })
     }
 
     fn samplers(&self, root: &Section<'_>) -> Option<Vec<String>> {

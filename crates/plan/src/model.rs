@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{Durability, Mix, Params, Script};
+use plimsoll_core::{Durability, Mix, Params, Script, waits};
 use serde::{Deserialize, Serialize};
 
 /// A plan, checked and expanded.
@@ -28,6 +28,9 @@ pub struct Plan {
     pub samplers: Vec<String>,
     /// Length of a slice in nanoseconds.
     pub slice_ns: u64,
+    /// How long servers may be silent.
+    #[serde(default)]
+    pub timeouts: Timeouts,
     /// How often each point of the sweep is run.
     #[serde(default = "one")]
     pub repeats: u32,
@@ -46,6 +49,25 @@ pub struct Plan {
 
 fn one() -> u32 {
     1
+}
+
+/// How long servers may be silent, in nanoseconds, outside of the phases that say it themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timeouts {
+    /// While they are connected to, greeted and asked what they know at once; and in the middle of an answer.
+    pub setup_ns: u64,
+    /// Over an operation of a load, and over a record that is read back.
+    pub load_ns: u64,
+    /// Over a statement or command that makes, fills, tidies or removes something.
+    pub work_ns: u64,
+}
+
+impl Default for Timeouts {
+    /// 15 s, 20 s, an hour.
+    fn default() -> Self {
+        let ns = |limit: std::time::Duration| limit.as_nanos() as u64;
+        Self { setup_ns: ns(waits::ANSWER), load_ns: 20_000_000_000, work_ns: ns(waits::WORK) }
+    }
 }
 
 /// The bounds of a search for the load line.

@@ -36,6 +36,13 @@ fn top(key: &str, catalogue: &Catalogue) -> Value {
         "stores" => stores(catalogue),
         "seed" => said(swept(json!({ "type": "integer", "minimum": 0 })), "Seed of all randomness."),
         "slice" => said(quantity(Dimension::Time), "Length of a slice, the unit of everything over time."),
+        "setup_timeout" => {
+            said(quantity(Dimension::Time), "Longest silence of a server while it is set up, and amid an answer.")
+        }
+        "load_timeout" => said(quantity(Dimension::Time), "Longest that an operation of a load may take."),
+        "work_timeout" => {
+            said(quantity(Dimension::Time), "Longest silence over a statement that makes, fills, tidies or removes.")
+        }
         "samplers" => {
             let names: Vec<&str> = catalogue.samplers.iter().map(|sampler| sampler.name).collect();
             said(

@@ -20,6 +20,7 @@
 //! | [`allocations`] | what each thread allocates |
 //! | [`ask`] | single operations with their answers |
 //! | [`wire`] | the same without the drive loop, over a socket |
+//! | [`proxy`] | a proxy in front of a server that goes silent, closes or resets |
 //! | [`certificates`] | certificates for servers that speak TLS |
 //! | [`params`] | parameters at their defaults |
 //! | [`owned`], `table` | values that own what they hold; records in memory |
@@ -32,6 +33,7 @@ pub mod lying;
 pub mod lying_kv;
 pub mod owned;
 pub mod params;
+pub mod proxy;
 pub mod reference;
 pub mod trial;
 pub mod wire;

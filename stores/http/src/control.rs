@@ -1,9 +1,8 @@
 //! One look at a server, for everything that is not measured: whether it is there, and what it calls itself.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use plimsoll_core::{Answer, Done, Durability, Outcome, StoreError, Ticket, WireSession, WireState};
+use plimsoll_core::{Answer, Done, Durability, Outcome, StoreError, Ticket, Waits, WireSession, WireState};
 
 use crate::endpoint::Endpoint;
 use crate::wire::HttpSession;
@@ -16,17 +15,17 @@ impl Done for Nobody {
 }
 
 /// Opens a session as a client does and closes it: what the server calls itself, empty when it does not say. Every
-/// single wait is bounded by `timeout`.
+/// single wait is bounded by `waits`.
 ///
 /// # Errors
 /// `Unreachable` when nobody listens or answers; `Authentication`, `Usage` and `Broken` as a session says.
-pub fn look(endpoint: &Endpoint, timeout: Duration) -> Result<String, StoreError> {
-    greeted(endpoint, timeout).map(|session| session.server())
+pub fn look(endpoint: &Endpoint, waits: impl Into<Waits>) -> Result<String, StoreError> {
+    greeted(endpoint, waits).map(|session| session.server())
 }
 
 /// A session whose first question has been answered. Its connection is closed.
-pub(crate) fn greeted(endpoint: &Endpoint, timeout: Duration) -> Result<HttpSession, StoreError> {
-    let mut channel = endpoint.connect(&endpoint.login.place, timeout)?;
+pub(crate) fn greeted(endpoint: &Endpoint, waits: impl Into<Waits>) -> Result<HttpSession, StoreError> {
+    let mut channel = endpoint.connect(&endpoint.login.place, waits)?;
     let mut session = HttpSession::new(Arc::new(endpoint.login.clone()), Durability::AtEnd);
     channel.write(|out| session.open(&[], out));
     loop {

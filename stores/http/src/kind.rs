@@ -61,10 +61,10 @@ impl StoreKind for Http {
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         let store = match &options.target {
             Target::Attach { url, password } => {
-                HttpStore::attach(endpoint::resolve(url, password.as_deref())?, progress)?
+                HttpStore::attach(endpoint::resolve(url, password.as_deref())?, &options.waits, progress)?
             }
             Target::Private { data_dir, log_dir } => {
-                HttpStore::start(options.params.bool("access_log"), data_dir, log_dir, progress)?
+                HttpStore::start(options.params.bool("access_log"), data_dir, log_dir, &options.waits, progress)?
             }
         };
         Ok(Box::new(store))

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_core::{StoreError, StoreErrorKind, Waits};
 use plimsoll_lab::{OwnServer, PrivateServer, Program, ServerUser, StopSignal};
 
 use crate::control::look;
@@ -55,11 +55,12 @@ impl PrivateNginx {
         bases: &[PathBuf],
         log_dir: &Path,
         access_log: bool,
+        waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
         let program = find_nginx()?;
         let user = ServerUser::caller_or(USER, "base-passwd")?;
-        let server = PrivateServer::new("nginx", bases, user, StopSignal::Term, log_dir)?;
+        let server = PrivateServer::new("nginx", bases, user, StopSignal::Term, log_dir, waits)?;
         let data = server.data_dir().to_owned();
         write_files(&data).map_err(|error| StoreError::io(data.display(), &error))?;
         let text = configuration(&server.socket_dir().join("http.sock"), access_log);
@@ -131,10 +132,11 @@ impl PrivateNginx {
         let until = Instant::now() + BOUND;
         let last_words = loop {
             self.server.check()?;
-            match look(&self.endpoint(), LOOK_BOUND) {
+            match look(&self.endpoint(), self.server.waits().with_answer(LOOK_BOUND)) {
                 Ok(_) => return Ok(()),
+                Err(error) if error.kind == StoreErrorKind::Interrupted => return Err(error),
                 Err(error) if error.kind != StoreErrorKind::Unreachable || Instant::now() > until => break error,
-                Err(_) => std::thread::sleep(LOOK_INTERVAL),
+                Err(_) => self.server.waits().pause(LOOK_INTERVAL)?,
             }
         };
         let next = self.server.keep_log().map(|path| format!("read its log, {}", path.display()));

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use plimsoll_core::{
     Cold, Durability, Footprint, Layout, OpKind, Sessions, Setting, Store, StoreDescription, StoreError,
-    StoreErrorKind, Values, WireClient,
+    StoreErrorKind, Values, Waits, WireClient,
 };
 
 use crate::control::{greeted, look};
@@ -14,15 +13,13 @@ use crate::endpoint::{Endpoint, Login};
 use crate::server::{INDEX_BYTES, PrivateNginx, SIZES_BYTES};
 use crate::wire::HttpSession;
 
-/// How long a server may be silent over a look of the control plane.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(30);
-
 pub(crate) struct HttpStore {
     /// The private server; `None` when attached.
     server: Option<PrivateNginx>,
     access_log: bool,
     endpoint: Endpoint,
     login: Arc<Login>,
+    waits: Waits,
 }
 
 impl HttpStore {
@@ -30,22 +27,23 @@ impl HttpStore {
         access_log: bool,
         data_dir: &Path,
         log_dir: &Path,
+        waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
         let bases = plimsoll_lab::bases(data_dir);
-        let server = PrivateNginx::start(&bases, log_dir, access_log, progress)?;
+        let server = PrivateNginx::start(&bases, log_dir, access_log, waits, progress)?;
         let endpoint = server.endpoint();
         let login = Arc::new(endpoint.login.clone());
-        Ok(Self { server: Some(server), access_log, endpoint, login })
+        Ok(Self { server: Some(server), access_log, endpoint, login, waits: waits.clone() })
     }
 
-    pub fn attach(endpoint: Endpoint, progress: &mut dyn FnMut(&str)) -> Result<Self, StoreError> {
-        if let Some(said) = greeted(&endpoint, LOOK_TIMEOUT)?.first_error() {
+    pub fn attach(endpoint: Endpoint, waits: &Waits, progress: &mut dyn FnMut(&str)) -> Result<Self, StoreError> {
+        if let Some(said) = greeted(&endpoint, waits)?.first_error() {
             let place = &endpoint.login.place;
             progress(&format!("{place} answers {said} to HEAD; what is asked goes there all the same"));
         }
         let login = Arc::new(endpoint.login.clone());
-        Ok(Self { server: None, access_log: false, endpoint, login })
+        Ok(Self { server: None, access_log: false, endpoint, login, waits: waits.clone() })
     }
 }
 
@@ -54,7 +52,7 @@ impl Store for HttpStore {
         if let Some(server) = &mut self.server {
             server.check()?;
         }
-        let server = look(&self.endpoint, LOOK_TIMEOUT)?;
+        let server = look(&self.endpoint, &self.waits)?;
         let version = if server.is_empty() { "a server that does not say which".to_owned() } else { server };
         let is_private = self.server.is_some();
         let place = if is_private { "private server".to_owned() } else { self.login.place.clone() };

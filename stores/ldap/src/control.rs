@@ -1,11 +1,10 @@
 //! One connection that waits for its answers: for the control plane, where nothing is measured.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use plimsoll_core::{
     Answer, Call, Done, LdapCall, LdapScope, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, ValueBuf,
-    WireSession, WireState,
+    Waits, WireSession, WireState,
 };
 use plimsoll_endpoint::Channel;
 
@@ -36,19 +35,15 @@ impl Done for Kept {
     }
 }
 
-/// How long connecting and the first word of an answer may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
 impl Control {
-    /// Connects and binds. `timeout` is how long the server may be silent.
+    /// Connects and binds. `waits` say how long the server may be silent.
     ///
     /// # Errors
-    /// `Unreachable`, `Authentication`, `Usage`, or as the server says.
-    pub fn open(endpoint: &Endpoint, timeout: Duration) -> Result<Self, StoreError> {
+    /// `Unreachable`, `Authentication`, `Usage`, `Interrupted`, or as the server says.
+    pub fn open(endpoint: &Endpoint, waits: impl Into<Waits>) -> Result<Self, StoreError> {
         let place = endpoint.login.place.clone();
         let tls = endpoint.tls_client()?.map(|client| client.connect(endpoint.host(), &place)).transpose()?;
-        let mut channel = Channel::connect(&endpoint.address, &place, timeout.min(CONNECT_TIMEOUT))?;
-        channel.set_timeout(timeout);
+        let mut channel = Channel::connect(&endpoint.address, &place, waits)?;
         if matches!(endpoint.encryption, Encryption::Start(_)) {
             ask_for_tls(&mut channel, &place)?;
         }
@@ -64,7 +59,7 @@ impl Control {
 
     /// True when the server has not ended the connection since it was last used.
     pub fn is_alive(&mut self) -> bool {
-        self.ask(&request::nothing()).is_ok()
+        !self.channel.has_news()
     }
 
     /// Asks one operation: what it came to, a search's entries with their values.

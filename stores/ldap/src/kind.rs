@@ -97,11 +97,12 @@ impl StoreKind for Ldap {
                     "no" => Some(false),
                     _ => None,
                 };
-                LdapStore::attach(endpoint::resolve(url, password.as_deref())?, &options.run_id, syncs, progress)?
+                let endpoint = endpoint::resolve(url, password.as_deref())?;
+                LdapStore::attach(endpoint, &options.run_id, syncs, &options.waits, progress)?
             }
             Target::Private { data_dir, log_dir } => {
                 let offline = options.params.text("load") != "wire";
-                LdapStore::start(data_dir, log_dir, settings(&options.params), offline, progress)?
+                LdapStore::start(data_dir, log_dir, settings(&options.params), offline, &options.waits, progress)?
             }
         };
         Ok(Box::new(store))

@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use plimsoll_core::{Address, StoreError, StoreErrorKind, Waits};
 use plimsoll_lab::{OwnServer, PrivateServer, Program, ServerUser, StopSignal};
 
 use crate::control::Control;
@@ -85,11 +85,12 @@ impl PrivateSlapd {
         bases: &[PathBuf],
         log_dir: &Path,
         settings: &Settings,
+        waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
         let program = find_slapd()?;
         let user = ServerUser::caller_or(USER, "slapd")?;
-        let server = PrivateServer::new("slapd", bases, user, StopSignal::Term, log_dir)?;
+        let server = PrivateServer::new("slapd", bases, user, StopSignal::Term, log_dir, waits)?;
         for (name, syncs) in [(CONFIGURATION, true), (LOAD_CONFIGURATION, false)] {
             let text = configuration(server.data_dir(), settings, syncs)?;
             let path = server.data_dir().join(name);
@@ -224,10 +225,11 @@ impl PrivateSlapd {
         let until = Instant::now() + READY_BOUND;
         let last_words = loop {
             self.server.check()?;
-            match Control::open(&endpoint, LOOK_BOUND) {
+            match Control::open(&endpoint, self.server.waits().with_answer(LOOK_BOUND)) {
                 Ok(_) => return Ok(()),
+                Err(error) if error.kind == StoreErrorKind::Interrupted => return Err(error),
                 Err(error) if error.kind != StoreErrorKind::Unreachable || Instant::now() > until => break error,
-                Err(_) => std::thread::sleep(LOOK_INTERVAL),
+                Err(_) => self.server.waits().pause(LOOK_INTERVAL)?,
             }
         };
         let next = self.server.keep_log().map(|path| format!("read its log, {}", path.display()));

@@ -3,12 +3,11 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use plimsoll_core::{
     CacheSize, Cold, Counter, CounterSort, Durability, Footprint, KindId, Layout, LdapCall, LdapChange, LdapHow,
     LdapScope, OpKind, Outcome, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Value,
-    ValueBuf, Values, WireClient, WireSession,
+    ValueBuf, Values, Waits, WireClient, WireSession,
 };
 use plimsoll_tls::TlsSession;
 
@@ -21,8 +20,6 @@ use crate::server::{BASE, PrivateSlapd, Settings};
 use crate::start_tls::StartTlsSession;
 use crate::wire::LdapSession;
 
-/// How long a server may be silent over one operation of the control plane.
-const OP_TIMEOUT: Duration = Duration::from_secs(120);
 /// The private server's database in its own configuration.
 const OWN_DATABASE: &str = "olcDatabase={1}mdb,cn=config";
 const OWN_MONITOR: &str = "cn=Database 1,cn=Databases,cn=Monitor";
@@ -57,6 +54,7 @@ pub(crate) struct LdapStore {
     loads_offline: bool,
     /// Whether an attached server syncs writes, where the caller knows.
     syncs: Option<bool>,
+    waits: Waits,
 }
 
 impl LdapStore {
@@ -65,12 +63,13 @@ impl LdapStore {
         log_dir: &Path,
         settings: Settings,
         loads_offline: bool,
+        waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
         let bases = plimsoll_lab::bases(data_dir);
-        let server = PrivateSlapd::start(&bases, log_dir, &settings, progress)?;
+        let server = PrivateSlapd::start(&bases, log_dir, &settings, waits, progress)?;
         let endpoint = server.endpoint();
-        let mut store = Self::new(Some(server), Some(settings), endpoint, String::new());
+        let mut store = Self::new(Some(server), Some(settings), endpoint, String::new(), waits);
         store.loads_offline = loads_offline;
         Ok(store)
     }
@@ -79,9 +78,10 @@ impl LdapStore {
         endpoint: Endpoint,
         run_id: &str,
         syncs: Option<bool>,
+        waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
-        let mut store = Self::new(None, None, endpoint, unit_of(run_id));
+        let mut store = Self::new(None, None, endpoint, unit_of(run_id), waits);
         store.syncs = syncs;
         let place = store.login.place.clone();
         store.control()?;
@@ -105,7 +105,13 @@ impl LdapStore {
         Ok(store)
     }
 
-    fn new(server: Option<PrivateSlapd>, settings: Option<Settings>, endpoint: Endpoint, unit: String) -> Self {
+    fn new(
+        server: Option<PrivateSlapd>,
+        settings: Option<Settings>,
+        endpoint: Endpoint,
+        unit: String,
+        waits: &Waits,
+    ) -> Self {
         let login = Arc::new(endpoint.login.clone());
         let base = login.base.clone();
         Self {
@@ -119,6 +125,7 @@ impl LdapStore {
             is_made: false,
             loads_offline: false,
             syncs: None,
+            waits: waits.clone(),
         }
     }
 
@@ -129,7 +136,7 @@ impl LdapStore {
             if let Some(server) = &mut self.server {
                 server.check()?;
             }
-            self.control = Some(Control::open(&self.endpoint, OP_TIMEOUT)?);
+            self.control = Some(Control::open(&self.endpoint, &self.waits)?);
         }
         Ok(self.control.as_mut().expect("it was made just now"))
     }
@@ -441,11 +448,13 @@ impl Store for LdapStore {
             self.control = None;
             return server.close();
         }
-        if self.is_made {
-            self.clear()?;
-            self.is_made = false;
+        if !std::mem::take(&mut self.is_made) {
+            return Ok(());
         }
-        Ok(())
+        let (unit, place) = (dn::below(&self.unit, &self.base), self.login.place.clone());
+        self.clear().map_err(|error| {
+            error.leaves(format!("{unit} at {place}"), format!("`ldapdelete -r {}` removes it.", quoted(&unit)))
+        })
     }
 }
 

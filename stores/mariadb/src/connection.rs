@@ -3,9 +3,8 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::time::Duration;
 
-use plimsoll_core::{Address, Answer, Done, Layout, OpKind, StoreError, StoreErrorKind, Ticket};
+use plimsoll_core::{Address, Answer, Done, Layout, OpKind, StoreError, StoreErrorKind, Ticket, Waits};
 use plimsoll_endpoint::{Channel, TextSession};
 
 use crate::wire::{Login, MySession, kind_of_number};
@@ -14,8 +13,8 @@ use crate::wire::{Login, MySession, kind_of_number};
 pub struct Connection(plimsoll_endpoint::Connection<MySession>);
 
 impl Connection {
-    /// Connects, logs in, runs `settings` and prepares `kinds`, all within `timeout`, which is also how long
-    /// the server may be silent afterwards ([`plimsoll_endpoint::Connection::set_timeout`]).
+    /// Connects, logs in, runs `settings` and prepares `kinds`. `waits` say how long the server may be silent, then and
+    /// afterwards ([`plimsoll_endpoint::Connection::set_waits`]).
     ///
     /// # Errors
     /// Nobody there, no TLS with it, a refused login or statement.
@@ -25,9 +24,9 @@ impl Connection {
         layout: Arc<Layout>,
         settings: &[String],
         kinds: &[OpKind],
-        timeout: Duration,
+        waits: impl Into<Waits>,
     ) -> Result<Connection, StoreError> {
-        let channel = Channel::connect(address, &login.place, timeout)?;
+        let channel = Channel::connect(address, &login.place, waits)?;
         let session = MySession::new(login, layout, settings.to_vec());
         let mut connection = plimsoll_endpoint::Connection::new(channel, session);
         connection.open(kinds)?;

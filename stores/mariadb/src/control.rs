@@ -8,9 +8,6 @@ use plimsoll_endpoint::text;
 use crate::connection::Connection;
 use crate::sql::{Flavor, literal, quoted};
 
-/// How long ANALYZE, CHECK and whatever else tidies up may be silent.
-pub(crate) const TIDY_TIMEOUT: Duration = Duration::from_secs(3600);
-
 /// How long purge and the writing of dirty pages may go on.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(300);
 

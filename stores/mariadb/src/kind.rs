@@ -1,7 +1,5 @@
 //! What the store says of itself before it is opened, and opening it.
 
-use std::time::Duration;
-
 use plimsoll_core::{
     Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Store, StoreError, StoreKind,
     StoreSpec, Target,
@@ -105,7 +103,7 @@ fn open(options: &OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Mariadb
                 given("max_connections", "max-connections"),
             ];
             let settings: Vec<_> = settings.into_iter().flatten().collect();
-            let server = PrivateMariadb::start(&bases, log_dir, &settings, progress)?;
+            let server = PrivateMariadb::start(&bases, log_dir, &settings, &options.waits, progress)?;
             let login = Login {
                 user: server.user().to_owned(),
                 database: None,
@@ -117,10 +115,10 @@ fn open(options: &OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Mariadb
                 place: "the private MariaDB".to_owned(),
             };
             let address = server.address();
-            (Some(server), address, login, Duration::from_secs(30))
+            (Some(server), address, login, None)
         }
     };
-    let mut store = MariadbStore::open(server, address, login, timeout, &options.run_id)?;
+    let mut store = MariadbStore::open(server, address, login, timeout, &options.waits, &options.run_id)?;
     if attached {
         for left in store.left_behind()? {
             progress(&format!("database {left} may be an earlier run's; DROP DATABASE {left} removes it"));

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use plimsoll_core::{Address, StoreError, StoreErrorKind, Waits};
 use plimsoll_lab::{OwnServer, PrivateServer, Program, ServerUser, StopSignal};
 
 use crate::sql::Flavor;
@@ -39,7 +39,7 @@ const STOP_BOUND: Duration = Duration::from_secs(180);
 /// Between two looks whether it is ready.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// How long one look may take.
-const LOOK_BOUND: Duration = Duration::from_secs(10);
+const LOOK_BOUND: Duration = Duration::from_secs(1);
 
 /// Where the server's program is: MariaDB's, else MySQL's.
 ///
@@ -70,13 +70,14 @@ impl PrivateMariadb {
         bases: &[PathBuf],
         log_dir: &Path,
         settings: &[(String, String)],
+        waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
         let program = find_server()?;
         // MySQL makes its own tables; MariaDB has a script for it.
         let install = if program.ends_with(MARIADBD.name) { Some(INSTALL_DB.find()?) } else { INSTALL_DB.find().ok() };
         let user = ServerUser::caller_or(USER, PACKAGE)?;
-        let mut server = PrivateServer::new("mariadb", bases, user, StopSignal::Term, log_dir)?;
+        let mut server = PrivateServer::new("mariadb", bases, user, StopSignal::Term, log_dir, waits)?;
         progress("making a private MariaDB");
         let tables = server.data_dir().join("db");
         let temporary = server.data_dir().join("tmp");
@@ -185,7 +186,7 @@ impl PrivateMariadb {
                 Ok(Err(words)) if Instant::now() > until => break words,
                 Err(error) if Instant::now() > until => break format!("{}: {error}", socket.display()),
                 // Not there yet, or starting, or ending.
-                Ok(Err(_)) | Err(_) => std::thread::sleep(LOOK_INTERVAL),
+                Ok(Err(_)) | Err(_) => self.server.waits().pause(LOOK_INTERVAL)?,
             }
         };
         let next = self.server.keep_log().map(|path| format!("read its log, {}", path.display()));

@@ -5,21 +5,18 @@ use std::time::Duration;
 
 use plimsoll_core::{
     Address, CacheSize, Call, Cold, Counter, Cycle, Dialect, Durability, Footprint, Layout, Op, OpKind, Outcome,
-    Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Values, WireClient,
+    Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
 };
 use plimsoll_endpoint::{TextSession, text};
 use plimsoll_lab::tree_bytes;
 
 use crate::connection::Connection;
-use crate::control::{self, FLUSH_LOG, TIDY_TIMEOUT};
+use crate::control::{self, FLUSH_LOG};
 use crate::counters::{self, RedoLog};
 use crate::plan;
 use crate::server::PrivateMariadb;
 use crate::sql::{self, Flavor, quoted};
 use crate::wire::{Login, MySession};
-
-/// How long a server may be silent over an ordinary statement.
-const STATEMENT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Begins the name of a database that Plimsoll made.
 const PREFIX: &str = "plimsoll_";
@@ -37,7 +34,9 @@ pub(crate) struct MariadbStore {
     address: Address,
     /// How the control plane logs in.
     login: Arc<Login>,
-    connect_timeout: Duration,
+    /// The limits of what waits for the server: while connecting, and afterwards.
+    connecting: Waits,
+    waits: Waits,
     /// The control plane's connection, made when it is needed.
     control: Option<Connection>,
     flavor: Flavor,
@@ -68,14 +67,16 @@ impl MariadbStore {
         server: Option<PrivateMariadb>,
         address: Address,
         login: Login,
-        connect_timeout: Duration,
+        connect_timeout: Option<Duration>,
+        waits: &Waits,
         run_id: &str,
     ) -> Result<MariadbStore, StoreError> {
         let mut store = MariadbStore {
             server,
             address,
             login: Arc::new(login),
-            connect_timeout,
+            connecting: waits.with_answer(connect_timeout),
+            waits: waits.clone(),
             control: None,
             flavor: Flavor::MariaDb,
             log: None,
@@ -96,9 +97,8 @@ impl MariadbStore {
             }
             let login = Arc::clone(&self.login);
             let settings = session_settings();
-            let mut made =
-                Connection::open(&self.address, login, Arc::default(), &settings, &[], self.connect_timeout)?;
-            made.set_timeout(STATEMENT_TIMEOUT);
+            let mut made = Connection::open(&self.address, login, Arc::default(), &settings, &[], &self.connecting)?;
+            made.set_waits(self.waits.clone());
             self.control = Some(made);
         }
         Ok(self.control.as_mut().expect("it was made just now"))
@@ -135,7 +135,11 @@ impl MariadbStore {
                 )),
                 ..error
             }),
-            Err(error) => Err(error),
+            // It may have been made all the same.
+            Err(error) => {
+                self.has_database = error.is_nobody_there();
+                Err(error)
+            }
         }
     }
 
@@ -153,7 +157,10 @@ impl MariadbStore {
                     let _ = control.simple(&format!("KILL {}", text(row, 0)));
                 }
             }
-            control.simple(&format!("DROP DATABASE {}", quoted(&name)))?;
+            control.set_works(true);
+            let dropped = control.simple(&format!("DROP DATABASE IF EXISTS {}", quoted(&name)));
+            control.set_works(false);
+            dropped?;
             self.has_database = false;
         }
         Ok(())
@@ -167,9 +174,8 @@ impl MariadbStore {
             return Ok(());
         }
         // A connection of its own: what the statements set, and the database they are in, must not stay.
-        let mut connection =
-            Connection::open(&self.address, login, Arc::default(), &settings, &[], self.connect_timeout)?;
-        connection.set_timeout(TIDY_TIMEOUT);
+        let mut connection = Connection::open(&self.address, login, Arc::default(), &settings, &[], &self.connecting)?;
+        connection.set_works(true);
         connection.layout_statements(statements)
     }
 
@@ -177,9 +183,9 @@ impl MariadbStore {
     fn tidy<T>(&mut self, run: impl FnOnce(&mut Connection, &str) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let database = self.database.clone();
         let control = self.control()?;
-        control.set_timeout(TIDY_TIMEOUT);
+        control.set_works(true);
         let result = run(control, &database);
-        control.set_timeout(STATEMENT_TIMEOUT);
+        control.set_works(false);
         result
     }
 
@@ -365,7 +371,7 @@ impl Store for MariadbStore {
         let (login, place) = (self.session_login(), self.login.place.clone());
         let kinds = std::slice::from_ref(&explain);
         let mut connection =
-            Connection::open(&self.address, login, Arc::default(), &session_settings(), kinds, self.connect_timeout)?;
+            Connection::open(&self.address, login, Arc::default(), &session_settings(), kinds, &self.connecting)?;
         let mut result = Ok(Vec::new());
         connection.execute(&Op::new(0, values.values()), &mut |outcome, answer| {
             result = match outcome {
@@ -401,7 +407,14 @@ impl Store for MariadbStore {
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {
-        let Some(server) = self.server.take() else { return self.drop_database() };
+        let Some(server) = self.server.take() else {
+            let dropped = self.drop_database();
+            self.has_database = false;
+            let (database, place) = (&self.database, &self.login.place);
+            return dropped.map_err(|error| {
+                error.leaves(format!("database {database} at {place}"), format!("DROP DATABASE {database} removes it."))
+            });
+        };
         self.has_database = false;
         self.control = None;
         server.close()

@@ -14,7 +14,8 @@ fn main() -> Result<(), StoreError> {
     if bases.is_empty() {
         bases = plimsoll_lab::FALLBACK_BASES.map(PathBuf::from).to_vec();
     }
-    let postgres = PrivatePostgres::start(&bases, Path::new("."), &[], &mut |what| println!("{what}"))?;
+    let postgres =
+        PrivatePostgres::start(&bases, Path::new("."), &[], &Default::default(), &mut |what| println!("{what}"))?;
     if let (plimsoll_core::Address::Unix(socket), Some(pid)) = (postgres.address(), postgres.pid()) {
         let sockets = socket.parent().unwrap_or(&socket);
         println!("PostgreSQL {} runs as process {pid}", postgres.version());

@@ -3,9 +3,8 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::time::Duration;
 
-use plimsoll_core::{Answer, Done, Layout, OpKind, StoreError, StoreErrorKind, Ticket};
+use plimsoll_core::{Answer, Done, Layout, OpKind, StoreError, StoreErrorKind, Ticket, Waits};
 use plimsoll_endpoint::{Channel, TextSession};
 
 use crate::reach::Endpoint;
@@ -23,8 +22,8 @@ pub(crate) struct Refused {
 }
 
 impl Connection {
-    /// Connects, logs in, runs `settings` and prepares `kinds`, all within `timeout`, which is also how long
-    /// the server may be silent afterwards ([`plimsoll_endpoint::Connection::set_timeout`]).
+    /// Connects, logs in, runs `settings` and prepares `kinds`. `waits` say how long the server may be silent, then and
+    /// afterwards ([`plimsoll_endpoint::Connection::set_waits`]).
     ///
     /// # Errors
     /// Nobody there, no TLS with it, a refused login or statement.
@@ -33,9 +32,9 @@ impl Connection {
         layout: Arc<Layout>,
         settings: &str,
         kinds: &[OpKind],
-        timeout: Duration,
+        waits: impl Into<Waits>,
     ) -> Result<Connection, StoreError> {
-        Self::try_open(endpoint, layout, settings, kinds, timeout).map_err(|refused| refused.error)
+        Self::try_open(endpoint, layout, settings, kinds, waits).map_err(|refused| refused.error)
     }
 
     pub(crate) fn try_open(
@@ -43,10 +42,10 @@ impl Connection {
         layout: Arc<Layout>,
         settings: &str,
         kinds: &[OpKind],
-        timeout: Duration,
+        waits: impl Into<Waits>,
     ) -> Result<Connection, Refused> {
         let place = &endpoint.login.place;
-        let channel = Channel::connect(&endpoint.address, place, timeout);
+        let channel = Channel::connect(&endpoint.address, place, waits);
         let channel = channel.map_err(|error| Refused { error, in_tls: false })?;
         let session = PgSession::new(Arc::clone(&endpoint.login), layout, settings);
         let session = Secured::new(session, endpoint.security.clone(), place);

@@ -2,15 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Answer, Footprint, Setting, StoreError, StoreErrorKind, Value};
+use plimsoll_core::{Answer, Footprint, Setting, StoreError, StoreErrorKind, Value, waits};
 use plimsoll_endpoint::text;
 use plimsoll_keyindex::keyspace::INDEX_ROLE;
 
 use crate::connection::Connection;
 use crate::sql::{literal, quoted};
-
-/// How long VACUUM, CHECKPOINT and whatever else tidies up may be silent.
-pub(crate) const TIDY_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// How long autovacuum may still be at work on our tables after we have vacuumed them.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(300);
@@ -113,7 +110,7 @@ pub(crate) fn settle(connection: &mut Connection, schema: &str) -> Result<(), St
                 format!("autovacuum is still at work on the tables after {waited} s"),
             ));
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(waits::TICK);
     }
     match connection.simple("CHECKPOINT") {
         // Without the role pg_checkpoint the dirty pages are written when the server's own time comes.

@@ -3,11 +3,10 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use plimsoll_core::{
     Answer, Call, Kv, KvCall, KvCapabilities, KvError, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
-    ValueBuf, ValueType, Values, WriteBatch,
+    ValueBuf, ValueType, Values, Waits, WriteBatch,
 };
 use plimsoll_endpoint::TextSession;
 
@@ -76,7 +75,7 @@ pub(crate) struct KvConnect {
     /// `SET` statements, the schema of the table among them.
     pub(crate) settings: String,
     /// How long the server may be silent.
-    pub(crate) timeout: Duration,
+    pub(crate) waits: Waits,
 }
 
 /// A connection to the table `kv`. A batch is one transaction. Each page of a scan sees the store at one
@@ -98,8 +97,10 @@ impl PgKv {
     }
 
     fn connected(&self) -> Result<Connection, StoreError> {
-        let KvConnect { endpoint, settings, timeout } = &self.connect;
-        Connection::open(endpoint, Arc::default(), settings, &kinds(), *timeout)
+        let KvConnect { endpoint, settings, waits } = &self.connect;
+        let mut connection = Connection::open(endpoint, Arc::default(), settings, &kinds(), waits)?;
+        connection.set_works(true);
+        Ok(connection)
     }
 
     /// Runs all operations of the batch as one. A connection that was lost before is made again first, and

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use plimsoll_core::{Address, StoreError, StoreErrorKind, Waits};
 
 use crate::connection::{Connection, Refused};
 use crate::conninfo::{ConnInfo, Host, Wanted};
@@ -32,7 +32,7 @@ impl Endpoint {
     /// Asks the server to cancel what the connection with this key is at. It goes unencrypted: the server takes it so
     /// whatever it asks of others, and it holds nothing but the key.
     pub(crate) fn cancel(&self, key: &BackendKey) -> std::io::Result<()> {
-        let socket = plimsoll_endpoint::connect(&self.address, CANCEL_TIMEOUT)?;
+        let socket = plimsoll_endpoint::connect(&self.address, &CANCEL_TIMEOUT.into())?;
         // Of a new socket's buffer it fills a corner.
         rustix::net::send(&socket, &key.cancel_request(), rustix::net::SendFlags::NOSIGNAL)?;
         Ok(())
@@ -40,7 +40,7 @@ impl Endpoint {
 }
 
 /// Finds the first server that will do. What was agreed on there is what the endpoint asks for from then on.
-pub(crate) fn reach(info: &ConnInfo, settings: &str) -> Result<(Endpoint, Connection), StoreError> {
+pub(crate) fn reach(info: &ConnInfo, settings: &str, waits: &Waits) -> Result<(Endpoint, Connection), StoreError> {
     let mut misses = Vec::new();
     // `prefer-standby` goes round twice.
     let rounds: &[Wanted] = match info.wanted {
@@ -50,7 +50,7 @@ pub(crate) fn reach(info: &ConnInfo, settings: &str) -> Result<(Endpoint, Connec
     for wanted in rounds {
         misses.clear();
         for host in &info.hosts {
-            match reach_host(host, *wanted, settings, info.connect_timeout) {
+            match reach_host(host, *wanted, settings, waits) {
                 Ok(found) => return Ok(found),
                 Err(miss) => misses.push((host, miss)),
             }
@@ -75,13 +75,13 @@ struct Miss {
     is_final: bool,
 }
 
-fn reach_host(host: &Host, wanted: Wanted, settings: &str, timeout: Duration) -> Result<(Endpoint, Connection), Miss> {
+fn reach_host(host: &Host, wanted: Wanted, settings: &str, waits: &Waits) -> Result<(Endpoint, Connection), Miss> {
     let login = Arc::new(host.login.clone());
     let mut first: Option<Refused> = None;
     for security in &host.attempts {
         let endpoint =
             Endpoint { address: host.address.clone(), login: Arc::clone(&login), security: security.clone() };
-        let refused = match Connection::try_open(&endpoint, Arc::default(), settings, &[], timeout) {
+        let refused = match Connection::try_open(&endpoint, Arc::default(), settings, &[], waits) {
             Ok(mut connection) => {
                 check(&mut connection, wanted, &login.place).map_err(|error| Miss { error, is_final: false })?;
                 let security = security.settled(connection.tls().is_some());

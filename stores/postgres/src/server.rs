@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use plimsoll_core::{Address, StoreError, StoreErrorKind, Waits};
 use plimsoll_lab::{OwnServer, PrivateServer, Program, ServerUser, StopSignal};
 
 const POSTGRES: Program = Program {
@@ -29,7 +29,7 @@ const STOP_BOUND: Duration = Duration::from_secs(180);
 /// Between two looks whether it is ready.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// How long one look may take.
-const LOOK_BOUND: Duration = Duration::from_secs(10);
+const LOOK_BOUND: Duration = Duration::from_secs(1);
 /// SQLSTATE of a server that is starting up, shutting down or recovering.
 const CANNOT_CONNECT_NOW: &str = "57P03";
 
@@ -62,12 +62,13 @@ impl PrivatePostgres {
         bases: &[PathBuf],
         log_dir: &Path,
         settings: &[(String, String)],
+        waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
         let program = find_postgres()?;
         let user = ServerUser::caller_or(NAME, POSTGRES.package)?;
         // SIGQUIT is PostgreSQL's immediate shutdown: no checkpoint, but shared memory is given back.
-        let mut server = PrivateServer::new("postgresql", bases, user, StopSignal::Quit, log_dir)?;
+        let mut server = PrivateServer::new("postgresql", bases, user, StopSignal::Quit, log_dir, waits)?;
         progress("making a private PostgreSQL");
         let data = server.data_dir().display().to_string();
         // initdb syncs what it wrote. Without that the kernel would write it half a minute later, in a trial.
@@ -157,7 +158,7 @@ impl PrivatePostgres {
                     return Ok(());
                 }
                 Look::NotYet(why) if Instant::now() > until => break why,
-                Look::NotYet(_) => std::thread::sleep(LOOK_INTERVAL),
+                Look::NotYet(_) => self.server.waits().pause(LOOK_INTERVAL)?,
                 Look::Refused(why) => break why,
             }
         };

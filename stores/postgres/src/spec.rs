@@ -1,7 +1,5 @@
 //! The store as lists show it: its parameters, what it says before it is opened, and how it is.
 
-use std::time::Duration;
-
 use plimsoll_core::{
     Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Params, Store, StoreError,
     StoreErrorKind, StoreKind, StoreSpec, Target,
@@ -120,13 +118,14 @@ impl StoreKind for Postgres {
             Target::Attach { url, password } => {
                 let info = conninfo::resolve(url, password.as_deref(), &Environment::of_process())?;
                 only_for_private(&options.params)?;
-                let (endpoint, control) = reach(&info, &control_settings(&options.run_id))?;
-                PostgresStore::new(None, endpoint, Some(control), info.connect_timeout, options.run_id)
+                let connecting = options.waits.with_answer(info.connect_timeout);
+                let (endpoint, control) = reach(&info, &control_settings(&options.run_id), &connecting)?;
+                PostgresStore::new(None, endpoint, Some(control), connecting, options.waits, options.run_id)
             }
             Target::Private { data_dir, log_dir } => {
                 let bases = plimsoll_lab::bases(data_dir);
                 let settings = server_settings(&options.params)?;
-                let server = PrivatePostgres::start(&bases, log_dir, &settings, progress)?;
+                let server = PrivatePostgres::start(&bases, log_dir, &settings, &options.waits, progress)?;
                 let login = Login {
                     user: server.user().to_owned(),
                     database: server.database().to_owned(),
@@ -136,7 +135,8 @@ impl StoreKind for Postgres {
                 };
                 let endpoint = Endpoint::plain(server.address(), login);
                 let ours = settings.into_iter().map(|(name, _)| name).collect();
-                PostgresStore::new(Some((server, ours)), endpoint, None, Duration::from_secs(30), options.run_id)
+                let waits = options.waits;
+                PostgresStore::new(Some((server, ours)), endpoint, None, waits.clone(), waits, options.run_id)
             }
         };
         store.protocol = protocol.unwrap_or_default();

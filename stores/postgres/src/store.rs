@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use plimsoll_core::{
     BlockingSession, CacheSize, Call, Cold, Counter, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Op,
-    OpKind, Outcome, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Values, WireClient, WireSession,
+    OpKind, Outcome, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
+    WireSession,
 };
 use plimsoll_endpoint::{TextSession, text};
 use plimsoll_keyindex::records::Records;
 use plimsoll_lab::tree_bytes;
 
 use crate::connection::Connection;
-use crate::control::{self, TIDY_TIMEOUT};
+use crate::control;
 use crate::counters::Counters;
 use crate::kv::{self, KvConnect, PgKv};
 use crate::reach::Endpoint;
@@ -20,8 +21,8 @@ use crate::server::PrivatePostgres;
 use crate::sql::{self, literal, quoted};
 use crate::wire::{GivenUp, PgSession, Protocol, Secured, Security};
 
-/// How long a server may be silent over an ordinary statement.
-const STATEMENT_TIMEOUT: Duration = Duration::from_secs(600);
+/// How long operations of a blocking session go on when the user wants an end.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Operations cancelled in one go; each costs a connection.
 const CANCELS_MAX: usize = 8;
@@ -51,7 +52,9 @@ pub(crate) struct PostgresStore {
     /// Names of the settings that we have given it.
     ours: Vec<String>,
     endpoint: Endpoint,
-    connect_timeout: Duration,
+    /// The limits of what waits for the server: while connecting, and afterwards.
+    connecting: Waits,
+    waits: Waits,
     /// How sessions send statements.
     pub(crate) protocol: Protocol,
     /// What sessions have given up and nobody has cancelled yet.
@@ -74,19 +77,21 @@ impl PostgresStore {
         server: Option<(PrivatePostgres, Vec<String>)>,
         endpoint: Endpoint,
         control: Option<Connection>,
-        connect_timeout: Duration,
+        connecting: Waits,
+        waits: Waits,
         run_id: String,
     ) -> PostgresStore {
         let (server, ours) = server.unzip();
         let control = control.map(|mut control| {
-            control.set_timeout(STATEMENT_TIMEOUT);
+            control.set_waits(waits.clone());
             control
         });
         PostgresStore {
             server,
             ours: ours.unwrap_or_default(),
             endpoint,
-            connect_timeout,
+            connecting,
+            waits,
             protocol: Protocol::default(),
             given_up: Arc::default(),
             counters: Counters::default(),
@@ -107,8 +112,8 @@ impl PostgresStore {
                 server.check()?;
             }
             let settings = control_settings(&self.run_id);
-            let mut made = Connection::open(&self.endpoint, Arc::default(), &settings, &[], self.connect_timeout)?;
-            made.set_timeout(STATEMENT_TIMEOUT);
+            let mut made = Connection::open(&self.endpoint, Arc::default(), &settings, &[], &self.connecting)?;
+            made.set_waits(self.waits.clone());
             self.control = Some(made);
         }
         Ok(self.control.as_mut().expect("it was made just now"))
@@ -143,7 +148,11 @@ impl PostgresStore {
                 )),
                 ..error
             }),
-            Err(error) => Err(error),
+            // It may have been made all the same.
+            Err(error) => {
+                self.has_schema = error.is_nobody_there();
+                Err(error)
+            }
         }
     }
 
@@ -154,7 +163,10 @@ impl PostgresStore {
             // What was given up after its timeout may still run on the server, and hold locks for as long as it likes.
             // Where that cannot be ended, dropping waits for it.
             let _ = control.simple(&control::end_given_up(&schema));
-            control.simple(&format!("DROP SCHEMA {schema} CASCADE"))?;
+            control.set_works(true);
+            let dropped = control.simple(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE"));
+            control.set_works(false);
+            dropped?;
             self.has_schema = false;
         }
         Ok(())
@@ -169,9 +181,9 @@ impl PostgresStore {
     fn tidy<T>(&mut self, run: impl FnOnce(&mut Connection, &str) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let schema = self.schema.clone();
         let control = self.control()?;
-        control.set_timeout(TIDY_TIMEOUT);
+        control.set_works(true);
         let result = run(control, &schema);
-        control.set_timeout(STATEMENT_TIMEOUT);
+        control.set_works(false);
         result
     }
 
@@ -278,7 +290,7 @@ impl Store for PostgresStore {
             };
             return Ok(Sessions::Wire((0..count).map(client).collect()));
         };
-        let connect = KvConnect { endpoint, settings, timeout: STATEMENT_TIMEOUT };
+        let connect = KvConnect { endpoint, settings, waits: self.waits.with_grace(GRACE) };
         let session = |_| {
             let kv = PgKv::open(connect.clone())?;
             Ok(Box::new(records.session(kv)) as Box<dyn BlockingSession>)
@@ -351,7 +363,7 @@ impl Store for PostgresStore {
             Arc::default(),
             &search_path(&self.schema),
             std::slice::from_ref(&explain),
-            self.connect_timeout,
+            &self.connecting,
         )?;
         let mut result = Ok(Vec::new());
         connection.execute(&Op::new(0, used), &mut |outcome, answer| {
@@ -399,7 +411,14 @@ impl Store for PostgresStore {
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {
-        let Some(server) = self.server.take() else { return self.drop_schema() };
+        let Some(server) = self.server.take() else {
+            let dropped = self.drop_schema();
+            self.has_schema = false;
+            let (schema, place) = (&self.schema, &self.endpoint.login.place);
+            return dropped.map_err(|error| {
+                error.leaves(format!("schema {schema} at {place}"), format!("DROP SCHEMA {schema} CASCADE removes it."))
+            });
+        };
         self.has_schema = false;
         self.control = None;
         server.close()

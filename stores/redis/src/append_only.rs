@@ -22,8 +22,6 @@ use plimsoll_core::{Durability, StoreError, StoreErrorKind};
 use crate::control::Control;
 use crate::facts::{Info, config};
 
-/// How long a rewrite may take.
-const REWRITE_BOUND: Duration = Duration::from_secs(900);
 /// Between two looks whether it is done.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -101,17 +99,19 @@ pub(crate) fn ask_to_write_all(control: &mut Control) -> Result<(), StoreError> 
 
 /// Waits until no child of the server writes; what INFO says then.
 pub(crate) fn until_quiet(control: &mut Control) -> Result<Info, StoreError> {
-    let until = Instant::now() + REWRITE_BOUND;
+    let started = Instant::now();
     loop {
         let info = Info::read(control)?;
         if !info.is_rewriting() {
             return Ok(info);
         }
-        if Instant::now() > until {
-            let what = format!("the server is still writing its data out after {} s", REWRITE_BOUND.as_secs());
-            return Err(StoreError::new(StoreErrorKind::Broken, what).next("Look for errors of its disk."));
+        let bound = control.waits().work();
+        if started.elapsed() > bound {
+            let what = format!("the server is still writing its data out after {} s", bound.as_secs_f64());
+            let next = "Look for errors of its disk; where it only needs longer, raise `work_timeout`.";
+            return Err(StoreError::new(StoreErrorKind::Broken, what).next(next));
         }
-        std::thread::sleep(LOOK_INTERVAL);
+        control.waits().pause(LOOK_INTERVAL)?;
     }
 }
 

@@ -1,17 +1,12 @@
 //! One connection that waits for its answers: for the control plane, where nothing is measured.
 
-use std::time::Duration;
-
-use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_core::{StoreError, StoreErrorKind, Waits};
 use plimsoll_endpoint::Channel;
 
 use crate::endpoint::{Endpoint, Login};
 use crate::resp::{self, Aggregate, Reply, Token};
 use crate::slots;
 use crate::wire::{self, CLIENT_NAME};
-
-/// How long connecting may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A reply that owns what it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,20 +46,21 @@ impl Node {
 /// A connection whose calls return when they are done. After an error of the connection itself it is of no more use.
 pub struct Control {
     channel: Channel,
+    waits: Waits,
     login: Login,
     /// What arrived and has not been used yet.
     input: Vec<u8>,
 }
 
 impl Control {
-    /// Connects and logs in. Every answer may take `timeout`.
+    /// Connects and logs in. `waits` say how long every answer may take.
     ///
     /// # Errors
-    /// `Unreachable`, `Authentication`, `Permission`, or as the server says.
-    pub fn open(endpoint: &Endpoint, timeout: Duration) -> Result<Self, StoreError> {
-        let mut channel = endpoint.connect(&endpoint.login.place, timeout.min(CONNECT_TIMEOUT))?;
-        channel.set_timeout(timeout);
-        let mut control = Control { channel, login: endpoint.login.clone(), input: Vec::new() };
+    /// `Unreachable`, `Authentication`, `Permission`, `Interrupted`, or as the server says.
+    pub fn open(endpoint: &Endpoint, waits: impl Into<Waits>) -> Result<Self, StoreError> {
+        let waits = waits.into();
+        let channel = endpoint.connect(&endpoint.login.place, &waits)?;
+        let mut control = Control { channel, waits, login: endpoint.login.clone(), input: Vec::new() };
         let mut out = Vec::new();
         let asks = wire::authenticate(&control.login, &mut out);
         if asks {
@@ -128,9 +124,25 @@ impl Control {
         }
     }
 
+    /// The same for a command that has much to do.
+    ///
+    /// # Errors
+    /// As [`Control::command`].
+    pub fn long_command(&mut self, words: &[&[u8]]) -> Result<Node, StoreError> {
+        self.channel.set_works(true);
+        let answer = self.command(words);
+        self.channel.set_works(false);
+        answer
+    }
+
+    /// How long it is waited for.
+    pub fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
     /// True when the server has not ended the connection since it was last used.
     pub fn is_alive(&mut self) -> bool {
-        self.command(&[b"PING"]).is_ok()
+        !self.channel.has_news()
     }
 
     fn greeted(&mut self) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_core::{StoreError, StoreErrorKind, Waits};
 
 use crate::control::Control;
 use crate::endpoint::Password;
@@ -28,14 +28,15 @@ pub(crate) fn start(
     bases: &[PathBuf],
     log_dir: &Path,
     settings: &[(String, String)],
+    waits: &Waits,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<Member>, StoreError> {
     let password = password()?;
     let mut members = Vec::new();
     for (port, bus_port) in free_ports(count)? {
         let node = ClusterNode { port, bus_port, password: password.clone() };
-        let server = PrivateRedis::start(make, bases, log_dir, settings, Some(node), progress)?;
-        members.push(Member::new(server.endpoint(), Some(server)));
+        let server = PrivateRedis::start(make, bases, log_dir, settings, Some(node), waits, progress)?;
+        members.push(Member::new(server.endpoint(), Some(server), waits));
     }
     progress(&format!("making a cluster of {count} nodes"));
     let ports: Vec<(u16, u16)> = members
@@ -67,7 +68,7 @@ pub(crate) fn until_whole(members: &mut [Member]) -> Result<(), StoreError> {
     let count = members.len();
     for member in members {
         loop {
-            let mut control = Control::open(&member.endpoint, LOOK_BOUND)?;
+            let mut control = Control::open(&member.endpoint, member.waits().with_answer(LOOK_BOUND))?;
             let says = control.command(&[b"CLUSTER", b"INFO"])?.text();
             let masters =
                 control.slots()?.into_iter().map(|range| range.master).collect::<std::collections::BTreeSet<_>>();
@@ -79,7 +80,7 @@ pub(crate) fn until_whole(members: &mut [Member]) -> Result<(), StoreError> {
                 let said = says.split_ascii_whitespace().take(4).collect::<Vec<_>>().join(" ");
                 return Err(StoreError::new(StoreErrorKind::Broken, what).detail(said));
             }
-            std::thread::sleep(LOOK_INTERVAL);
+            member.waits().pause(LOOK_INTERVAL)?;
         }
     }
     Ok(())

@@ -106,7 +106,7 @@ impl StoreKind for Redis {
         let store = match &options.target {
             Target::Attach { url, password } => {
                 let endpoint = endpoint::resolve(url, password.as_deref(), &environment)?;
-                RedisStore::attach(endpoint, protocol, &options.run_id, progress)?
+                RedisStore::attach(endpoint, protocol, &options.run_id, &options.waits, progress)?
             }
             Target::Private { data_dir, log_dir } => {
                 let make = match options.params.text("server") {
@@ -115,7 +115,8 @@ impl StoreKind for Redis {
                     _ => None,
                 };
                 let nodes = u16::try_from(options.params.int("nodes")).unwrap_or(1).max(1);
-                RedisStore::start(make, nodes, protocol, data_dir, log_dir, &settings(&options.params), progress)?
+                let (settings, waits) = (settings(&options.params), &options.waits);
+                RedisStore::start(make, nodes, protocol, data_dir, log_dir, &settings, waits, progress)?
             }
         };
         Ok(Box::new(store))

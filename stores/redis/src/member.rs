@@ -1,8 +1,6 @@
 //! One server of a store, with the control plane's connection to it: the only one, or a node of a cluster.
 
-use std::time::Duration;
-
-use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use plimsoll_core::{Address, StoreError, StoreErrorKind, Waits};
 
 use crate::background::Background;
 use crate::control::{Control, Node};
@@ -10,8 +8,6 @@ use crate::endpoint::Endpoint;
 use crate::server::PrivateRedis;
 use crate::slots;
 
-/// How long a server may be silent over one command of the control plane.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 /// Keys looked at by one SCAN, and removed by one UNLINK at most: each keeps the server from others for a moment only.
 const SCAN_KEYS: &[u8] = b"1000";
 
@@ -19,6 +15,7 @@ pub(crate) struct Member {
     pub endpoint: Endpoint,
     /// The private server; `None` when attached.
     pub own: Option<PrivateRedis>,
+    waits: Waits,
     /// Made when it is needed.
     control: Option<Control>,
     /// What it does in the background, once sessions were opened and it was asked.
@@ -28,8 +25,8 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    pub fn new(endpoint: Endpoint, own: Option<PrivateRedis>) -> Self {
-        Self { endpoint, own, control: None, background: None, others_bytes: 0 }
+    pub fn new(endpoint: Endpoint, own: Option<PrivateRedis>, waits: &Waits) -> Self {
+        Self { endpoint, own, waits: waits.clone(), control: None, background: None, others_bytes: 0 }
     }
 
     /// Where clients of its cluster are told to go; of a server that is in none, where it listens.
@@ -61,8 +58,13 @@ impl Member {
         if let Some(own) = &mut self.own {
             own.check()?;
         }
-        self.control = Some(Control::open(&self.endpoint, COMMAND_TIMEOUT)?);
+        self.control = Some(Control::open(&self.endpoint, &self.waits)?);
         Ok(())
+    }
+
+    /// How long it is waited for.
+    pub fn waits(&self) -> &Waits {
+        &self.waits
     }
 
     pub fn hang_up(&mut self) {

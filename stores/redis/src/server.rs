@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use plimsoll_core::{Address, StoreError, StoreErrorKind, Waits};
 use plimsoll_lab::{OwnServer, PrivateServer, Program, ServerUser, StopSignal};
 
 use crate::control::Control;
@@ -98,11 +98,12 @@ impl PrivateRedis {
         log_dir: &Path,
         settings: &[(String, String)],
         node: Option<ClusterNode>,
+        waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
         let (make, program) = find_server(make)?;
         let user = ServerUser::caller_or(make.user(), make.program().package)?;
-        let server = PrivateServer::new(make.user(), bases, user, StopSignal::Term, log_dir)?;
+        let server = PrivateServer::new(make.user(), bases, user, StopSignal::Term, log_dir, waits)?;
         let (data, sockets) = (server.data_dir().display().to_string(), server.socket_dir().join("redis.sock"));
         let sockets = sockets.display().to_string();
         let (port, bus_port) = node.as_ref().map_or((0, 0), |node| (node.port, node.bus_port));
@@ -203,11 +204,13 @@ impl PrivateRedis {
         let until = Instant::now() + READY_BOUND;
         let last_words = loop {
             self.server.check()?;
-            let looked = Control::open(&endpoint, LOOK_BOUND).and_then(|mut control| control.command(&[b"PING"]));
+            let looked = Control::open(&endpoint, self.server.waits().with_answer(LOOK_BOUND))
+                .and_then(|mut control| control.command(&[b"PING"]));
             match looked {
                 Ok(_) => return Ok(()),
+                Err(error) if error.kind == StoreErrorKind::Interrupted => return Err(error),
                 Err(error) if error.kind != StoreErrorKind::Unreachable || Instant::now() > until => break error,
-                Err(_) => std::thread::sleep(LOOK_INTERVAL),
+                Err(_) => self.server.waits().pause(LOOK_INTERVAL)?,
             }
         };
         let next = self.server.keep_log().map(|path| format!("read its log, {}", path.display()));

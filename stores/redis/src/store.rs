@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_core::{
     Address, CacheSize, Cold, Counter, CounterSort, Cycle, Durability, Footprint, Layout, OpKind, Sessions, Store,
-    StoreDescription, StoreError, StoreErrorKind, Values, WireClient, WireSession,
+    StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient, WireSession,
 };
 use plimsoll_lab::{OwnServer, not_ours, page_cache, tree_bytes};
 use plimsoll_tls::TlsClient;
@@ -63,14 +63,15 @@ impl RedisStore {
         data_dir: &Path,
         log_dir: &Path,
         settings: &[(String, String)],
+        waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
         let bases = plimsoll_lab::bases(data_dir);
         let members = if nodes == 1 {
-            let server = PrivateRedis::start(make, &bases, log_dir, settings, None, progress)?;
-            vec![Member::new(server.endpoint(), Some(server))]
+            let server = PrivateRedis::start(make, &bases, log_dir, settings, None, waits, progress)?;
+            vec![Member::new(server.endpoint(), Some(server), waits)]
         } else {
-            formation::start(nodes, make, &bases, log_dir, settings, progress)?
+            formation::start(nodes, make, &bases, log_dir, settings, waits, progress)?
         };
         Ok(Self::new(members, protocol, String::new(), ""))
     }
@@ -79,9 +80,10 @@ impl RedisStore {
         endpoint: Endpoint,
         protocol: Protocol,
         run_id: &str,
+        waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
-        let mut store = Self::new(vec![Member::new(endpoint, None)], protocol, prefix_of(run_id), run_id);
+        let mut store = Self::new(vec![Member::new(endpoint, None, waits)], protocol, prefix_of(run_id), run_id);
         store.meet()?;
         for left in store.ask_whom_it_concerns(&[b"SMEMBERS", RUNS_KEY])?.list() {
             let pattern = format!("{}*", prefix_of(&left.text()));
@@ -121,7 +123,7 @@ impl RedisStore {
     fn meet(&mut self) -> Result<(), StoreError> {
         let place = self.login.place.clone();
         let first = self.first()?;
-        let endpoint = first.endpoint.clone();
+        let (endpoint, waits) = (first.endpoint.clone(), first.waits().clone());
         let control = first.control()?;
         let info = Info::read(control)?;
         if info.number("cluster_enabled") > 0 {
@@ -130,7 +132,7 @@ impl RedisStore {
             let named: BTreeSet<(String, u16)> = ranges.into_iter().map(|range| range.master).collect();
             if named.len() > 1 {
                 let all = named.iter().map(|node| slots::address(node, &endpoint.address));
-                return self.meet_cluster(&endpoint, all.collect());
+                return self.meet_cluster(&endpoint, all.collect(), &waits);
             }
         }
         if matches!(info.text("role"), "slave" | "replica") && info.text("slave_read_only") != "0" {
@@ -142,7 +144,7 @@ impl RedisStore {
     }
 
     /// Takes the masters at `addresses` for the members, and sees that each of them lets us in.
-    fn meet_cluster(&mut self, endpoint: &Endpoint, addresses: Vec<Address>) -> Result<(), StoreError> {
+    fn meet_cluster(&mut self, endpoint: &Endpoint, addresses: Vec<Address>, waits: &Waits) -> Result<(), StoreError> {
         self.cluster.get_or_insert_with(Arc::default);
         let mut members = Vec::new();
         for address in addresses {
@@ -154,7 +156,7 @@ impl RedisStore {
                     if let Address::Tcp(host, port) = &address {
                         endpoint.login.place = format!("{host}:{port}, a node of the cluster of {}", self.login.place);
                     }
-                    Member::new(endpoint, None)
+                    Member::new(endpoint, None, waits)
                 }
             };
             member.control().map_err(|error| {
@@ -186,7 +188,7 @@ impl RedisStore {
     fn clear(&mut self) -> Result<(), StoreError> {
         if self.is_private {
             for member in &mut self.members {
-                member.control()?.command(&[b"FLUSHALL", b"SYNC"])?;
+                member.control()?.long_command(&[b"FLUSHALL", b"SYNC"])?;
             }
             return Ok(());
         }
@@ -218,9 +220,10 @@ impl RedisStore {
         }
         let run_id = self.run_id.clone();
         let command: &[u8] = if is_there { b"SADD" } else { b"SREM" };
-        self.ask_whom_it_concerns(&[command, RUNS_KEY, run_id.as_bytes()])?;
-        self.is_noted = is_there;
-        Ok(())
+        let noted = self.ask_whom_it_concerns(&[command, RUNS_KEY, run_id.as_bytes()]);
+        // What was asked may have been done all the same.
+        self.is_noted = if noted.is_ok() { is_there } else { true };
+        noted.map(|_| ())
     }
 
     /// So that what the servers hold is in their files when they are stopped.
@@ -477,8 +480,15 @@ impl Store for RedisStore {
             let own = std::mem::take(&mut self.members).into_iter().filter_map(|member| member.own);
             return own.map(PrivateRedis::close).fold(Ok(()), Result::and);
         }
-        self.clear()?;
-        self.note(false)
+        let cleared = self.clear().and_then(|()| self.note(false));
+        self.is_noted = false;
+        let (prefix, place) = (&self.prefix, &self.login.place);
+        cleared.map_err(|error| {
+            error.leaves(
+                format!("keys {prefix}* at {place}"),
+                format!("`redis-cli --scan --pattern '{prefix}*' | xargs -n 1 redis-cli unlink` removes them."),
+            )
+        })
     }
 }
 

@@ -147,7 +147,7 @@ fn open(name: &str, url: &str) -> Result<Box<dyn Store>, Box<dyn Error>> {
     if name == "ldap" {
         params.0.insert("syncs".to_owned(), ParamValue::Text("yes".to_owned()));
     }
-    Ok(kind.open(OpenOptions { target, params, run_id: "peers".to_owned() }, &mut |_| {})?)
+    Ok(kind.open(OpenOptions { target, params, run_id: "peers".to_owned(), waits: Default::default() }, &mut |_| {})?)
 }
 
 /// The operations that a client printed.

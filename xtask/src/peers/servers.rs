@@ -285,7 +285,7 @@ fn start_postgres() -> Result<Postgres, Box<dyn Error>> {
     let settings = [("listen_addresses", "127.0.0.1".to_owned()), ("port", port.to_string())];
     let settings = settings.map(|(name, value)| (name.to_owned(), value));
     let bases = [std::env::temp_dir(), PathBuf::from("/var/tmp")];
-    let server = PrivatePostgres::start(&bases, &std::env::temp_dir(), &settings, &mut |_| {})?;
+    let server = PrivatePostgres::start(&bases, &std::env::temp_dir(), &settings, &Default::default(), &mut |_| {})?;
     let Address::Unix(socket) = server.address() else { return Err("the server has a Unix socket".into()) };
     let socket_dir = socket.parent().unwrap_or(Path::new("/")).display().to_string();
     let pgbench = plimsoll_store_postgres::server::find_postgres()?.with_file_name("pgbench");

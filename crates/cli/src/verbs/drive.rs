@@ -70,8 +70,13 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(Stri
     let (stores, workload): (Vec<_>, Vec<_>) = settings(&args.set)?.into_iter().partition(|(key, _)| key.contains('.'));
     // `--on` says where; tables stand here only for stores that take settings.
     push(&mut text, "stores", &store_list(&args.on, &stores)?);
-    for (key, value) in [("repeats", args.repeats.map(|n| n.to_string())), ("slice", args.slice.as_deref().map(value))]
-    {
+    for (key, value) in [
+        ("repeats", args.repeats.map(|n| n.to_string())),
+        ("slice", args.slice.as_deref().map(value)),
+        ("setup_timeout", args.setup_timeout.as_deref().map(value)),
+        ("load_timeout", args.load_timeout.as_deref().map(value)),
+        ("work_timeout", args.work_timeout.as_deref().map(value)),
+    ] {
         push_some(&mut text, key, value);
     }
     if !args.server_pin.is_empty() {

@@ -11,9 +11,12 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{
-    Catalogue, Dialect, Durability, Interface, Measure, OpenOptions, Store, StoreKind, StreamSpec, Target, Workload,
+    Catalogue, Dialect, Durability, Interface, Measure, OpenOptions, Store, StoreKind, StreamSpec, Target, Waits,
+    Workload, waits,
 };
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit, Pace};
+
+use plimsoll_plan::Timeouts;
 
 use crate::error::{CliError, exit};
 use crate::interrupt::Interrupt;
@@ -63,11 +66,11 @@ pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, Cli
     held.lock().map_err(|error| CliError::io(directory.display(), &error))?;
     let result = measure(catalogue, kind, &directory, &interrupt);
     let removed = std::fs::remove_dir_all(&directory).map_err(|error| CliError::io(directory.display(), &error));
+    if interrupt.is_set() {
+        return removed.map(|()| exit::INTERRUPTED);
+    }
     let rows = result?;
     removed?;
-    if interrupt.is_set() {
-        return Ok(exit::INTERRUPTED);
-    }
     let honest = rows.iter().all(Row::is_right);
     crate::print(&text(name, &rows, honest))?;
     Ok(if honest { exit::OK } else { exit::GOAL_MISSED })
@@ -114,9 +117,11 @@ fn measure(
     let target =
         Target::Private { data_dir: directory.join("data").join(kind.spec().name), log_dir: directory.to_owned() };
     let params = plimsoll_plan::defaults(kind.spec().params);
-    let mut store = kind.open(OpenOptions { target, params, run_id: "honesty".to_owned() }, &mut |_| {})?;
+    let waits = Waits::new(waits::ANSWER, waits::WORK, interrupt.flag());
+    let mut store =
+        kind.open(OpenOptions { target, params, run_id: "honesty".to_owned(), waits: waits.clone() }, &mut |_| {})?;
     store.create(workload.layout())?;
-    load(&mut *store, &*workload)?;
+    load(&mut *store, &*workload, interrupt)?;
     crate::say(&format!(
         "{RATE_PER_S}/s for {} s, the server stopped for {} s after {} s",
         WINDOW.as_secs(),
@@ -124,6 +129,7 @@ fn measure(
         STALL_AT.as_secs()
     ));
     let measured = drive_through_a_stall(&mut *store, &*workload, &op, interrupt);
+    waits.leave(measured.is_err());
     store.close()?;
     measured
 }
@@ -146,10 +152,11 @@ fn question(catalogue: &Catalogue, kind: &dyn StoreKind) -> Result<(Box<dyn Work
     Ok((made, op.to_owned()))
 }
 
-fn load(store: &mut dyn Store, workload: &dyn Workload) -> Result<(), CliError> {
+fn load(store: &mut dyn Store, workload: &dyn Workload, interrupt: &Interrupt) -> Result<(), CliError> {
     if let Ok(stream) = workload.stream(&StreamSpec::Load { batch: 1_000, clients: 1 }) {
-        let spec = DriveSpec { limit: Limit::Exhausted, op_timeout: Duration::from_secs(120), ..DriveSpec::default() };
-        drive(store, workload, stream.into(), &spec, Arc::default(), 1, &mut |_| {})?;
+        let op_timeout = Duration::from_nanos(Timeouts::default().load_ns);
+        let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, ..DriveSpec::default() };
+        drive(store, workload, stream.into(), &spec, interrupt.flag(), 1, &mut |_| {})?;
     }
     Ok(store.after_load(workload.layout())?)
 }

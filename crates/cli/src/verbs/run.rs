@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_analysis::view::VerdictState;
-use plimsoll_core::{Catalogue, OpenOptions, Store, Target};
+use plimsoll_core::{Catalogue, OpenOptions, Store, Target, Waits};
 use plimsoll_drive::{Clock, Io, Witness};
 use plimsoll_plan::model::{self, Plan, Start, Step, StoreUse, Trial};
 use plimsoll_record::Recorder;
@@ -103,6 +103,7 @@ pub fn run_plan(
         progress: &mut progress,
         server: &server,
         slice,
+        timeouts: plan.timeouts,
         io,
         witness,
         store_counters: plan.samplers.iter().any(|name| name == plimsoll_sample::STORE.name),
@@ -192,11 +193,12 @@ fn trials(
 ) -> Result<(), CliError> {
     let mut open = None;
     let mut result = each_trial(catalogue, plan, bench, directory, passwords, &mut open);
-    match open {
-        Some((_, store)) if result.is_ok() => result = store.close().map_err(CliError::from),
-        // One that is not closed but dropped knows that something failed, and keeps its server's log.
-        other => drop(other),
+    if let Some(open) = open {
+        let left = leave(bench, open, result.is_err());
+        result = result.and(left);
     }
+    // Wherever a server was waited for when the user wanted an end: that is no error.
+    result = result.or_else(|error| if error.code == exit::INTERRUPTED { Ok(()) } else { Err(error) });
     // Stores remove their own files; the directories they were given are ours.
     let data = directory.join("data");
     match std::fs::remove_dir_all(&data) {
@@ -207,6 +209,34 @@ fn trials(
     }
 }
 
+/// A store that is open.
+struct Open {
+    store_use: StoreUse,
+    store: Box<dyn Store>,
+    waits: Waits,
+}
+
+/// Has a store remove what it made. Where that fails after another failure, or after the user wanted an end, it is said
+/// what is left, and no error.
+fn leave(bench: &mut Bench<'_>, open: Open, failed: bool) -> Result<(), CliError> {
+    let Open { store_use, store, waits } = open;
+    waits.leave(failed);
+    if failed && store_use.url.is_none() {
+        // One that is not closed but dropped knows that something failed, and keeps its server's log.
+        drop(store);
+        return Ok(());
+    }
+    let Err(error) = store.close() else { return Ok(()) };
+    if !failed && !bench.interrupt.is_set() {
+        return Err(error.into());
+    }
+    let next = error.next.as_ref().map(|next| format!("\n  → {next}")).unwrap_or_default();
+    bench.progress.say(&format!("warning: {error}{next}"));
+    let text = format!("{error}{}", next.replace('\n', ""));
+    let (at_ns, level, kind) = (bench.clock.now_ns(), "warning".to_owned(), "store".to_owned());
+    Ok(bench.recorder.event(Event { at_ns, trial: None, level, kind, text })?)
+}
+
 /// One trial after the other; one store serves the consecutive trials that use it. The last one stays in `open`.
 fn each_trial(
     catalogue: &Catalogue,
@@ -214,7 +244,7 @@ fn each_trial(
     bench: &mut Bench<'_>,
     directory: &Path,
     passwords: &Passwords,
-    open: &mut Option<(StoreUse, Box<dyn Store>)>,
+    open: &mut Option<Open>,
 ) -> Result<(), CliError> {
     let line = plan.line.as_ref().map(|line| line::spec(line, &goals(plan)));
     let mut rungs = 0;
@@ -224,17 +254,16 @@ fn each_trial(
             break;
         }
         bench.progress.trial(trial_name(plan, trial));
-        if open.as_ref().is_none_or(|(store_use, _)| *store_use != trial.store) {
-            if let Some((_, store)) = open.take() {
-                store.close()?;
+        if open.as_ref().is_none_or(|open| open.store_use != trial.store) {
+            if let Some(before) = open.take() {
+                leave(bench, before, false)?;
             }
             bench.progress.note(&format!("opening {}", trial.store.label));
-            let store = open_store(catalogue, &trial.store, directory, bench, passwords)?;
-            *open = Some((trial.store.clone(), store));
+            *open = Some(open_store(catalogue, &trial.store, directory, bench, passwords)?);
             before = None;
             bench.ledger = None;
         }
-        let Some((_, store)) = open else { break };
+        let Some(Open { store, .. }) = open else { break };
         let Some(kind) = catalogue.store(&trial.store.kind) else { break };
         let workload = make_workload(catalogue, trial)?;
         if let Some(spec) = &line {
@@ -271,17 +300,20 @@ fn open_store(
     directory: &Path,
     bench: &mut Bench<'_>,
     passwords: &Passwords,
-) -> Result<Box<dyn Store>, CliError> {
+) -> Result<Open, CliError> {
     let kind = catalogue
         .store(&store_use.kind)
         .ok_or_else(|| CliError::new(exit::USAGE, format!("there is no store `{}`", store_use.kind)))?;
     let run_id = run_id_of(directory);
-    let options = options(store_use, directory, &run_id, passwords);
+    let (setup, work) = (Duration::from_nanos(bench.timeouts.setup_ns), Duration::from_nanos(bench.timeouts.work_ns));
+    let waits = Waits::new(setup, work, bench.interrupt.flag());
+    let options = OpenOptions { waits: waits.clone(), ..options(store_use, directory, &run_id, passwords) };
     if let Target::Private { data_dir, .. } = &options.target {
         std::fs::create_dir_all(data_dir).map_err(|error| CliError::io(data_dir.display(), &error))?;
     }
     let progress = &mut *bench.progress;
-    Ok(kind.open(options, &mut |text| progress.note(text))?)
+    let store = kind.open(options, &mut |text| progress.note(text))?;
+    Ok(Open { store_use: store_use.clone(), store, waits })
 }
 
 fn run_id_of(directory: &Path) -> String {
@@ -295,7 +327,7 @@ fn options(store_use: &StoreUse, directory: &Path, run_id: &str, passwords: &Pas
             Target::Private { data_dir: directory.join("data").join(&store_use.label), log_dir: directory.to_owned() }
         }
     };
-    OpenOptions { target, params: store_use.params.clone(), run_id: run_id.to_owned() }
+    OpenOptions { target, params: store_use.params.clone(), run_id: run_id.to_owned(), waits: Default::default() }
 }
 
 /// Says what will be done to attached stores, before anything is.

@@ -81,8 +81,9 @@ fn locked(log_dir: &Path) -> Locked {
         ("password_encryption".to_owned(), "scram-sha-256".to_owned()),
     ];
     let bases = [std::path::PathBuf::from("/var/tmp")];
-    let mut server = plimsoll_store_postgres::PrivatePostgres::start(&bases, log_dir, &settings, &mut |_| {})
-        .expect("PostgreSQL: apt-get install postgresql, or run `cargo xtask test`");
+    let mut server =
+        plimsoll_store_postgres::PrivatePostgres::start(&bases, log_dir, &settings, &Default::default(), &mut |_| {})
+            .expect("PostgreSQL: apt-get install postgresql, or run `cargo xtask test`");
     let rules = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
     std::fs::write(server.data_dir().join("pg_hba.conf"), rules).unwrap();
     plimsoll_lab::OwnServer::restart(&mut server).unwrap();

@@ -173,8 +173,14 @@ fn a_postgres_loses_nothing_by_a_kill() {
     let place = Place::new();
     let bases = [PathBuf::from("/var/tmp")];
     let settings: [(String, String); 0] = [];
-    let mut server = plimsoll_store_postgres::PrivatePostgres::start(&bases, place.path(), &settings, &mut |_| {})
-        .expect("PostgreSQL: apt-get install postgresql, or run `cargo xtask test`");
+    let mut server = plimsoll_store_postgres::PrivatePostgres::start(
+        &bases,
+        place.path(),
+        &settings,
+        &Default::default(),
+        &mut |_| {},
+    )
+    .expect("PostgreSQL: apt-get install postgresql, or run `cargo xtask test`");
     let Address::Unix(socket) = server.address() else { panic!("a Unix socket") };
     let host = socket.parent().unwrap().display().to_string().replace('/', "%2F");
     let url = format!("postgres://{}@{host}/{}", server.user(), server.database());

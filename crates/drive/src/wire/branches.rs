@@ -8,7 +8,7 @@
 use plimsoll_core::{StoreError, WireState, Wish};
 use rustix::io::Errno;
 
-use super::{Completions, Loss, OPEN_NS, WireWorker};
+use super::{Completions, Loss, WireWorker};
 use crate::link::{BACKOFF_NS, Link, Place, Stage};
 use crate::reactor::{Event, Reactor};
 
@@ -255,8 +255,9 @@ impl<R: Reactor> WireWorker<R> {
             }
             match twig.stage {
                 Stage::Down { retry_ns } if now_ns >= retry_ns => self.connect_branch(index, now_ns),
-                Stage::Connecting if now_ns.saturating_sub(twig.since_ns) >= OPEN_NS => {
-                    self.lose_branch_by(index, now_ns, |place| place.silent(OPEN_NS));
+                Stage::Connecting if now_ns.saturating_sub(twig.since_ns) >= self.core.open_timeout_ns => {
+                    let waited_ns = self.core.open_timeout_ns;
+                    self.lose_branch_by(index, now_ns, |place| place.silent(waited_ns));
                 }
                 _ => {}
             }

@@ -11,7 +11,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use plimsoll_core::{Answer, Call, KindId, Op, OpKind, Outcome, Step, Steps, Ticket, ValueBuf, Values};
 
-use super::{Busy, WorkerCore};
+use super::{Busy, CANCEL_NS, WorkerCore};
 
 /// Steps of one pipeline for which there is room from the start.
 const PIPELINE: usize = 32;
@@ -296,8 +296,14 @@ impl WorkerCore {
     }
 
     /// When the operation of `slot` is to be given up: `op_timeout_ns` after what it waits for was sent. Nothing it
-    /// waits for is needed any more that long after the phase ended. `None` while it waits for nothing.
+    /// waits for is needed any more that long after the phase ended, or a little after the user wanted an end. `None` while
+    /// it waits for nothing.
     pub fn deadline_ns(&self, slot: usize) -> Option<u64> {
+        let cancel_ns = self.cancelled_ns.map_or(u64::MAX, |at_ns| at_ns + CANCEL_NS);
+        self.own_deadline_ns(slot).map(|deadline_ns| deadline_ns.min(cancel_ns))
+    }
+
+    fn own_deadline_ns(&self, slot: usize) -> Option<u64> {
         let timeout_ns = self.op_timeout_ns;
         let busy = self.slots[slot].busy;
         if busy != Busy::Steps as u64 {

@@ -341,6 +341,7 @@ fn word(kind: StoreErrorKind) -> &'static str {
         StoreErrorKind::Permission => "PERMISSION",
         StoreErrorKind::Corrupt => "CORRUPT",
         StoreErrorKind::Broken => "BROKEN",
+        StoreErrorKind::Interrupted => "INTERRUPTED",
         StoreErrorKind::Store => "STORE",
     }
 }

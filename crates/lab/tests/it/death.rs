@@ -28,7 +28,8 @@ fn an_owner_that_ends_as_it_should_leaves_nothing() {
     let base = own_base.as_ref().map(tempfile::TempDir::path).or(asked_base.as_deref()).unwrap().to_owned();
     // As root this is another user's server, as most real ones are.
     let user = ServerUser::caller_or("nobody", "base-passwd").unwrap();
-    let mut server = PrivateServer::new("stubborn", &[base], user, StopSignal::Quit, Path::new(".")).unwrap();
+    let mut server =
+        PrivateServer::new("stubborn", &[base], user, StopSignal::Quit, Path::new("."), &Default::default()).unwrap();
     let pid = server.start("sh", Path::new("/bin/sh"), &["-c", STUBBORN]).unwrap();
     println!("owner: {pid} {} {}", server.root_dir().display(), server.socket_dir().display());
     if asked_base.is_some() {

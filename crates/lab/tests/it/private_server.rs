@@ -30,7 +30,8 @@ fn base() -> tempfile::TempDir {
 }
 
 fn server(base: &Path) -> PrivateServer {
-    PrivateServer::new("server", &[base.to_owned()], user(), StopSignal::Quit, &base.join("logs")).unwrap()
+    PrivateServer::new("server", &[base.to_owned()], user(), StopSignal::Quit, &base.join("logs"), &Default::default())
+        .unwrap()
 }
 
 fn start_shell(server: &mut PrivateServer, script: &str) -> u32 {
@@ -219,7 +220,8 @@ fn a_base_the_user_cannot_get_to_is_passed_over() {
     let mode = if is_root() { 0o700 } else { 0o000 };
     fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).unwrap();
     let logs = base.path().join("logs");
-    let make = |bases: &[PathBuf]| PrivateServer::new("server", bases, user(), StopSignal::Quit, &logs);
+    let make =
+        |bases: &[PathBuf]| PrivateServer::new("server", bases, user(), StopSignal::Quit, &logs, &Default::default());
 
     let server = make(&[inside.clone(), base.path().join("missing"), open.clone()]).unwrap();
     assert!(server.data_dir().starts_with(&open));

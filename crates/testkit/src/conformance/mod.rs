@@ -128,7 +128,12 @@ impl Subject<'_> {
 
 fn check(kind: &dyn StoreKind, target: Target) -> Report {
     let spec = kind.spec();
-    let options = OpenOptions { target, params: defaults(spec.params), run_id: "conformance".to_owned() };
+    let options = OpenOptions {
+        target,
+        params: defaults(spec.params),
+        run_id: "conformance".to_owned(),
+        waits: Default::default(),
+    };
     let mut report = Report::default();
     let announced = kind.announce(&options).is_ok_and(|lines| !lines.is_empty());
     report.add("it says what it will do", announced.then_some(()).ok_or_else(|| "it announces nothing".to_owned()));

@@ -11,6 +11,7 @@ fn trial(kind: &dyn StoreKind, seed: u64, distribution: &str) -> Outcomes {
         target: Target::Private { data_dir: "unused".into(), log_dir: "unused".into() },
         params: Params::default(),
         run_id: "test".into(),
+        waits: Default::default(),
     };
     let mut store = kind.open(options, &mut |_| {}).unwrap();
     let ints = [("records", 200), ("field_length", 6), ("scan_length", 20)];

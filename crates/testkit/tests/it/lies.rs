@@ -10,6 +10,7 @@ fn trial(kind: &dyn StoreKind, seed: u64) -> Outcomes {
         target: Target::Private { data_dir: "unused".into(), log_dir: "unused".into() },
         params: Params::default(),
         run_id: "test".into(),
+        waits: Default::default(),
     };
     let mut store = kind.open(options, &mut |_| {}).unwrap();
     let workload = workload("coupons", seed, &[("records", 400), ("below", 1_000)], &[("index", "own")]);

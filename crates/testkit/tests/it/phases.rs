@@ -18,6 +18,7 @@ fn verdicts(first_cycle: u64) -> [LedgerVerdict; 2] {
         target: Target::Private { data_dir: "unused".into(), log_dir: "unused".into() },
         params: Params::default(),
         run_id: "test".into(),
+        waits: Default::default(),
     };
     let mut store = plimsoll_testkit::reference::kind().open(options, &mut |_| {}).unwrap();
     let workload = workload("coupons", 5, &[("records", 100)], &[("index", "own")]);

@@ -81,7 +81,7 @@ fn answers(session: &mut dyn BlockingSession, kind: u16) -> Vec<String> {
 
 fn options(dir: &Path) -> OpenOptions {
     let target = Target::Private { data_dir: dir.to_owned(), log_dir: dir.to_owned() };
-    OpenOptions { target, params: Params::default(), run_id: "test".into() }
+    OpenOptions { target, params: Params::default(), run_id: "test".into(), waits: Default::default() }
 }
 
 #[test]

@@ -78,7 +78,12 @@ fn a_base_that_is_not_there_is_said_and_asked_all_the_same() {
     let server = Server::start("");
     let mut said = Vec::new();
     let target = plimsoll_core::Target::Attach { url: format!("{}/missing", server.url()), password: None };
-    let options = plimsoll_core::OpenOptions { target, params: Default::default(), run_id: "test-1".to_owned() };
+    let options = plimsoll_core::OpenOptions {
+        target,
+        params: Default::default(),
+        run_id: "test-1".to_owned(),
+        waits: Default::default(),
+    };
     let mut store = plimsoll_store_http::kind().open(options, &mut |words| said.push(words.to_owned())).unwrap();
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].contains("/missing answers 404 Not Found to HEAD"), "{said:?}");

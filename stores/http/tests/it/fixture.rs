@@ -86,7 +86,7 @@ impl Drop for Server {
 pub fn open(url: &str, password: Option<&str>) -> Result<Box<dyn Store>, StoreError> {
     let target = Target::Attach { url: url.to_owned(), password: password.map(str::to_owned) };
     let params = Params([("access_log".to_owned(), ParamValue::Bool(false))].into());
-    kind().open(OpenOptions { target, params, run_id: "test-1".to_owned() }, &mut |_| {})
+    kind().open(OpenOptions { target, params, run_id: "test-1".to_owned(), waits: Default::default() }, &mut |_| {})
 }
 
 pub const GET: u16 = 0;

@@ -45,8 +45,12 @@ fn what_another_run_left_is_named() {
     // As a run that was killed leaves it.
     std::mem::forget(store);
     let target = plimsoll_core::Target::Attach { url: server.url(), password: Some(PASSWORD.to_owned()) };
-    let options =
-        plimsoll_core::OpenOptions { target, params: crate::fixture::params("ask"), run_id: "next".to_owned() };
+    let options = plimsoll_core::OpenOptions {
+        target,
+        params: crate::fixture::params("ask"),
+        run_id: "next".to_owned(),
+        waits: Default::default(),
+    };
     let mut said = Vec::new();
     let store = plimsoll_store_ldap::kind().open(options, &mut |words| said.push(words.to_owned())).unwrap();
     let words = format!("ldapdelete -r 'ou=plimsoll-test-1,{BASE}'");

@@ -130,7 +130,10 @@ pub fn params(syncs: &str) -> Params {
 /// Attaches to what listens at `url`.
 pub fn open(url: &str, password: Option<&str>, syncs: &str) -> Result<Box<dyn Store>, StoreError> {
     let target = Target::Attach { url: url.to_owned(), password: password.map(str::to_owned) };
-    kind().open(OpenOptions { target, params: params(syncs), run_id: "test-1".to_owned() }, &mut |_| {})
+    kind().open(
+        OpenOptions { target, params: params(syncs), run_id: "test-1".to_owned(), waits: Default::default() },
+        &mut |_| {},
+    )
 }
 
 pub const SEARCH: u16 = 0;

@@ -10,14 +10,14 @@ use crate::fixture::{ADD, LOOK, TIMEOUT, kinds, params};
 
 fn started(dir: &std::path::Path, index: &str) -> Result<PrivateSlapd, plimsoll_core::StoreError> {
     let settings = Settings { threads: 4, maxsize_bytes: 1 << 28, index: index.to_owned() };
-    PrivateSlapd::start(&[dir.to_owned(), "/var/tmp".into()], dir, &settings, &mut |_| {})
+    PrivateSlapd::start(&[dir.to_owned(), "/var/tmp".into()], dir, &settings, &Default::default(), &mut |_| {})
 }
 
 #[test]
 fn it_dies_and_comes_back_with_what_it_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
     let target = Target::Private { data_dir: dir.path().to_owned(), log_dir: dir.path().to_owned() };
-    let options = OpenOptions { target, params: params("ask"), run_id: "test-1".to_owned() };
+    let options = OpenOptions { target, params: params("ask"), run_id: "test-1".to_owned(), waits: Default::default() };
     let mut store = kind().open(options, &mut |_| {}).unwrap();
     store.create(&Layout::default()).unwrap();
     let mut script = Script::new();
@@ -73,7 +73,7 @@ fn what_it_does_not_take_is_told_with_its_words() {
 /// A store of our own, loaded with `count` entries at once.
 fn loaded(dir: &std::path::Path, durability: Durability, count: i64) -> Box<dyn plimsoll_core::Store> {
     let target = Target::Private { data_dir: dir.to_owned(), log_dir: dir.to_owned() };
-    let options = OpenOptions { target, params: params("ask"), run_id: "test-1".to_owned() };
+    let options = OpenOptions { target, params: params("ask"), run_id: "test-1".to_owned(), waits: Default::default() };
     let mut store = kind().open(options, &mut |_| {}).unwrap();
     store.create(&Layout::default()).unwrap();
     let mut numbers = 0..count;

@@ -37,7 +37,6 @@ const PARAMETERS: [(&str, Option<&str>); 12] = [
 ];
 
 const PORT: u16 = 3306;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const PROGRAM_NAME: &str = "plimsoll";
 
 /// Where servers put their sockets: Debian and its kin, Red Hat and its kin, MySQL's own default.
@@ -51,7 +50,7 @@ pub struct ConnInfo {
     /// As whom, and to which database.
     pub login: Login,
     /// How long connecting and logging in may take.
-    pub connect_timeout: Duration,
+    pub connect_timeout: Option<Duration>,
 }
 
 /// Parameters by name, each from the first place that has it.
@@ -84,8 +83,8 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
         Some(text) => Some(port(text, "Write it as in mysql://host:3306/db")?),
     };
     let connect_timeout = match parameters.get("connect-timeout").map(|text| text.parse::<u64>()) {
-        None => CONNECT_TIMEOUT,
-        Some(Ok(seconds)) if seconds > 0 => Duration::from_secs(seconds),
+        None => None,
+        Some(Ok(seconds)) if seconds > 0 => Some(Duration::from_secs(seconds)),
         Some(_) => {
             return Err(usage("connect-timeout is not a whole number of seconds", "Write connect-timeout=10"));
         }

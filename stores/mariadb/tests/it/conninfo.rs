@@ -36,7 +36,7 @@ fn a_url_says_it_all() {
     assert_eq!(info.address, tcp("db.example", 6000));
     assert_eq!((info.login.user.as_str(), info.login.database.as_deref()), ("me@home", Some("my db")));
     assert_eq!(info.login.program_name, "trial");
-    assert_eq!(info.connect_timeout, Duration::from_secs(3));
+    assert_eq!(info.connect_timeout, Some(Duration::from_secs(3)));
     assert_eq!(info.login.place, "mysql://db.example:6000/my db", "it names no user");
     assert!(!info.login.private_way);
 

@@ -38,9 +38,10 @@ pub fn start(settings: &[(&str, &str)]) -> Result<PrivateMariadb, StoreError> {
     let base = PathBuf::from("/var/tmp");
     let settings: Vec<_> = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let mut told = Vec::new();
-    let started = PrivateMariadb::start(std::slice::from_ref(&base), &base, &settings, &mut |what| {
-        told.push(what.to_owned());
-    });
+    let started =
+        PrivateMariadb::start(std::slice::from_ref(&base), &base, &settings, &Default::default(), &mut |what| {
+            told.push(what.to_owned());
+        });
     assert!(!told.is_empty(), "mariadbd is not installed: apt-get install mariadb-server (or run `cargo xtask test`)");
     started
 }

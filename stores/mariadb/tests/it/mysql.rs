@@ -96,7 +96,12 @@ impl Mysql {
         let url = self.url();
         let params = [("buffer_pool", 32 << 20), ("log_file", 8 << 20), ("max_connections", 20)];
         let params = Params(params.map(|(name, value)| (name.to_owned(), ParamValue::Int(value))).into());
-        let options = OpenOptions { target: Target::Attach { url, password: None }, params, run_id: "one".to_owned() };
+        let options = OpenOptions {
+            target: Target::Attach { url, password: None },
+            params,
+            run_id: "one".to_owned(),
+            waits: Default::default(),
+        };
         kind().open(options, &mut |_| {}).expect("attached")
     }
 }

@@ -28,9 +28,10 @@ fn base() -> tempfile::TempDir {
 fn start(base: &Path, settings: &[(&str, &str)]) -> Result<PrivateMariadb, StoreError> {
     let settings: Vec<_> = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let mut told = Vec::new();
-    let started = PrivateMariadb::start(&[base.to_owned()], &base.join("logs"), &settings, &mut |what| {
-        told.push(what.to_owned());
-    });
+    let started =
+        PrivateMariadb::start(&[base.to_owned()], &base.join("logs"), &settings, &Default::default(), &mut |what| {
+            told.push(what.to_owned());
+        });
     assert!(!told.is_empty(), "mariadbd is not installed: apt-get install mariadb-server (or run `cargo xtask test`)");
     started
 }

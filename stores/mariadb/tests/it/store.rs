@@ -14,7 +14,12 @@ use crate::records::{ALL, COUNT, FIND, INSERT, SCAN, kinds, record};
 fn options(target: Target) -> OpenOptions {
     let params = [("buffer_pool", 32 << 20), ("log_file", 8 << 20), ("max_connections", 20)];
     let params = params.map(|(name, value)| (name.to_owned(), ParamValue::Int(value)));
-    OpenOptions { target, params: Params(params.into()), run_id: "20260102-030405-ab12".to_owned() }
+    OpenOptions {
+        target,
+        params: Params(params.into()),
+        run_id: "20260102-030405-ab12".to_owned(),
+        waits: Default::default(),
+    }
 }
 
 /// Opened under a run's name of the test's own: databases are seen by all tests that share the server.

@@ -25,7 +25,6 @@ use self::names::{PARAMETERS, parameter};
 pub(crate) use self::words::pairs;
 use crate::wire::{Binding, Login, Password, Security};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const APPLICATION_NAME: &str = "plimsoll";
 
 /// Where servers put their sockets: Debian and Red Hat, then PostgreSQL's own default.
@@ -39,7 +38,7 @@ pub struct ConnInfo {
     /// Which of them will do.
     pub wanted: Wanted,
     /// How long connecting to one of them and logging in may take.
-    pub connect_timeout: Duration,
+    pub connect_timeout: Option<Duration>,
 }
 
 /// A server that may be there, and how to log in.
@@ -118,10 +117,10 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
     };
     let database = parameters.remove("dbname").unwrap_or_else(|| user.clone());
     let connect_timeout = match parameters.get("connect_timeout").map(|text| text.trim().parse::<i64>()) {
-        None => CONNECT_TIMEOUT,
-        Some(Ok(seconds)) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
+        None => None,
+        Some(Ok(seconds)) if seconds > 0 => Some(Duration::from_secs(seconds.unsigned_abs())),
         // libpq waits for ever then; nothing here does.
-        Some(Ok(_)) => CONNECT_TIMEOUT,
+        Some(Ok(_)) => None,
         Some(Err(_)) => {
             return Err(usage("connect_timeout is not a whole number of seconds", "Write connect_timeout=10"));
         }

@@ -34,7 +34,8 @@ fn shared() -> &'static PrivatePostgres {
     static SHARED: OnceLock<PrivatePostgres> = OnceLock::new();
     SHARED.get_or_init(|| {
         let base = PathBuf::from("/var/tmp");
-        PrivatePostgres::start(std::slice::from_ref(&base), &base, &[], &mut |_| {}).expect("a private server")
+        PrivatePostgres::start(std::slice::from_ref(&base), &base, &[], &Default::default(), &mut |_| {})
+            .expect("a private server")
     })
 }
 

@@ -25,7 +25,8 @@ fn kinds() -> Vec<OpKind> {
 /// A session over two records, `a` and `b`.
 fn open(server: &Server) -> Wire {
     let target = Target::Attach { url: url(server, "postgres"), password: None };
-    let options = OpenOptions { target, params: Params::default(), run_id: "joined".to_owned() };
+    let options =
+        OpenOptions { target, params: Params::default(), run_id: "joined".to_owned(), waits: Default::default() };
     let mut store = kind().open(options, &mut |_| {}).expect("attached");
     store.create(&layout(IndexMode::None)).expect("created");
     let Ok(Sessions::Wire(mut clients)) = store.sessions(1, Durability::Durable) else { panic!("a wire session") };

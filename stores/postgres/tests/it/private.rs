@@ -27,9 +27,10 @@ fn base() -> tempfile::TempDir {
 fn start(base: &Path, settings: &[(&str, &str)]) -> Result<PrivatePostgres, StoreError> {
     let settings: Vec<_> = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let mut told = Vec::new();
-    let started = PrivatePostgres::start(&[base.to_owned()], &base.join("logs"), &settings, &mut |what| {
-        told.push(what.to_owned());
-    });
+    let started =
+        PrivatePostgres::start(&[base.to_owned()], &base.join("logs"), &settings, &Default::default(), &mut |what| {
+            told.push(what.to_owned());
+        });
     assert!(!told.is_empty(), "postgres is not installed: apt-get install postgresql (or run `cargo xtask test`)");
     started
 }

@@ -31,7 +31,12 @@ const PROTOCOLS: [&str; 3] = ["prepared", "extended", "simple"];
 
 fn open(server: &Server, protocol: &'static str, kinds: &[OpKind]) -> (Box<dyn Store>, Wire) {
     let target = Target::Attach { url: url(server, "postgres"), password: None };
-    let options = OpenOptions { target, params: Params::default(), run_id: format!("protocol-{protocol}") };
+    let options = OpenOptions {
+        target,
+        params: Params::default(),
+        run_id: format!("protocol-{protocol}"),
+        waits: Default::default(),
+    };
     let mut store = With(protocol, kind()).open(options, &mut |_| {}).expect("attached");
     store.create(&layout(IndexMode::None)).expect("created");
     let Ok(Sessions::Wire(mut clients)) = store.sessions(1, Durability::Durable) else { panic!("a wire session") };
@@ -215,7 +220,12 @@ fn a_statement_with_other_parameters_than_declared_is_refused_in_every_protocol(
     let server = Server::start();
     let target = Target::Attach { url: url(&server, "postgres"), password: None };
     for protocol in PROTOCOLS {
-        let options = OpenOptions { target: target.clone(), params: Params::default(), run_id: "20260102".to_owned() };
+        let options = OpenOptions {
+            target: target.clone(),
+            params: Params::default(),
+            run_id: "20260102".to_owned(),
+            waits: Default::default(),
+        };
         let mut store = With(protocol, kind()).open(options, &mut |_| {}).expect("attached");
         store.create(&layout(IndexMode::None)).expect("created");
         let Ok(Sessions::Wire(mut clients)) = store.sessions(1, Durability::Durable) else { panic!("wire") };

@@ -15,7 +15,12 @@ use crate::records::{ALL, COUNT, FIND, GET, INSERT, SCAN, codes, kinds, record};
 fn options(target: Target) -> OpenOptions {
     let params = [("shared_buffers", 32 << 20), ("max_connections", 20)];
     let params = params.map(|(name, value)| (name.to_owned(), ParamValue::Int(value)));
-    OpenOptions { target, params: Params(params.into()), run_id: "20260102-030405-ab12".to_owned() }
+    OpenOptions {
+        target,
+        params: Params(params.into()),
+        run_id: "20260102-030405-ab12".to_owned(),
+        waits: Default::default(),
+    }
 }
 
 fn attached(server: &Server, user: &str) -> Result<Box<dyn Store>, StoreError> {

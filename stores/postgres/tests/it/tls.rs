@@ -31,7 +31,12 @@ fn server(authority: &Authority, hba: &str) -> Server {
 
 fn open(url: &str) -> Result<Box<dyn Store>, StoreError> {
     let target = Target::Attach { url: url.to_owned(), password: None };
-    let options = OpenOptions { target, params: Params::default(), run_id: "20260102-030405-ab12".to_owned() };
+    let options = OpenOptions {
+        target,
+        params: Params::default(),
+        run_id: "20260102-030405-ab12".to_owned(),
+        waits: Default::default(),
+    };
     kind().open(options, &mut |_| {})
 }
 

@@ -57,7 +57,12 @@ fn a_run_that_was_killed_is_named() {
     server.ask(&["SADD", "plimsoll:runs", "gone_1"]);
     let mut said = Vec::new();
     let target = plimsoll_core::Target::Attach { url: server.url(), password: None };
-    let options = plimsoll_core::OpenOptions { target, params: Default::default(), run_id: "new".to_owned() };
+    let options = plimsoll_core::OpenOptions {
+        target,
+        params: Default::default(),
+        run_id: "new".to_owned(),
+        waits: Default::default(),
+    };
     plimsoll_store_redis::kind().open(options, &mut |what| said.push(what.to_owned())).unwrap();
     assert!(said[0].contains("plimsoll:gone_1:*") && said[0].contains("unlink"), "{said:?}");
 }

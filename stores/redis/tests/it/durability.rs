@@ -20,13 +20,20 @@ fn base() -> tempfile::TempDir {
 
 fn store(base: &Path) -> Box<dyn Store> {
     let target = Target::Private { data_dir: base.to_owned(), log_dir: base.join("logs") };
-    kind().open(OpenOptions { target, params: Default::default(), run_id: String::new() }, &mut |_| {}).unwrap()
+    kind()
+        .open(
+            OpenOptions { target, params: Default::default(), run_id: String::new(), waits: Default::default() },
+            &mut |_| {},
+        )
+        .unwrap()
 }
 
 #[test]
 fn a_killed_server_has_what_it_acknowledged() {
     let base = base();
-    let mut server = PrivateRedis::start(None, &[base.path().to_owned()], base.path(), &[], None, &mut |_| {}).unwrap();
+    let mut server =
+        PrivateRedis::start(None, &[base.path().to_owned()], base.path(), &[], None, &Default::default(), &mut |_| {})
+            .unwrap();
     for fsync in ["always", "no"] {
         let mut control = Control::open(&server.endpoint(), TIMEOUT).unwrap();
         control.command(&[b"CONFIG", b"SET", b"appendfsync", fsync.as_bytes()]).unwrap();

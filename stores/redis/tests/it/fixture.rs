@@ -111,7 +111,15 @@ impl Drop for Server {
 pub fn open(url: &str, params: &[(&str, &str)], password: Option<&str>) -> Result<Box<dyn Store>, StoreError> {
     let params = params.iter().map(|(name, value)| ((*name).to_owned(), ParamValue::Text((*value).to_owned())));
     let target = Target::Attach { url: url.to_owned(), password: password.map(str::to_owned) };
-    kind().open(OpenOptions { target, params: Params(params.collect()), run_id: "test-1".to_owned() }, &mut |_| {})
+    kind().open(
+        OpenOptions {
+            target,
+            params: Params(params.collect()),
+            run_id: "test-1".to_owned(),
+            waits: Default::default(),
+        },
+        &mut |_| {},
+    )
 }
 
 pub const GET: u16 = 0;

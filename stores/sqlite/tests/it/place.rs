@@ -43,7 +43,7 @@ fn a_directory_that_is_not_there_is_no_place() {
     let dir = tempfile::tempdir().unwrap();
     let nowhere = dir.path().join("nowhere");
     let target = Target::Private { data_dir: nowhere.clone(), log_dir: nowhere };
-    let options = OpenOptions { target, params: Params::default(), run_id: "test".into() };
+    let options = OpenOptions { target, params: Params::default(), run_id: "test".into(), waits: Default::default() };
     let error = plimsoll_store_sqlite::kind().open(options, &mut |_| {}).err().expect("no directory");
     assert_eq!(error.kind, StoreErrorKind::Permission);
     assert!(error.what.starts_with("sqlite: cannot open /") && error.next.is_some(), "{error}");
@@ -52,7 +52,7 @@ fn a_directory_that_is_not_there_is_no_place() {
 #[test]
 fn there_is_nothing_to_attach_to() {
     let target = Target::Attach { url: "sqlite://x".into(), password: None };
-    let options = OpenOptions { target, params: Params::default(), run_id: "test".into() };
+    let options = OpenOptions { target, params: Params::default(), run_id: "test".into(), waits: Default::default() };
     let error = plimsoll_store_sqlite::kind().open(options, &mut |_| {}).err().expect("nothing there");
     assert_eq!(error.kind, StoreErrorKind::Usage);
 }
