@@ -142,6 +142,8 @@ pub(crate) struct Link {
     pub since_ns: u64,
     /// When the connection was lost, while there is none.
     pub lost_ns: Option<u64>,
+    /// When an operation was first given up since the last one that was answered.
+    pub silent_since_ns: Option<u64>,
     /// Bytes to send.
     pub out: Vec<u8>,
     /// Bytes that arrived and that the session could not use yet.
@@ -172,6 +174,7 @@ impl Link {
             stage: Stage::Down { retry_ns: 0 },
             since_ns: 0,
             lost_ns: None,
+            silent_since_ns: None,
             out: Vec::with_capacity(1024),
             rest: Vec::new(),
             hung_up: None,

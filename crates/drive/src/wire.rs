@@ -369,6 +369,7 @@ impl<R: Reactor> WireWorker<R> {
         }
         // A session that became idle goes on at once where something is due, before other sockets are looked at.
         if finished > 0 || stepped.is_some_and(|lane| self.advance(lane, now_ns)) {
+            self.links[slot].silent_since_ns = None;
             self.fill(now_ns, finished.max(1));
         }
         if !self.links[slot].out.is_empty() {
@@ -518,12 +519,17 @@ impl<R: Reactor> WireWorker<R> {
                 | StoreErrorKind::Usage
                 | StoreErrorKind::Missing
         );
+        let link = &mut self.links[slot];
+        if code == "timeout" {
+            // A protocol without a greeting is ready again at once, and may stay without an answer.
+            link.silent_since_ns.get_or_insert(now_ns);
+        }
         let open_ns = self.core.open_timeout_ns;
         let is_away = |lost_ns: u64| now_ns.saturating_sub(lost_ns) > open_ns;
         if for_good {
             self.core.halt(now_ns, StopReason::Refused(error));
         } else if (self.core.ends_on_loss && had_work && !self.core.is_cancelled())
-            || (!self.core.has_planned_end() && self.links[slot].lost_ns.is_some_and(is_away))
+            || (!self.core.has_planned_end() && link.lost_ns.into_iter().chain(link.silent_since_ns).any(is_away))
         {
             // Nobody else does this client's operations, and no clock would end the phase.
             self.core.halt(now_ns, StopReason::Lost(error));

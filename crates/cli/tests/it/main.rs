@@ -19,4 +19,5 @@ mod open_loop;
 mod said;
 mod secrets;
 mod usage;
+mod waits;
 mod warmup;

@@ -1,0 +1,349 @@
+//! Servers that go silent, close or reset amid what they say, in every phase: every wait ends, by itself or at the first
+//! Ctrl-C, and nothing is left but the recording.
+//!
+//! Where they fail is drawn from a seed. `PLIMSOLL_WAITS_SEED` draws others, `PLIMSOLL_WAITS_RUNS` more of them (to a store,
+//! phase and fault).
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use plimsoll_core::Address;
+use plimsoll_testkit::proxy::{Fault, Proxy};
+
+use crate::bench::{Guarded, Place, Ran, wait_for};
+
+/// Limits that let a run with a silent server end soon by itself.
+const SHORT: [&str; 8] =
+    ["--setup-timeout", "1500ms", "--load-timeout", "1500ms", "--work-timeout", "2s", "--op-timeout", "1s"];
+/// How long such a run may take, on a machine that is not quiet.
+const BY_ITSELF: Duration = Duration::from_secs(30);
+/// How long it may take after a Ctrl-C: 2 s, and what a machine that is not quiet takes besides.
+const AFTER_A_SIGNAL: Duration = Duration::from_secs(4);
+/// Runs of a store at a time.
+const AT_ONCE: usize = 3;
+
+/// A server of the test's own, and what is driven there.
+struct Subject {
+    address: Address,
+    /// With PORT, or SOCKET where it has to be one.
+    url: &'static str,
+    drive: Vec<&'static str>,
+    _server: Box<dyn Send + Sync>,
+}
+
+/// Something that only has to live.
+struct Lives<T>(#[allow(dead_code)] Mutex<T>);
+
+fn lives<T: Send + 'static>(server: T) -> Box<Lives<T>> {
+    Box::new(Lives(Mutex::new(server)))
+}
+
+fn bases() -> [PathBuf; 1] {
+    ["/var/tmp".into()]
+}
+
+fn redis(place: &Place) -> Subject {
+    let server = plimsoll_store_redis::PrivateRedis::start(
+        None,
+        &bases(),
+        place.path(),
+        &[],
+        None,
+        &Default::default(),
+        &mut |_| {},
+    )
+    .expect("Redis: apt-get install redis-server, or run `cargo xtask test`");
+    Subject {
+        address: server.endpoint().address,
+        url: "redis://127.0.0.1:PORT",
+        drive: vec!["kv", "--mix", "read=1,update=1", "--set", "records=200"],
+        _server: lives(server),
+    }
+}
+
+fn postgres(place: &Place, drive: Vec<&'static str>) -> Subject {
+    let server =
+        plimsoll_store_postgres::PrivatePostgres::start(&bases(), place.path(), &[], &Default::default(), &mut |_| {})
+            .expect("PostgreSQL: apt-get install postgresql, or run `cargo xtask test`");
+    Subject {
+        address: server.address(),
+        url: "postgres://postgres@127.0.0.1:PORT/postgres?sslmode=disable",
+        drive,
+        _server: lives(server),
+    }
+}
+
+fn mariadb(place: &Place, drive: Vec<&'static str>) -> Subject {
+    let server =
+        plimsoll_store_mariadb::PrivateMariadb::start(&bases(), place.path(), &[], &Default::default(), &mut |_| {})
+            .expect("MariaDB: apt-get install mariadb-server, or run `cargo xtask test`");
+    Subject { address: server.address(), url: "mariadb://root@127.0.0.1:PORT/", drive, _server: lives(server) }
+}
+
+fn http(place: &Place) -> Subject {
+    let server =
+        plimsoll_store_http::PrivateNginx::start(&bases(), place.path(), false, &Default::default(), &mut |_| {})
+            .expect("nginx: apt-get install nginx-light, or run `cargo xtask test`");
+    let address = server.endpoint().address;
+    Subject { address, url: "http://127.0.0.1:PORT", drive: vec!["http"], _server: lives(server) }
+}
+
+fn ldap(place: &Place) -> Subject {
+    let settings =
+        plimsoll_store_ldap::server::Settings { threads: 4, maxsize_bytes: 1 << 28, index: "uid eq".to_owned() };
+    let server =
+        plimsoll_store_ldap::PrivateSlapd::start(&bases(), place.path(), &settings, &Default::default(), &mut |_| {})
+            .expect("slapd: apt-get install slapd, or run `cargo xtask test`");
+    let base = [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "x")];
+    let attributes = base.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let base = plimsoll_core::LdapCall::Add { dn: "dc=example,dc=com".to_owned(), attributes };
+    let mut control = plimsoll_store_ldap::Control::open(&server.endpoint(), Duration::from_secs(20)).unwrap();
+    control.must(&base, "add the base").unwrap();
+    Subject {
+        address: server.endpoint().address,
+        url: "ldapi://SOCKET/dc=example,dc=com?auth=external",
+        drive: vec!["ldap", "--mix", "search=1,modify=1", "--set", "entries=200"],
+        _server: lives(server),
+    }
+}
+
+const RECORDS: [&str; 7] = ["coupons", "--mix", "read=1,update=1", "--set", "records=3000", "--set", "index=own"];
+
+/// What a run with a fault came to.
+struct Came {
+    ran: Ran,
+    /// From the fault, or the signal, to the end; `None` where neither came about.
+    took: Option<Duration>,
+}
+
+impl Subject {
+    fn proxy(&self, place: &Place, fault: Fault, after_bytes: u64) -> (Proxy, String) {
+        if self.url.contains("SOCKET") {
+            let socket = place.path().join("front");
+            let proxy = Proxy::unix(&socket, self.address.clone(), fault, after_bytes);
+            let shown = socket.display().to_string().replace('/', "%2F");
+            return (proxy, self.url.replace("SOCKET", &shown));
+        }
+        let proxy = Proxy::tcp(self.address.clone(), fault, after_bytes);
+        let url = self.url.replace("PORT", &proxy.port().to_string());
+        (proxy, url)
+    }
+
+    fn command(&self, place: &Place, url: &str, limits: &[&str]) -> Command {
+        let mut args = vec!["drive"];
+        args.extend(&self.drive);
+        args.extend(["--on", url, "--clients", "4", "--ops", "50"]);
+        args.extend(limits);
+        place.command(&args)
+    }
+
+    /// Where the phases of a run begin, in bytes of answers, the first with set-up; and all bytes.
+    fn phases(&self) -> Vec<(String, u64)> {
+        let place = Place::new();
+        let (proxy, url) = self.proxy(&place, Fault::Silent, u64::MAX);
+        let mut child = Guarded(self.command(&place, &url, &[]).spawn().unwrap());
+        let mut marks = vec![("set-up".to_owned(), 0)];
+        let mut said = String::new();
+        for line in BufReader::new(child.0.stderr.take().unwrap()).lines().map_while(Result::ok) {
+            if let Some((_, phase)) = line.split_once(" · ") {
+                marks.push((phase.to_owned(), proxy.passed_bytes()));
+            }
+            said.push_str(&line);
+        }
+        let mut out = String::new();
+        child.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        assert_eq!(child.0.wait().unwrap().code(), Some(0), "{said}\n{out}");
+        assert!(marks.len() > 1, "{said}");
+        marks.push(("end".to_owned(), proxy.passed_bytes()));
+        marks
+    }
+
+    /// A run whose server fails after so many bytes; `signal` comes a little after that.
+    fn attacked(&self, fault: Fault, after_bytes: u64, limits: &[&str], signal: Option<&str>) -> Came {
+        let place = Place::new();
+        let (proxy, url) = self.proxy(&place, fault, after_bytes);
+        let child = self.command(&place, &url, limits).spawn().unwrap();
+        let pid = child.id();
+        let waiting = std::thread::spawn(move || (child.wait_with_output().unwrap(), Instant::now()));
+        wait_for("the fault or the end", BY_ITSELF, || proxy.has_failed() || waiting.is_finished());
+        let mut began = proxy.has_failed().then(Instant::now);
+        if let Some(signal) = signal.filter(|_| began.is_some()) {
+            std::thread::sleep(Duration::from_millis(300));
+            began = (!waiting.is_finished()).then(Instant::now);
+            if began.is_some() {
+                Command::new("kill").args([signal, &pid.to_string()]).status().unwrap();
+            }
+        }
+        let limit = if signal.is_some() && began.is_some() { AFTER_A_SIGNAL } else { BY_ITSELF };
+        let started = Instant::now();
+        while !waiting.is_finished() && started.elapsed() < limit {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let is_over = waiting.is_finished();
+        if !is_over {
+            Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap();
+        }
+        let (output, ended) = waiting.join().unwrap();
+        let ran = Ran::of(&output);
+        assert!(is_over, "it did not end within {limit:?}: {ran:?}");
+        let run = place.only_run();
+        assert!(!run.join("data").exists(), "{ran:?}");
+        place.run(&["report", "latest", "--format", "json"]).expect(0);
+        place.run(&["runs"]).expect(0);
+        Came { ran, took: began.map(|began| ended.saturating_duration_since(began)) }
+    }
+
+    /// Fails in every phase, in every way.
+    fn is_survived(&self, seed: u64) {
+        let phases = self.phases();
+        let mut draw = Draw(seed.wrapping_add(number("PLIMSOLL_WAITS_SEED", 1)));
+        let mut jobs = Vec::new();
+        for (at, (phase, from)) in phases.iter().enumerate().take(phases.len() - 1) {
+            let to = phases[at + 1].1.max(from + 1);
+            for fault in [Fault::Silent, Fault::Close, Fault::Reset, Fault::Blip] {
+                for _ in 0..number("PLIMSOLL_WAITS_RUNS", 1) {
+                    jobs.push((phase.clone(), fault, from + draw.below(to - from)));
+                }
+            }
+            for signal in ["-INT", "-TERM"] {
+                jobs.push((format!("{phase}{signal}"), Fault::Silent, from + draw.below(to - from)));
+            }
+        }
+        let queue = Mutex::new(jobs.into_iter());
+        let next = || queue.lock().unwrap().next();
+        std::thread::scope(|scope| {
+            for _ in 0..AT_ONCE {
+                scope.spawn(|| {
+                    while let Some((phase, fault, after_bytes)) = next() {
+                        self.one_is_survived(&phase, fault, after_bytes);
+                    }
+                });
+            }
+        });
+    }
+
+    fn one_is_survived(&self, phase: &str, fault: Fault, after_bytes: u64) {
+        let signal = ["-INT", "-TERM"].into_iter().find(|signal| phase.ends_with(signal));
+        let limits: &[&str] = if signal.is_some() { &[] } else { &SHORT };
+        let what = format!("{} {phase}: {fault:?} after {after_bytes} bytes", self.url);
+        let started = Instant::now();
+        let Came { ran, took } = self.attacked(fault, after_bytes, limits, signal);
+        println!("{what}: exit {:?}, {:?} in all, {took:?} after it", ran.code, started.elapsed());
+        let words = ["silent", "not answered for", "no answer within", "no session within", "unfinished"];
+        match (took, signal, fault) {
+            (Some(took), Some(_), _) => {
+                assert_eq!(ran.code, Some(130), "{what}, {took:?}: {ran:?}");
+            }
+            (None, ..) | (_, _, Fault::Blip) => {
+                assert!(matches!(ran.code, Some(0 | 1 | 3 | 9)), "{what}: {ran:?}");
+            }
+            (_, _, Fault::Silent) => {
+                // What fails in the last answer of all is heard by nobody.
+                let is_said = words.iter().any(|word| ran.err.contains(word) || ran.out.contains(word));
+                assert!(ran.code == Some(0) || is_said, "{what}: {ran:?}");
+                assert!(matches!(ran.code, Some(0 | 1 | 3 | 9)), "{what}: {ran:?}");
+            }
+            _ => assert!(matches!(ran.code, Some(0 | 1 | 3 | 9)), "{what}: {ran:?}"),
+        }
+    }
+}
+
+/// SplitMix64.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    }
+}
+
+fn number(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+#[test]
+fn a_redis_that_fails_anywhere_ends_the_run() {
+    let place = Place::new();
+    redis(&place).is_survived(0x100);
+}
+
+#[test]
+fn a_postgres_that_fails_anywhere_ends_the_run() {
+    let place = Place::new();
+    postgres(&place, RECORDS.into()).is_survived(0x200);
+}
+
+#[test]
+fn a_mariadb_that_fails_anywhere_ends_the_run() {
+    let place = Place::new();
+    mariadb(&place, RECORDS.into()).is_survived(0x300);
+}
+
+#[test]
+fn an_http_server_that_fails_anywhere_ends_the_run() {
+    let place = Place::new();
+    http(&place).is_survived(0x400);
+}
+
+#[test]
+fn a_directory_that_fails_anywhere_ends_the_run() {
+    let place = Place::new();
+    ldap(&place).is_survived(0x500);
+}
+
+#[test]
+fn half_an_answer_in_set_up_ends_a_run_within_half_a_minute_by_itself() {
+    let place = Place::new();
+    let (redis, ldap) = (redis(&place), ldap(&place));
+    std::thread::scope(|scope| {
+        for subject in [&redis, &ldap] {
+            scope.spawn(move || {
+                let Came { ran, took } = subject.attacked(Fault::Silent, 9, &[], None);
+                let took = took.expect("nine bytes are less than set-up takes");
+                assert!(took < BY_ITSELF, "{took:?}");
+                assert!(ran.expect(3).err.contains("raise `setup_timeout`"));
+            });
+        }
+    });
+}
+
+/// A load made of SQL statements, with a server that works, ends at a Ctrl-C.
+fn a_load_of_statements_ends(subject: &Subject, left: &str) {
+    let place = Place::new();
+    let (_proxy, url) = subject.proxy(&place, Fault::Silent, u64::MAX);
+    let child = subject.command(&place, &url, &[]).spawn().unwrap();
+    wait_for("the recording", Duration::from_secs(20), || !place.all_runs().is_empty());
+    std::thread::sleep(Duration::from_secs(3));
+    let at = Instant::now();
+    Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    let ran = Ran::of(&child.wait_with_output().unwrap());
+    let took = at.elapsed();
+    // The statement is ended on the server, and what it made is removed, which takes the server what it takes.
+    assert!(took < Duration::from_secs(10), "{took:?}: {ran:?}");
+    let ran = ran.expect(130);
+    assert!(!ran.err.contains("could not be removed"), "{ran:?}");
+    let mut next =
+        Subject { drive: vec!["select"], address: subject.address.clone(), url: subject.url, _server: lives(()) };
+    next.drive.extend(["--set", "scale=1"]);
+    let ran = Ran::of(&next.command(&place, &url, &[]).output().unwrap()).expect(0);
+    assert!(!ran.err.contains(left), "{ran:?}");
+}
+
+#[test]
+fn a_load_of_statements_ends_at_a_signal_and_leaves_nothing_on_postgres() {
+    let place = Place::new();
+    a_load_of_statements_ends(&postgres(&place, vec!["tpcb", "--set", "scale=300"]), "is still there");
+}
+
+#[test]
+fn a_load_of_statements_ends_at_a_signal_and_leaves_nothing_on_mariadb() {
+    let place = Place::new();
+    a_load_of_statements_ends(&mariadb(&place, vec!["tpcb", "--set", "scale=300"]), "may be an earlier run's");
+}
