@@ -35,6 +35,18 @@ impl Times {
         self.merge(&other.counts);
     }
 
+    /// Takes a part away, of which each time is one of these.
+    pub fn subtract(&mut self, part: impl Iterator<Item = (u64, u64)>) {
+        for (ns, count) in part {
+            if let Ok(at) = self.counts.binary_search_by_key(&ns, |(ns, _)| *ns) {
+                let taken = count.min(self.counts[at].1);
+                self.counts[at].1 -= taken;
+                self.n -= taken;
+            }
+        }
+        self.counts.retain(|(_, count)| *count > 0);
+    }
+
     /// Adds times in ascending order.
     fn merge(&mut self, others: &[(u64, u64)]) {
         self.n += others.iter().map(|(_, count)| count).sum::<u64>();

@@ -14,6 +14,7 @@
 //! | [`number`] | numbers as text, the same in sentences and in tables |
 //! | `latency` | merged histograms, percentiles that have enough samples, percentile curves |
 //! | `phase` | what a phase came to, by the names that formulas use |
+//! | `pauses` | operations undisturbed by the machine's own pauses, and how long it stood still |
 //! | `trial` | trials and phases as reports show them |
 //! | `step` | statements of a transaction: timed, and no operations |
 //! | `figure` | formulas evaluated per store and per rest of the sweep |
@@ -46,6 +47,7 @@ mod host;
 mod latency;
 pub mod line;
 pub mod number;
+mod pauses;
 mod phase;
 pub mod size;
 pub mod slices;

@@ -11,6 +11,9 @@ use crate::latency::{self, Times};
 /// The name of a phase's result that says that the plan leaves its warm-up to be found.
 pub const WARMUP_IS_FOUND: &str = "warmup_is_found";
 
+/// What stands before the name of a percentile without what pauses of the machine disturbed.
+pub const UNDISTURBED: &str = "undisturbed_";
+
 /// A value and the observations behind it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantity {
@@ -34,6 +37,9 @@ pub struct PhaseFacts<'a> {
     /// Steps within operations (statements of a transaction), merged likewise. They are no operations: nothing that
     /// counts or times operations looks at them.
     pub steps: BTreeMap<(KindId, Outcome, Measure), Times>,
+    /// The part of `histograms` that pauses of the machine disturbed, by the measure of how long clients waited; `None`
+    /// where nobody watched for them.
+    pub disturbed: Option<BTreeMap<(KindId, Outcome, Measure), Times>>,
     /// Of `histograms`, how many ended after the planned end: they count, but in no rate.
     drained: BTreeMap<(KindId, Outcome, Measure), u64>,
     /// When counting began, where the plan leaves it to be found.
@@ -60,6 +66,7 @@ impl<'a> PhaseFacts<'a> {
     fn from(trial: &'a Trial, phase: &'a Phase, from_ns: u64) -> Self {
         let mut histograms: BTreeMap<_, Times> = BTreeMap::new();
         let mut steps: BTreeMap<_, Times> = BTreeMap::new();
+        let mut disturbed: Option<BTreeMap<_, Times>> = phase.slices.iter().any(|one| one.watched.is_some()).then(BTreeMap::new);
         let mut unfinished: Option<Times> = None;
         let mut drained: BTreeMap<_, u64> = BTreeMap::new();
         let mut counted_ns = 0;
@@ -68,6 +75,15 @@ impl<'a> PhaseFacts<'a> {
             if !slice.warmup && slice.start_ns >= from_ns {
                 if !slice.drain {
                     counted_ns += slice.end_ns.saturating_sub(slice.start_ns);
+                }
+                match (&slice.watched, &mut disturbed) {
+                    (Some(watched), Some(disturbed)) => {
+                        for one in &watched.disturbed {
+                            disturbed.entry((one.kind, one.outcome, one.measure)).or_default().add(&one.histogram);
+                        }
+                    }
+                    // What was not watched is not known.
+                    _ => disturbed = None,
                 }
                 for one in &slice.histograms {
                     let into = if is_step(trial, one.kind) { &mut steps } else { &mut histograms };
@@ -91,6 +107,7 @@ impl<'a> PhaseFacts<'a> {
             counted_s,
             histograms,
             steps,
+            disturbed,
             drained,
             counted_from_ns: from_ns,
             unfinished,
@@ -341,6 +358,14 @@ impl<'a> PhaseFacts<'a> {
                 let waited = if header.kind == "ask" { self.asked_times(op) } else { self.waited(op) };
                 match waited.percentile(name) {
                     Some(Ok(ns)) => Ok(Quantity { value: ns as f64 / 1e9, n: waited.len() }),
+                    Some(Err(why)) => Err(why),
+                    None => Err(none(&format!("has no {name}"))),
+                }
+            }
+            name if name.strip_prefix(UNDISTURBED).is_some_and(|rest| rest.starts_with('p')) => {
+                let times = self.undisturbed(op).ok_or_else(|| none("had nobody who watched the machine's pauses"))?;
+                match times.percentile(&name[UNDISTURBED.len()..]) {
+                    Some(Ok(ns)) => Ok(Quantity { value: ns as f64 / 1e9, n: times.len() }),
                     Some(Err(why)) => Err(why),
                     None => Err(none(&format!("has no {name}"))),
                 }

@@ -57,6 +57,12 @@ pub struct SliceRow {
     pub lag_p99_ns: u64,
     /// CPU time of the generator's workers.
     pub worker_cpu_ns: u64,
+    /// Of `count`, those that a pause of the machine disturbed; `None` where nobody watched for pauses.
+    pub disturbed: Option<u64>,
+    /// p99 of the others.
+    pub undisturbed_p99_ns: Option<u64>,
+    /// Time in pauses of the machine and their aftermath; `None` where nobody watched.
+    pub disturbed_ns: Option<u64>,
     /// The times behind it, ascending, and how often each was seen; those refused are not in it.
     pub times_ns: Vec<(u64, u64)>,
 }
@@ -113,6 +119,12 @@ fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) ->
         in_flight: slice.in_flight,
         lag_p99_ns: slice.lag_p99_ns,
         worker_cpu_ns: slice.worker_cpu_ns,
+        disturbed: slice.watched.as_ref().map(|watched| {
+            let of_kind = watched.disturbed.iter().filter(|one| op.is_none_or(|op| facts.op_name(one.kind) == op));
+            of_kind.map(|one| one.histogram.len()).sum()
+        }),
+        undisturbed_p99_ns: facts.judged_slice(slice, op).and_then(|times| times.percentile("p99")?.ok()),
+        disturbed_ns: slice.watched.as_ref().map(|watched| watched.disturbed_ns),
         times_ns: times.counts().collect(),
     }
 }

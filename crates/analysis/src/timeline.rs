@@ -50,6 +50,7 @@ pub fn plots(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Plots {
         ops,
         store: store.into_iter().filter(|panel| panel.unit != CYCLES).collect(),
         cycles: host::cycles(run),
+        pauses: pauses(run),
         host,
         host_zero,
     }
@@ -99,6 +100,20 @@ fn bands(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Vec<Band> {
         }
     }
     bands
+}
+
+/// Pauses of the machine with their aftermath, where a witness saw them.
+fn pauses(run: &Run) -> Vec<(f64, f64)> {
+    let slices = run.trials.iter().flat_map(|trial| &trial.phases).flat_map(|phase| &phase.slices);
+    let seen = slices.filter_map(|slice| slice.watched.as_ref()).flat_map(|watched| &watched.pauses);
+    let mut spans: Vec<(u64, u64)> = seen.map(|pause| (pause.start_ns, pause.until_ns())).collect();
+    spans.sort_unstable();
+    spans.dedup_by(|next, last| {
+        let meet = next.0 <= last.1;
+        last.1 = if meet { last.1.max(next.1) } else { last.1 };
+        meet
+    });
+    spans.into_iter().map(|(from_ns, to_ns)| (from_ns as f64 / 1e9, to_ns as f64 / 1e9)).collect()
 }
 
 /// Lines in which a slice's value holds from its start to its end, with a gap after every phase.

@@ -13,7 +13,7 @@ use crate::size;
 use crate::step;
 use crate::view::{
     AnswerTotals, AnswerView, AskedView, EventView, FootprintView, LagView, LatencyView, LedgerView, Named, OpsView,
-    PhaseView, RemarkView, ResultView, RunFacts, SettingView, TrialView,
+    PhaseView, RemarkView, ResultView, RunFacts, SettingView, TrialView, UndisturbedView,
 };
 
 /// What the expanded plan says would run. Empty where a recording has no plan that can be read.
@@ -355,6 +355,7 @@ fn phase(facts: &PhaseFacts<'_>) -> PhaseView {
         rate_with_warmup_per_s: facts.rate_with_warmup().filter(|_| stands),
         lag: lag(facts),
         worker_cores: worker_cores(facts),
+        pauses: facts.pauses().filter(|_| header.kind == "drive"),
     }
 }
 
@@ -421,6 +422,13 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
         percentiles: times.percentiles(),
         max_ns: times.max_ns(),
         late: facts.late().is_some() && measure == "response",
+        undisturbed: None,
+    };
+    let undisturbed = |times: Times| UndisturbedView {
+        count: times.len(),
+        mean_ns: times.mean_ns(),
+        percentiles: times.percentiles(),
+        max_ns: times.max_ns(),
     };
     let mut rows = Vec::new();
     let mut kinds: Vec<_> = facts.histograms.keys().map(|(kind, _, _)| *kind).collect();
@@ -431,7 +439,8 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
             facts.histograms.keys().filter(|(_, outcome, of)| *of == facts.measure() && *outcome != Outcome::Rejected);
         let drained: u64 = waited.map(|(kind, outcome, of)| facts.drained(*kind, *outcome, *of)).sum();
         // What was never sent was waited for, and is in no rate.
-        rows.push(row("all", "all", facts.measure().name(), &all, drained + facts.unfinished_count()));
+        let all = row("all", "all", facts.measure().name(), &all, drained + facts.unfinished_count());
+        rows.push(LatencyView { undisturbed: facts.undisturbed(None).map(undisturbed), ..all });
     }
     let mut by_kind: Vec<_> = facts.histograms.iter().collect();
     // What needed several tries stands below what did not.
@@ -439,7 +448,14 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
     for ((kind, outcome, measure), histogram) in by_kind {
         if !histogram.is_empty() {
             let drained = facts.drained(*kind, *outcome, *measure);
-            rows.push(row(facts.op_name(*kind), outcome.name(), measure.name(), histogram, drained));
+            let part = facts.disturbed.as_ref().filter(|_| *measure == facts.measure());
+            let without = part.map(|part| {
+                let mut times = histogram.clone();
+                part.get(&(*kind, *outcome, *measure)).into_iter().for_each(|part| times.subtract(part.counts()));
+                times
+            });
+            let as_seen = row(facts.op_name(*kind), outcome.name(), measure.name(), histogram, drained);
+            rows.push(LatencyView { undisturbed: without.map(undisturbed), ..as_seen });
         }
     }
     if let Some(unfinished) = facts.unfinished.as_ref().filter(|unfinished| !unfinished.is_empty()) {

@@ -16,8 +16,9 @@ mod trial;
 
 pub use plots::{Band, Curve, HeatMap, Line, Panel, Plots};
 pub use trial::{
-    AnswerTotals, AnswerView, AskedView, FootprintView, LagView, LatencyView, LedgerView, OpsView, PercentileView,
-    PhaseView, RemarkView, ResultView, SettingView, SizeView, StepView, TrialView,
+    AnswerTotals, AnswerView, AskedView, FootprintView, LagView, LatencyView, LedgerView, OpsView, PausesAbove,
+    PausesView, PercentileView, PhaseView, RemarkView, ResultView, SettingView, SizeView, StepView, TrialView,
+    UndisturbedView,
 };
 
 /// Version of the view's shape.

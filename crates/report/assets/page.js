@@ -61,7 +61,7 @@
       ink: get("ink"), soft: get("soft"), grid: get("grid"), rule: get("rule"),
       lines: [1, 2, 3, 4, 5, 6, 7, 8].map((n) => get(`line-${n}`)),
       heat: [1, 2, 3, 4].map((n) => get(`heat-${n}`)),
-      bands: { load: get("band-load"), ask: get("band-ask"), drive: get("band-drive") },
+      bands: { load: get("band-load"), ask: get("band-ask"), drive: get("band-drive") }, pause: get("pause"),
     };
   };
   const dashes = [[], [7, 3], [2, 3], [9, 3, 2, 3], [4, 2], [1, 2], [12, 4], [5, 2, 1, 2]];
@@ -117,6 +117,14 @@
         ctx.stroke();
         ctx.restore();
       }
+    }
+    // The machine stood still: shaded through the plot, and a bar at its foot that is seen however short it was.
+    ctx.fillStyle = colours.pause;
+    for (const [start, end] of data.pauses) {
+      if (end < range[0] || start > range[1]) continue;
+      const from = x(start), width = Math.max(ratio, x(end) - from);
+      ctx.fillRect(from, bbox.top, width, bbox.height);
+      ctx.fillRect(from, bbox.top + bbox.height - 4 * ratio, width, 4 * ratio);
     }
     ctx.font = font(11.5 * ratio);
     ctx.textBaseline = "middle";

@@ -3,7 +3,7 @@
 use plimsoll_analysis::slices::SliceRow;
 
 /// The columns, in their order.
-pub const COLUMNS: [&str; 26] = [
+pub const COLUMNS: [&str; 29] = [
     "trial",
     "store",
     "phase",
@@ -30,6 +30,9 @@ pub const COLUMNS: [&str; 26] = [
     "in_flight",
     "lag_p99_ns",
     "worker_cpu_ns",
+    "disturbed",
+    "undisturbed_p99_ns",
+    "disturbed_ns",
 ];
 
 /// See [`crate::csv`].
@@ -37,6 +40,7 @@ pub fn csv(rows: impl Iterator<Item = SliceRow>) -> String {
     let mut out = COLUMNS.join(",");
     out.push_str("\r\n");
     for row in rows {
+        let known = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
         let percentile =
             |at: usize| row.percentiles_ns.get(at).copied().flatten().map_or(String::new(), |ns| ns.to_string());
         let fields = [
@@ -66,6 +70,9 @@ pub fn csv(rows: impl Iterator<Item = SliceRow>) -> String {
             row.in_flight.to_string(),
             row.lag_p99_ns.to_string(),
             row.worker_cpu_ns.to_string(),
+            known(row.disturbed),
+            known(row.undisturbed_p99_ns),
+            known(row.disturbed_ns),
         ];
         out.push_str(&fields.join(","));
         out.push_str("\r\n");

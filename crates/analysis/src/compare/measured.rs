@@ -6,7 +6,7 @@ use plimsoll_record::data::{Run, Trial};
 
 use crate::latency::{PERCENTILES, Times};
 use crate::number;
-use crate::phase::{PhaseFacts, asked_s};
+use crate::phase::{PhaseFacts, asked_s, UNDISTURBED};
 use crate::trial;
 
 use super::judge::{Observed, Within, change, resampled};
@@ -176,8 +176,27 @@ fn driven(a: &[&PhaseFacts<'_>], b: &[&PhaseFacts<'_>], floor: NoiseFloor, metri
             }
         }
     }
+    undisturbed(a, b, floor, metrics);
     let errors = |all: &[&PhaseFacts<'_>]| quantities(all, "errors", None, Within::Nothing);
     metrics.push(metric("errors", "all", "%", &errors(a), &errors(b), floor));
+}
+
+/// Percentiles of all kinds together without what pauses of the machine disturbed, where both runs know them.
+fn undisturbed(a: &[&PhaseFacts<'_>], b: &[&PhaseFacts<'_>], floor: NoiseFloor, metrics: &mut Vec<Metric>) {
+    let slices = |all: &[&PhaseFacts<'_>]| -> Option<Vec<Times>> {
+        let facts = all.first()?;
+        let counted = facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice));
+        counted.map(|slice| facts.judged_slice(slice, None)).collect()
+    };
+    let (Some(slices_a), Some(slices_b)) = (slices(a), slices(b)) else { return };
+    for ((name, _), interval) in PERCENTILES.into_iter().zip(resampled(&slices_a, &slices_b)) {
+        let name = format!("{UNDISTURBED}{name}");
+        let one = |all: &[&PhaseFacts<'_>]| quantities(all, &name, None, Within::Resampled(interval));
+        let (a, b) = (one(a), one(b));
+        if a.value().is_some() && b.value().is_some() {
+            metrics.push(metric(&name, "all", "s", &a, &b, floor));
+        }
+    }
 }
 
 /// How long clients waited, slice by slice.

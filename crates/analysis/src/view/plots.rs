@@ -27,6 +27,8 @@ pub struct Plots {
     pub store: Vec<Panel>,
     /// When a store's own maintenance cycle ended: a checkpoint, a flush.
     pub cycles: Vec<Mark>,
+    /// When the machine stood still, with the aftermath: from and to, in time order, without overlaps.
+    pub pauses: Vec<(f64, f64)>,
     /// What the samplers read.
     pub host: Vec<Panel>,
     /// What the samplers read that was zero all the time and so is not in `host`: all of a subject, or some series.

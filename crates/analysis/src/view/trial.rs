@@ -231,6 +231,42 @@ pub struct PhaseView {
     pub rate_with_warmup_per_s: Option<f64>,
     /// CPU time of the generator's workers over the counted time, in cores; `None` where it cannot be told.
     pub worker_cores: Option<f64>,
+    /// What was seen of the machine's own pauses in the counted time; `None` where nobody watched for them.
+    pub pauses: Option<PausesView>,
+}
+
+/// What was seen of the machine's own pauses, of 1 ms and more.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PausesView {
+    /// Share of the time in which a processor stood still, in per cent.
+    pub paused_percent: f64,
+    /// The same, of pauses of some length or longer.
+    pub above: Vec<PausesAbove>,
+    /// The longest.
+    pub longest_ns: u64,
+    /// How many.
+    pub count: u64,
+    /// Seconds of the counted time that were in no pause and no pause's aftermath.
+    pub undisturbed_s: f64,
+    /// Operations that were disturbed.
+    pub disturbed_ops: u64,
+    /// How late the witness woke up.
+    pub lateness: Vec<PercentileView>,
+    /// How often it did, on all processors.
+    pub wake_ups: u64,
+    /// CPU time of the witness, in per cent of one processor; `None` where it was not measured.
+    pub witness_percent: Option<f64>,
+    /// All of it in words, without a full stop.
+    pub sentence: String,
+}
+
+/// Share of the time in pauses of a length or longer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PausesAbove {
+    /// The length in milliseconds.
+    pub ms: u64,
+    /// The share in per cent.
+    pub percent: f64,
 }
 
 /// One number that a phase came to.
@@ -307,6 +343,22 @@ pub struct LatencyView {
     pub max_ns: u64,
     /// A late generator may have moved these times, and the rate.
     pub late: bool,
+    /// Without what pauses of the machine disturbed; `None` where nobody watched for them, and for a measure that is not
+    /// how long clients waited.
+    pub undisturbed: Option<UndisturbedView>,
+}
+
+/// Latencies without what pauses of the machine disturbed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct UndisturbedView {
+    /// Samples.
+    pub count: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// p50, p90, p99 and p99.9.
+    pub percentiles: Vec<PercentileView>,
+    /// Longest, to three digits.
+    pub max_ns: u64,
 }
 
 /// A step within operations of one kind: a statement of a transaction. It is timed like an operation and counts as

@@ -172,7 +172,8 @@ fn plots(view: &RunView) -> String {
          ← → move the cursor, + − zoom, 0 shows the whole run. Shaded: \
          <span class=\"key load\">load</span> <span class=\"key ask\">ask</span> <span class=\"key drive\">drive</span>; \
          hatched: warm-up, which counts for nothing; dotted: the store ended a checkpoint or another piece of \
-         its own maintenance. A percentile of a second is drawn only with ten samples above it.</p>\n\
+         its own maintenance; <span class=\"key pause\">pause</span>: the machine stood still, as long as the bar at \
+         the foot of the plot is wide, its aftermath included. A percentile of a second is drawn only with ten samples above it.</p>\n\
          <h3>Percentiles</h3>\n<div id=\"curves\"></div>\n<h3>The machine</h3>\n<div id=\"host\"></div>\n</div>\n",
     );
     if !plots.host_zero.is_empty() {

@@ -306,6 +306,7 @@ pub fn latencies(view: &RunView) -> String {
             numbers("max"),
         ],
     );
+    let mut sentences = Vec::new();
     for trial in &view.trials {
         for phase in trial.phases.iter().filter(|phase| phase.kind == "drive") {
             for row in &phase.latencies {
@@ -328,19 +329,36 @@ pub fn latencies(view: &RunView) -> String {
                 cells.extend(row.percentiles.iter().map(shown));
                 cells.push(number::marked(number::nanoseconds(row.max_ns), row.late));
                 table.row(cells);
+                if let Some(undisturbed) = row.undisturbed.as_ref().filter(|other| other.count < row.count) {
+                    let (trial, phase) = (esc(&trial.name), esc(&phase.name));
+                    let mut cells = vec![trial, phase, "<span class=\"dim\">undisturbed</span>".to_string()];
+                    cells.push(number::count(undisturbed.count));
+                    let mean = number::marked(number::seconds(undisturbed.mean_ns / 1e9), row.late);
+                    cells.extend([String::new(), mean]);
+                    cells.extend(undisturbed.percentiles.iter().map(shown));
+                    cells.push(number::marked(number::nanoseconds(undisturbed.max_ns), row.late));
+                    table.row(cells);
+                }
+            }
+            if let Some(pauses) = &phase.pauses {
+                sentences.push(format!("{} {}: {}.", Text(&trial.name), Text(&phase.name), Text(&pauses.sentence)));
             }
         }
     }
+    let unknown = view.events.iter().filter(|event| event.kind == "witness");
+    sentences.extend(unknown.map(|event| esc(&event.text)));
     let table = table.html();
     if table.is_empty() {
         return table;
     }
-    let about = "Without warm-up. A percentile is given only with ten samples above it.";
+    let about = "Without warm-up. A percentile is given only with ten samples above it. Undisturbed: the same without \
+                 operations that a pause of the machine held up.";
+    let pauses: String = sentences.iter().map(|one| format!("<p class=\"note\">{one}</p>\n")).collect();
     let late = view
         .late
         .as_ref()
         .map_or(String::new(), |late| format!("<p class=\"note\">* {} {}</p>\n", Text(&late.text), Text(&late.next)));
-    format!("<p class=\"note\">{about}</p>\n{table}{late}{}", steps(view))
+    format!("<p class=\"note\">{about}</p>\n{table}{late}{pauses}{}", steps(view))
 }
 
 /// The statements of transactions, under their operations.

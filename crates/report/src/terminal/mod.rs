@@ -8,7 +8,9 @@ use owo_colors::{OwoColorize, Style};
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::line::is_rung;
 use plimsoll_analysis::number;
-use plimsoll_analysis::view::{FigureView, GoalState, LatencyView, SettingView, TrialView, VerdictState};
+use plimsoll_analysis::view::{
+    FigureView, GoalState, LatencyView, PhaseView, SettingView, TrialView, UndisturbedView, VerdictState,
+};
 
 use crate::by_next;
 
@@ -16,6 +18,9 @@ use self::table::{Cell, Side, Table, clean, wrap};
 
 /// Examples of what is wrong that are printed; the page has all that were recorded.
 const EXAMPLES_MAX: usize = 10;
+
+/// Phases of which it is said what was seen of the machine's pauses; the page has all.
+const PAUSES_MAX: usize = 6;
 
 struct Text {
     out: String,
@@ -346,7 +351,7 @@ impl Text {
             ("p99.9".into(), Side::Right),
             ("max".into(), Side::Right),
         ]);
-        let mut any_missing = false;
+        let (mut any_missing, mut sentences) = (false, Vec::new());
         for trial in &view.trials {
             // A rung stands in its search's table, and with every kind of operation in the page.
             let driven = trial
@@ -369,7 +374,14 @@ impl Text {
                     }
                     cells.push(Cell::new(time(row.max_ns)));
                     table.row(cells);
+                    if let Some(undisturbed) = row.undisturbed.as_ref().filter(|other| other.count < row.count) {
+                        any_missing |= undisturbed.percentiles.iter().any(|one| one.ns.is_none());
+                        table.row(undisturbed_cells(trial, phase, undisturbed, row.late));
+                    }
                 }
+                sentences.extend(phase.pauses.as_ref().map(|pauses| {
+                    (pauses.paused_percent, format!("{} {}: {}", trial.name, phase.name, pauses.sentence))
+                }));
             }
         }
         let note =
@@ -378,6 +390,25 @@ impl Text {
         if let Some(late) = &view.late {
             self.paragraph("  * ", Style::new().yellow(), &late.text, Style::new());
             self.paragraph("    ", Style::new(), &late.next, Style::new().dimmed());
+        }
+        self.pauses(view, sentences);
+    }
+
+    /// What was seen of the machine's pauses, of each phase; of many, where they were worst.
+    fn pauses(&mut self, view: &RunView, mut sentences: Vec<(f64, String)>) {
+        let left_out = sentences.len().saturating_sub(PAUSES_MAX);
+        if left_out > 0 {
+            sentences.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+            sentences.truncate(PAUSES_MAX);
+        }
+        for (_, sentence) in &sentences {
+            self.paragraph("  ", Style::new(), sentence, Style::new().dimmed());
+        }
+        if left_out > 0 {
+            self.line(&format!("  and {} more phases with fewer pauses", number::count(left_out as u64)));
+        }
+        for event in view.events.iter().filter(|event| event.kind == "witness") {
+            self.paragraph("  ", Style::new(), &event.text, Style::new().dimmed());
         }
     }
 
@@ -453,6 +484,19 @@ impl Text {
             }
         }
     }
+}
+
+/// The row below the one that has what was seen: the same without what pauses of the machine disturbed.
+fn undisturbed_cells(trial: &TrialView, phase: &PhaseView, undisturbed: &UndisturbedView, late: bool) -> Vec<Cell> {
+    let time = |ns| number::marked(number::nanoseconds(ns), late);
+    let mut cells =
+        [&trial.name, &phase.name, "  undisturbed"].map(|text: &str| Cell::styled(text, Style::new().dimmed())).to_vec();
+    cells.push(Cell::new(number::count(undisturbed.count)));
+    cells.push(Cell::new(""));
+    let percentiles = undisturbed.percentiles.iter();
+    cells.extend(percentiles.map(|one| Cell::new(one.ns.map_or("–".to_string(), time))));
+    cells.push(Cell::new(time(undisturbed.max_ns)));
+    cells
 }
 
 /// A count that should be zero.

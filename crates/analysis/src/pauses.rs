@@ -1,0 +1,106 @@
+//! What the machine's own pauses did to a phase: its operations undisturbed, and how long the machine stood still.
+
+use plimsoll_core::{Outcome, Pause, Slice, Watched, paused_ns};
+use plimsoll_record::Distribution;
+
+use crate::latency::Times;
+use crate::number;
+use crate::phase::PhaseFacts;
+use crate::view::{PausesAbove, PausesView};
+
+/// Lengths of pauses from which on their share of the time is told, in milliseconds.
+const ABOVE_MS: [u64; 6] = [1, 2, 5, 10, 20, 50];
+const MS_NS: u64 = 1_000_000;
+
+impl PhaseFacts<'_> {
+    /// How long clients waited for kind `op`, or for all kinds together, as in [`PhaseFacts::waited`] but without what
+    /// pauses of the machine disturbed. What was never sent is in it as it is in what was seen. `None` where nobody
+    /// watched for pauses.
+    pub fn undisturbed(&self, op: Option<&str>) -> Option<Times> {
+        let disturbed = self.disturbed.as_ref()?;
+        let mut times = self.waited(op);
+        let fits = disturbed.iter().filter(|((kind, outcome, _), _)| {
+            *outcome != Outcome::Rejected && op.is_none_or(|op| self.op_name(*kind) == op)
+        });
+        fits.for_each(|(_, part)| times.subtract(part.counts()));
+        Some(times)
+    }
+
+    /// The same of one slice: what a goal of the load line is judged by.
+    pub fn judged_slice(&self, slice: &Slice<Distribution>, op: Option<&str>) -> Option<Times> {
+        let watched = slice.watched.as_ref()?;
+        let mut times = crate::timeline::waited(self, slice, op);
+        let fits = watched.disturbed.iter().filter(|one| {
+            one.outcome != Outcome::Rejected && op.is_none_or(|op| self.op_name(one.kind) == op)
+        });
+        fits.for_each(|one| times.subtract(one.histogram.counts().iter().copied()));
+        Some(times)
+    }
+
+    /// Seconds of the counted time in which neither a pause nor its aftermath was; `None` where nobody watched.
+    pub fn undisturbed_s(&self) -> Option<f64> {
+        let disturbed_ns: u64 = self.watched()?.map(|(_, watched)| watched.disturbed_ns).sum();
+        Some((self.counted_s - disturbed_ns as f64 / 1e9).max(0.0))
+    }
+
+    /// The counted slices in which operations were started, with what was seen of each; `None` where nobody watched all
+    /// of them.
+    fn watched(&self) -> Option<impl Iterator<Item = (&Slice<Distribution>, &Watched<Distribution>)>> {
+        let counted = || self.phase.slices.iter().filter(|slice| !self.is_warmup(slice) && !slice.drain);
+        let is_known = counted().next().is_some() && counted().all(|slice| slice.watched.is_some());
+        is_known.then(|| counted().filter_map(|slice| Some((slice, slice.watched.as_ref()?))))
+    }
+
+    /// What was seen of the machine's pauses; `None` where nobody watched.
+    pub fn pauses(&self) -> Option<PausesView> {
+        let (first, _) = self.watched()?.next()?;
+        let (last, _) = self.watched()?.last()?;
+        let pauses: Vec<Pause> = self.watched()?.flat_map(|(_, watched)| watched.pauses.iter().copied()).collect();
+        let mut lateness = Times::default();
+        self.watched()?.filter_map(|(_, watched)| watched.lateness.as_ref()).for_each(|one| lateness.add(one));
+        let length_ns = last.end_ns.saturating_sub(first.start_ns).max(1) as f64;
+        let percent = |min_ns: u64| paused_ns(&pauses, min_ns, first.start_ns, last.end_ns) as f64 * 100.0 / length_ns;
+        let (waited, undisturbed) = (self.waited(None).len(), self.undisturbed(None)?.len());
+        let mut view = PausesView {
+            paused_percent: percent(0),
+            above: ABOVE_MS.map(|ms| PausesAbove { ms, percent: percent(ms * MS_NS) }).to_vec(),
+            longest_ns: pauses.iter().map(Pause::length_ns).max().unwrap_or(0),
+            count: pauses.len() as u64,
+            undisturbed_s: self.undisturbed_s()?,
+            disturbed_ops: waited - undisturbed,
+            lateness: lateness.percentiles(),
+            wake_ups: lateness.len(),
+            witness_percent: self.result("witness_cpu_seconds").map(|used| {
+                used.value * 100.0 / (self.phase.end.end_ns.saturating_sub(self.phase.header.start_ns).max(1) as f64 / 1e9)
+            }),
+            sentence: String::new(),
+        };
+        view.sentence = sentence(&view, waited);
+        Some(view)
+    }
+}
+
+/// What was seen, in one sentence without its full stop.
+fn sentence(view: &PausesView, ops: u64) -> String {
+    if view.count == 0 {
+        return "the machine never paused for 1 ms or longer".to_string();
+    }
+    let above = view.above.iter().filter(|above| above.ms > 1 && above.percent > 0.0);
+    let above: Vec<String> = above
+        .filter(|above| above.ms == 5)
+        .map(|above| format!(" ({} in pauses of {} ms and more)", percent(above.percent), above.ms))
+        .collect();
+    format!(
+        "the machine paused {} of the time{}, longest {}; it disturbed {} of {} operations ({})",
+        percent(view.paused_percent),
+        above.concat(),
+        number::nanoseconds(view.longest_ns),
+        number::count(view.disturbed_ops),
+        number::count(ops),
+        percent(view.disturbed_ops as f64 * 100.0 / ops.max(1) as f64),
+    )
+}
+
+fn percent(percent: f64) -> String {
+    number::with_unit(percent, "%")
+}
