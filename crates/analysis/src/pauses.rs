@@ -30,9 +30,10 @@ impl PhaseFacts<'_> {
     pub fn judged_slice(&self, slice: &Slice<Distribution>, op: Option<&str>) -> Option<Times> {
         let watched = slice.watched.as_ref()?;
         let mut times = crate::timeline::waited(self, slice, op);
-        let fits = watched.disturbed.iter().filter(|one| {
-            one.outcome != Outcome::Rejected && op.is_none_or(|op| self.op_name(one.kind) == op)
-        });
+        let fits = watched
+            .disturbed
+            .iter()
+            .filter(|one| one.outcome != Outcome::Rejected && op.is_none_or(|op| self.op_name(one.kind) == op));
         fits.for_each(|one| times.subtract(one.histogram.counts().iter().copied()));
         Some(times)
     }
@@ -71,7 +72,8 @@ impl PhaseFacts<'_> {
             lateness: lateness.percentiles(),
             wake_ups: lateness.len(),
             witness_percent: self.result("witness_cpu_seconds").map(|used| {
-                used.value * 100.0 / (self.phase.end.end_ns.saturating_sub(self.phase.header.start_ns).max(1) as f64 / 1e9)
+                used.value * 100.0
+                    / (self.phase.end.end_ns.saturating_sub(self.phase.header.start_ns).max(1) as f64 / 1e9)
             }),
             sentence: String::new(),
         };

@@ -66,7 +66,8 @@ impl<'a> PhaseFacts<'a> {
     fn from(trial: &'a Trial, phase: &'a Phase, from_ns: u64) -> Self {
         let mut histograms: BTreeMap<_, Times> = BTreeMap::new();
         let mut steps: BTreeMap<_, Times> = BTreeMap::new();
-        let mut disturbed: Option<BTreeMap<_, Times>> = phase.slices.iter().any(|one| one.watched.is_some()).then(BTreeMap::new);
+        let mut disturbed: Option<BTreeMap<_, Times>> =
+            phase.slices.iter().any(|one| one.watched.is_some()).then(BTreeMap::new);
         let mut unfinished: Option<Times> = None;
         let mut drained: BTreeMap<_, u64> = BTreeMap::new();
         let mut counted_ns = 0;
@@ -260,7 +261,10 @@ impl<'a> PhaseFacts<'a> {
             && match name {
                 "rate" | "ops" => true,
                 "errors" => self.unfinished_count() > 0,
-                name => latency::PERCENTILES.iter().any(|(known, _)| *known == name),
+                name => {
+                    let name = name.strip_prefix(UNDISTURBED).unwrap_or(name);
+                    latency::PERCENTILES.iter().any(|(known, _)| *known == name)
+                }
             }
     }
 

@@ -6,7 +6,7 @@ use plimsoll_record::data::{Run, Trial};
 
 use crate::latency::{PERCENTILES, Times};
 use crate::number;
-use crate::phase::{PhaseFacts, asked_s, UNDISTURBED};
+use crate::phase::{PhaseFacts, UNDISTURBED, asked_s};
 use crate::trial;
 
 use super::judge::{Observed, Within, change, resampled};

@@ -10,6 +10,7 @@ mod kinds_of_run;
 mod late;
 mod line;
 mod noisy;
+mod pauses;
 mod recorded;
 mod simulated;
 mod stall;

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{
-    Access, Call, Footprint, Measure, OpKind, Outcome, RecordsCall, SeriesSpec, Setting, Slice, SliceHistogram,
-    ValueType,
+    Access, Call, Footprint, Measure, OpKind, Outcome, Pause, RecordsCall, SeriesSpec, Setting, Slice, SliceHistogram,
+    ValueType, Watched,
 };
 use plimsoll_record::data::{
     AnswerCheck, Asked, Event, FigureSpec, GoalSpec, LedgerCheck, Phase, PhaseEnd, PhaseHeader, PhaseResult,
@@ -539,6 +539,35 @@ fn ask(phases: &mut Phases, name: &str, count: u64, middle_s: f64, plan: &str, d
         at_ns = end_ns;
     }
     phase.end.remarks = vec![("plan of query".into(), plan.into())];
+}
+
+/// The run with a witness: in each slice of the phases that drive, a pause of 20 ms that held up one operation in fifty
+/// of each kind, for 21 ms.
+pub fn paused(mut run: Run) -> Run {
+    let phases = run.trials.iter_mut().flat_map(|trial| &mut trial.phases);
+    for slice in phases.filter(|phase| phase.header.kind == "drive").flat_map(|phase| &mut phase.slices) {
+        let mut disturbed = Vec::new();
+        for one in &mut slice.histograms {
+            let dense = || Histogram::<u64>::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
+            let (mut all, mut held_up) = (dense(), dense());
+            one.histogram.add_to(&mut all);
+            held_up.record_n(21_000_000, all.len() / 50).unwrap();
+            all.add(&held_up).unwrap();
+            one.histogram = Distribution::from(&all);
+            disturbed.push(SliceHistogram { histogram: Distribution::from(&held_up), ..one.clone() });
+        }
+        let mut lateness = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 2).unwrap();
+        lateness.record_n(60_000, 399).unwrap();
+        lateness.record(20_000_000).unwrap();
+        let start_ns = slice.start_ns + SECOND_NS / 4;
+        slice.watched = Some(Watched {
+            disturbed_ns: 40_000_000,
+            pauses: vec![Pause { start_ns, end_ns: start_ns + 20_000_000, cpu: 1 }],
+            lateness: Some(Distribution::from(&lateness)),
+            disturbed,
+        });
+    }
+    run
 }
 
 fn answers(trial: u32, phase: u32, op: &str, answers: u64, records: u64) -> AnswerCheck {

@@ -136,6 +136,37 @@ fn undecided_is_a_word_of_its_own_in_every_form() {
 }
 
 #[test]
+fn latencies_stand_as_seen_and_undisturbed_in_every_form() {
+    let run = study::paused(study::complete());
+    let view = view(&run);
+    let text = plimsoll_report::terminal(&view, false, 140);
+    std::fs::write(place().join("paused.txt"), &text).unwrap();
+    let table = text.split_once("Latency under load").unwrap().1;
+    let row = |at: usize| table.lines().nth(at).unwrap();
+    assert!(row(2).contains("all kinds") && row(3).contains("undisturbed"), "{}\n{}", row(2), row(3));
+    assert!(row(2).contains("21.0 ms") && !row(3).contains("21.0 ms"), "{}\n{}", row(2), row(3));
+    assert!(text.contains("the machine paused 2.00 % of the time"), "{text}");
+    let html = plimsoll_report::html(&view);
+    assert!(html.contains(">undisturbed</span>") && html.contains("the machine paused 2.00 % of the time"));
+    assert!(html.contains("<span class=\"key pause\">pause</span>"));
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
+    let phases = json["trials"][4]["phases"].as_array().unwrap();
+    let phase = phases.iter().find(|phase| phase["kind"] == "drive").unwrap();
+    assert!(phase["pauses"]["paused_percent"].as_f64().is_some() && phase["latencies"][0]["undisturbed"].is_object());
+
+    // Where the witness was refused it is said, and nothing is undisturbed.
+    let mut run = study::complete();
+    let words = "pauses of the machine are not told apart here: no real-time priority";
+    run.events[0].kind = "witness".to_string();
+    run.events[0].text = words.to_string();
+    let view = plimsoll_analysis::view(&run);
+    let text = plimsoll_report::terminal(&view, false, 140);
+    assert!(text.contains(words) && !text.contains("undisturbed"), "{text}");
+    let html = plimsoll_report::html(&view);
+    assert!(html.contains(words) && !html.contains(">undisturbed</span>"));
+}
+
+#[test]
 fn json_is_the_view_and_has_the_documented_shape() {
     let view = view(&study::complete());
     let json = plimsoll_report::json(&view);
@@ -151,7 +182,8 @@ fn json_is_the_view_and_has_the_documented_shape() {
     let (_, shape) = book.split_once("## JSON").unwrap();
     let names: Vec<&str> = shape.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     // Not every run has everything.
-    let others = [recorded::searched(), recorded::transactions(), recorded::swept(&[]), crate::forms::sized()]
+    let paused = study::paused(study::complete());
+    let others = [recorded::searched(), recorded::transactions(), recorded::swept(&[]), crate::forms::sized(), paused]
         .map(|run| serde_json::to_value(plimsoll_analysis::view(&run)).unwrap());
     let is_in = |value: &Value, name: &str| {
         let mut at = value;
