@@ -156,6 +156,9 @@ pub struct RunArgs {
     /// Takes a phase in which the generator was late for void: its numbers stand nowhere, and the exit code is 1.
     #[arg(long)]
     pub strict: bool,
+    /// Operations may change what an attached store held before.
+    #[arg(long)]
+    pub allow_writes: bool,
     /// No progress on stderr.
     #[arg(long, short)]
     pub quiet: bool,
@@ -242,6 +245,9 @@ pub struct DriveArgs {
     /// Make and fill nothing: the tables are there already.
     #[arg(long)]
     pub no_load: bool,
+    /// Operations may change what an attached store held before.
+    #[arg(long)]
+    pub allow_writes: bool,
     /// Length of a slice, the unit of everything over time [default: 1s].
     #[arg(long, value_name = "TIME")]
     pub slice: Option<String>,

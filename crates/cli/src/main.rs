@@ -38,6 +38,7 @@ mod studies;
 mod ticker;
 mod trial;
 mod verbs;
+mod writes;
 mod written;
 
 use std::ffi::OsString;

@@ -111,6 +111,9 @@ pub struct Script {
     pub weight: u32,
     /// Its text, in pgbench's language.
     pub text: String,
+    /// The file that it was read from, as the plan names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
 }
 
 /// Why a workload cannot be made of what it was given.

@@ -17,6 +17,7 @@
 //! | [`mod@pause`] | [`Pause`]: the machine stood still |
 //! | [`sampler`] | [`Sampler`]: figures read once a slice |
 //! | [`formula`] | [`Formula`]: arithmetic over the results of phases |
+//! | [`sql`] | what can be told of a statement without a server: that it only reads |
 //! | [`mod@nearest`] | what somebody may have meant by a word that nobody knows |
 //! | [`catalogue`] | [`Catalogue`]: everything a plan may name |
 //! | [`waits`] | [`Waits`]: how long a server is waited for, and what ends that |
@@ -35,6 +36,7 @@ pub mod pause;
 pub mod sampler;
 pub mod session;
 pub mod slice;
+pub mod sql;
 pub mod store;
 pub mod value;
 pub mod waits;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ldap::LdapCall;
+use crate::sql;
 use crate::store::Interface;
 use crate::value::{ValueBuf, ValueType, Values};
 
@@ -132,11 +133,13 @@ impl OpKind {
         }
     }
 
-    /// True when the operation changes what the store holds. SQL is not parsed: it may.
+    /// True unless it is certain that the operation changes nothing of what the store holds. Steps are looked at one by
+    /// one, and a statement whose text is only made when it is sent may be any.
     pub fn writes(&self) -> bool {
         match &self.call {
-            Call::Nothing => false,
-            Call::Sql(_) | Call::SqlText | Call::Steps => true,
+            Call::Nothing | Call::Steps => false,
+            Call::Sql(text) => !sql::only_reads(text),
+            Call::SqlText => true,
             Call::Kv(call) => matches!(call, KvCall::Put | KvCall::Delete),
             Call::Ldap(call) => call.writes(),
             Call::Http(call) => !matches!(call.method.as_str(), "GET" | "HEAD" | "OPTIONS"),

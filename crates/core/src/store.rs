@@ -271,7 +271,7 @@ pub trait StoreKind: Send + Sync {
         Ok("built in".to_owned())
     }
 
-    /// What will be done there, one line each, said before anything is: for attached stores at least
+    /// What will be done there, one line each, said before anything is: for attached stores first where that is, then
     /// what will be made and dropped.
     ///
     /// # Errors
@@ -295,6 +295,9 @@ pub trait Store: Send {
     fn after_load(&mut self, _layout: &Layout) -> Result<(), StoreError> {
         Ok(())
     }
+
+    /// Says whether sessions opened from now on are only to read: where a server can see to it, it refuses what is more.
+    fn set_read_only(&mut self, _read_only: bool) {}
 
     /// Opens `count` sessions whose writes are as durable as asked.
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError>;

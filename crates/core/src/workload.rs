@@ -1,5 +1,6 @@
 //! What is asked of a store, and what the right answer is.
 
+use crate::error::StoreError;
 use crate::layout::Layout;
 use crate::op::{Answer, KindId, OpKind, Outcome};
 use crate::store::Interface;
@@ -99,6 +100,12 @@ pub trait Steps: Send {
     /// Says in `answer`, which is empty, why the operation that has just ended did so as an error, when that was not
     /// a step's answer: a division by zero in a script.
     fn failure(&self, _answer: &mut Answer) {}
+
+    /// What is wrong with the steps themselves, and where, when that is why the operation that has just ended is an
+    /// error: whoever wrote them has to mend them, and the phase ends with this error.
+    fn mistake(&self) -> Option<StoreError> {
+        None
+    }
 }
 
 /// A workload with its parameters set.
@@ -114,6 +121,11 @@ pub trait Workload: Send + Sync {
 
     /// The stream a phase asks for, or a sentence that says why there is none.
     fn stream(&self, spec: &StreamSpec) -> Result<Box<dyn Stream>, String>;
+
+    /// Where somebody wrote down what `kind` asks: `transfer.sql:3`. `None` when it is the workload's own.
+    fn place(&self, _kind: KindId) -> Option<String> {
+        None
+    }
 
     /// The right answers; `None` when this workload has none.
     fn truth(&self) -> Option<&dyn Truth>;

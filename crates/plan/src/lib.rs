@@ -70,6 +70,7 @@ const KEYS: &[&str] = &[
     "order",
     "start",
     "server_pin",
+    "allow_writes",
     "sweep",
     "line",
     "workload",
@@ -159,6 +160,7 @@ impl<'c> Reading<'c> {
         let timeouts = self.timeouts(&root);
         let samplers = self.samplers(&root);
         let server_pin = root.get("server_pin").map_or(Some(Vec::new()), |node| self.processors(&node));
+        let allow_writes = root.get("allow_writes").map_or(Some(false), |node| self.bool(&node));
         let seed = match root.get("seed") {
             Some(node) => self.choices("", &node, |node| self.int(node, 0..=i64::MAX).map(i64::unsigned_abs)),
             None => Some(Choices::fixed(SEED, 0..0)),
@@ -228,6 +230,7 @@ impl<'c> Reading<'c> {
             repeats: series.repeats,
             line,
             server_pin: server_pin?,
+            allow_writes: allow_writes?,
             start: series.start,
             timed_s,
         };

@@ -40,6 +40,9 @@ pub struct Plan {
     /// Processors that a server of our own is bound to; none: it runs where the system puts it.
     #[serde(default)]
     pub server_pin: Vec<u32>,
+    /// Operations may change what an attached store held before.
+    #[serde(default)]
+    pub allow_writes: bool,
     /// The load line of each trial is searched for: its drive is held at one rate after the other.
     #[serde(default)]
     pub line: Option<Line>,
@@ -114,6 +117,11 @@ impl Trial {
     /// Whether it has a load.
     pub fn loads(&self) -> bool {
         self.phases.iter().any(|phase| matches!(phase.step, Step::Load { .. }))
+    }
+
+    /// Whether it works on what somebody else has made: in a store that it attaches to, as it is.
+    pub fn takes_as_is(&self, start: Start) -> bool {
+        self.store.url.is_some() && start == Start::AsIs && !self.loads()
     }
 
     /// Whether `other` works on the same data: the same store, workload and seed.

@@ -56,6 +56,9 @@ fn top(key: &str, catalogue: &Catalogue) -> Value {
         "server_pin" => {
             said(json!({ "type": "array", "items": { "type": "integer" } }), "Processors of a server started here.")
         }
+        "allow_writes" => {
+            said(json!({ "type": "boolean" }), "Operations may change what an attached store held before.")
+        }
         "sweep" => tables(object([
             ("mode", json!({ "enum": ["grid", "one-at-a-time"] })),
             ("keys", json!({ "type": "array", "items": { "type": "string" } })),

@@ -144,8 +144,9 @@ impl<'c> Reading<'c> {
             self.problem(section.span, "a script's name has 1 to 60 characters", None);
             return None;
         }
-        let source = Arc::new(Source::new(if from == "text" { &name } else { &from }, &text));
-        Some((Script { name, weight, text }, source))
+        let file = section.get("file").map(|_| from);
+        let source = Arc::new(Source::new(file.as_deref().unwrap_or(&name), &text));
+        Some((Script { name, weight, text, file }, source))
     }
 
     /// Makes the workload once with the first of each parameter's values, to hear what is wrong with its scripts.

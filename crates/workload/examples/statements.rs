@@ -32,7 +32,7 @@ fn made(name: &str, script: Option<&str>, changes: &[(&str, &str)]) -> Box<dyn W
     for (name, text) in changes {
         params.0.insert((*name).to_owned(), ParamValue::Text((*text).to_owned()));
     }
-    let script = script.map(|text| Script { name: "own".into(), weight: 1, text: text.into() });
+    let script = script.map(|text| Script { name: "own".into(), weight: 1, text: text.into(), file: None });
     (spec.make)(1, &params, script.as_slice()).unwrap()
 }
 

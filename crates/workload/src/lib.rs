@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn a_spec_lists_the_kinds_and_interfaces_that_its_workload_has() {
         for spec in super::all() {
-            let own = Script { name: "own".into(), weight: 1, text: "SELECT 1".into() };
+            let own = Script { name: "own".into(), weight: 1, text: "SELECT 1".into(), file: None };
             let scripts = if spec.takes_scripts { vec![own] } else { Vec::new() };
             let workload = (spec.make)(1, &defaults(spec.params), &scripts).expect("made of its defaults");
             let names: Vec<_> =

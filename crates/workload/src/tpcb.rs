@@ -69,7 +69,8 @@ struct Tpcb {
 impl Tpcb {
     fn new(seed: u64, params: &Params) -> Result<Self, WorkloadError> {
         let scale = params.int("scale").max(1) as u64;
-        let script = |name: &str, parts: &[&str]| Script { name: name.to_owned(), weight: 1, text: parts.concat() };
+        let script =
+            |name: &str, parts: &[&str]| Script { name: name.to_owned(), weight: 1, text: parts.concat(), file: None };
         let scripts = [
             script("tpcb", &[VARIABLES, BEGIN, ACCOUNT, TELLER_AND_BRANCH, HISTORY]),
             script("simple_update", &[VARIABLES, BEGIN, ACCOUNT, HISTORY]),

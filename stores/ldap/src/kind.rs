@@ -82,10 +82,10 @@ impl StoreKind for Ldap {
         Ok(vec![
             format!("attaches to {}", endpoint.login.place),
             format!(
-                "adds entries below {} under its base there, and deletes them afterwards; without a load it adds none",
+                "adds entries below {} under its base there, and deletes them afterwards",
                 unit_of(&options.run_id)
             ),
-            "writes to nothing else but what the workload is told to, and changes no setting".to_owned(),
+            "changes no setting".to_owned(),
         ])
     }
 

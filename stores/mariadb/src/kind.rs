@@ -71,7 +71,7 @@ impl StoreKind for Mariadb {
         let database = database_name(&options.run_id);
         Ok(vec![
             format!("attaches to {}", info.login.place),
-            format!("makes database {database} there and drops it afterwards; writes to nothing else"),
+            format!("makes database {database} there and drops it afterwards"),
             "changes no setting of the server".to_owned(),
         ])
     }

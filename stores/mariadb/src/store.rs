@@ -45,6 +45,8 @@ pub(crate) struct MariadbStore {
     database: String,
     /// The database is there, and is ours.
     has_database: bool,
+    /// Sessions only read, and the server sees to it.
+    read_only: bool,
     layout: Arc<Layout>,
 }
 
@@ -82,6 +84,7 @@ impl MariadbStore {
             log: None,
             database: database_name(run_id),
             has_database: false,
+            read_only: false,
             layout: Arc::default(),
         };
         store.flavor = Flavor::of_version(&store.control()?.value("SELECT VERSION()")?);
@@ -104,8 +107,11 @@ impl MariadbStore {
         Ok(self.control.as_mut().expect("it was made just now"))
     }
 
-    /// As whom sessions log in: into the run's database.
+    /// As whom sessions log in: into the run's database, or before anything was made into the one of the URL.
     fn session_login(&self) -> Arc<Login> {
+        if !self.has_database {
+            return Arc::clone(&self.login);
+        }
         Arc::new(Login { database: Some(self.database.clone()), ..(*self.login).clone() })
     }
 
@@ -285,15 +291,20 @@ impl Store for MariadbStore {
         self.layout_statements(Layout::texts_for(&layout.after_load, Dialect::Mysql))
     }
 
+    fn set_read_only(&mut self, read_only: bool) {
+        self.read_only = read_only;
+    }
+
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         self.make_durable(durability)?;
         let flavor = self.flavor;
         self.log = Some(RedoLog::begin(self.control()?, flavor)?);
-        // Before anything was made there is no database to be in.
-        let login = if self.has_database { self.session_login() } else { Arc::clone(&self.login) };
+        let login = self.session_login();
+        let mut settings = session_settings();
+        settings.extend(self.read_only.then(|| "SET SESSION TRANSACTION READ ONLY".to_owned()));
         let client = |_| WireClient {
             address: self.address.clone(),
-            session: Box::new(MySession::new(Arc::clone(&login), Arc::clone(&self.layout), session_settings())),
+            session: Box::new(MySession::new(Arc::clone(&login), Arc::clone(&self.layout), settings.clone())),
         };
         Ok(Sessions::Wire((0..count).map(client).collect()))
     }

@@ -106,7 +106,7 @@ impl StoreKind for Postgres {
         let places: Vec<&str> = info.hosts.iter().map(|host| host.login.place.as_str()).collect();
         Ok(vec![
             format!("attaches to {}", places.join(", or else to ")),
-            format!("makes schema {schema} there and drops it afterwards; writes to nothing else"),
+            format!("makes schema {schema} there and drops it afterwards"),
             "asks for a CHECKPOINT when the data is settled, if the role may".to_owned(),
         ])
     }

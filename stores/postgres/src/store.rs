@@ -66,6 +66,8 @@ pub(crate) struct PostgresStore {
     run_id: String,
     /// The schema is there, and is ours.
     has_schema: bool,
+    /// Sessions only read, and the server sees to it.
+    read_only: bool,
     layout: Arc<Layout>,
     /// With [`IndexMode::Keyindex`].
     records: Option<Records>,
@@ -99,6 +101,7 @@ impl PostgresStore {
             schema: schema_name(&run_id),
             run_id,
             has_schema: false,
+            read_only: false,
             layout: Arc::default(),
             records: None,
         }
@@ -211,7 +214,10 @@ impl PostgresStore {
             }
             Durability::AtEnd => "off",
         };
-        let commit = format!("SET synchronous_commit = {commit}");
+        let mut commit = format!("SET synchronous_commit = {commit}");
+        if self.read_only {
+            commit.push_str("; SET default_transaction_read_only = on");
+        }
         // Before anything was made there is no schema of ours: the tables are the user's own.
         Ok(if self.has_schema { format!("{}; {commit}", search_path(&self.schema)) } else { commit })
     }
@@ -271,6 +277,10 @@ impl Store for PostgresStore {
 
     fn after_load(&mut self, layout: &Layout) -> Result<(), StoreError> {
         self.layout_statements(Layout::texts_for(&layout.after_load, Dialect::Postgres))
+    }
+
+    fn set_read_only(&mut self, read_only: bool) {
+        self.read_only = read_only;
     }
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {

@@ -184,6 +184,11 @@ impl RedisStore {
         Err(last)
     }
 
+    /// What begins the keys of sessions: where nothing of ours was made, keys are somebody else's and stand as they are.
+    fn prefix_in_use(&self) -> &str {
+        if self.is_noted { &self.prefix } else { "" }
+    }
+
     /// Removes what we made.
     fn clear(&mut self) -> Result<(), StoreError> {
         if self.is_private {
@@ -269,7 +274,7 @@ impl RedisStore {
     fn session(&self, members: Option<&Arc<Members>>, tls: Option<&TlsClient>) -> Result<WireClient, StoreError> {
         let endpoint = self.members.first().map(|member| &member.endpoint);
         let address = endpoint.map_or(Address::Unix(PathBuf::new()), |endpoint| endpoint.address.clone());
-        let plain = || RedisSession::new(Arc::clone(&self.login), self.protocol, self.prefix.as_str());
+        let plain = || RedisSession::new(Arc::clone(&self.login), self.protocol, self.prefix_in_use());
         let session: Box<dyn WireSession> = match (members, tls, endpoint) {
             (Some(members), ..) => Box::new(ClusterSession::new(Arc::clone(members))),
             (None, tls, Some(endpoint)) => endpoint.session(plain(), tls, &self.login.place)?,
@@ -331,7 +336,7 @@ impl Store for RedisStore {
                 login: Arc::clone(&self.login),
                 tls: tls.clone(),
                 protocol: self.protocol,
-                prefix: self.prefix.clone(),
+                prefix: self.prefix_in_use().to_owned(),
                 nodes: self.members.iter().map(Member::announced).collect(),
                 redirections: Arc::clone(redirections),
             })

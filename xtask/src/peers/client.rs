@@ -126,7 +126,12 @@ fn make(name: &str, params: &[String]) -> Result<Box<dyn Workload>, Box<dyn Erro
     for param in params {
         let (name, value) = param.split_once('=').ok_or("a parameter is NAME=VALUE")?;
         if name == SCRIPT {
-            scripts.push(Script { name: SCRIPT.to_owned(), weight: 1, text: std::fs::read_to_string(value)? });
+            scripts.push(Script {
+                name: SCRIPT.to_owned(),
+                weight: 1,
+                text: std::fs::read_to_string(value)?,
+                file: None,
+            });
             continue;
         }
         let value = value.parse().map_or_else(|_| ParamValue::Text(value.to_owned()), ParamValue::Int);

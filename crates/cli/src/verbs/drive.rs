@@ -37,7 +37,8 @@ pub(super) fn run_text(
     if let Some(path) = &args.password_file {
         passwords.set_default(secrets::read_password_file(path)?);
     }
-    let (plan, text) = plans::read_plan(catalogue, from, stores, args.seed, &mut passwords)?;
+    let (mut plan, text) = plans::read_plan(catalogue, from, stores, args.seed, &mut passwords)?;
+    plan.allow_writes |= args.allow_writes;
     run::run_plan(catalogue, &plan, &text, &passwords, args.quiet, args.strict)
 }
 
@@ -82,6 +83,7 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(Stri
     if !args.server_pin.is_empty() {
         push(&mut text, "server_pin", &format!("{:?}", args.server_pin));
     }
+    push_some(&mut text, "allow_writes", args.allow_writes.then(|| "true".to_owned()));
     // Tables that are there already are taken as they are.
     let start = args.start.map(|start| start.name()).or(args.no_load.then_some("as-is"));
     push_some(&mut text, "start", start.map(value));

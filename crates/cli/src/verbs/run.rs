@@ -1,6 +1,6 @@
 //! `plimsoll run`: plan, trials, recording, report.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +29,7 @@ use crate::sockets;
 use crate::ticker::Ticker;
 use crate::trial::{self, Found};
 use crate::verbs::{honesty, report};
+use crate::writes;
 
 /// Runs what `args` ask for; the exit code says whether every goal held.
 pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, CliError> {
@@ -36,7 +37,8 @@ pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, CliError> {
     if let Some(path) = &args.password_file {
         passwords.set_default(secrets::read_password_file(path)?);
     }
-    let (plan, text) = plans::load(catalogue, &args.plan, &mut passwords)?;
+    let (mut plan, text) = plans::load(catalogue, &args.plan, &mut passwords)?;
+    plan.allow_writes |= args.allow_writes;
     run_plan(catalogue, &plan, &text, &passwords, args.quiet, args.strict)
 }
 
@@ -266,6 +268,7 @@ fn each_trial(
         let Some(Open { store, .. }) = open else { break };
         let Some(kind) = catalogue.store(&trial.store.kind) else { break };
         let workload = make_workload(catalogue, trial)?;
+        store.set_read_only(trial.takes_as_is(plan.start) && !plan.allow_writes);
         if let Some(spec) = &line {
             let search = line::Search { plan, trial, spec, workload: &workload, kind: kind.spec(), first: rungs };
             rungs += search.run(bench, &mut **store, directory)?;
@@ -339,19 +342,28 @@ fn announce(
     passwords: &Passwords,
     progress: &mut Progress,
 ) -> Result<(), CliError> {
-    let mut said = BTreeMap::new();
+    let mut said = BTreeSet::new();
     precheck::plan(plan)?;
     for trial in &plan.trials {
         let Some(kind) = catalogue.store(&trial.store.kind) else { continue };
         let workload = make_workload(catalogue, trial)?;
         drive_spec::can_ask(trial, &*workload, kind.spec())?;
         precheck::trial(plan, trial, &*workload, kind.spec())?;
-        let lines = kind.announce(&options(&trial.store, directory, id, passwords))?;
-        if trial.store.url.is_some() && said.insert(trial.store.label.clone(), ()).is_none() {
-            for line in lines {
-                progress.say(&format!("{}: {line}", trial.store.label));
+        let mut lines = kind.announce(&options(&trial.store, directory, id, passwords))?;
+        let changes = writes::allowed(plan, trial, &*workload, kind.spec())?;
+        if trial.store.url.is_some() {
+            if trial.takes_as_is(plan.start) {
+                // Nothing is made there.
+                lines.truncate(1);
             }
-        } else if trial.store.url.is_none() {
+            lines.push(writes::announced(trial.takes_as_is(plan.start), &changes, kind.spec()));
+            for line in lines {
+                let line = format!("{}: {line}", trial.store.label);
+                if said.insert(line.clone()) {
+                    progress.say(&line);
+                }
+            }
+        } else {
             // What is missing for a private server is said before anything is loaded anywhere.
             kind.installed()?;
         }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod action;
+mod attached;
 mod bench;
 mod compare;
 mod coupons;
@@ -16,8 +17,10 @@ mod kv_ledger;
 mod line;
 mod marked;
 mod open_loop;
+mod pgbench_errors;
 mod said;
 mod secrets;
+mod servers;
 mod usage;
 mod waits;
 mod warmup;

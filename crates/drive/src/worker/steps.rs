@@ -12,6 +12,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use plimsoll_core::{Answer, Call, KindId, Op, OpKind, Outcome, Step, Steps, Ticket, ValueBuf, Values};
 
 use super::{Busy, CANCEL_NS, WorkerCore};
+use crate::spec::StopReason;
 
 /// Steps of one pipeline for which there is room from the start.
 const PIPELINE: usize = 32;
@@ -262,6 +263,11 @@ impl WorkerCore {
         self.slots[slot].kind = u32::from(kind);
         let Some(mut tracks) = self.tracks.take() else { return };
         tracks.end.clear();
+        if outcome.is_error()
+            && let Some(mistake) = tracks.tracks[slot].as_ref().and_then(|track| track.steps.mistake())
+        {
+            self.halt(now_ns, StopReason::Refused(mistake));
+        }
         if outcome.is_error() && !noted {
             if let Some(track) = &tracks.tracks[slot] {
                 track.steps.failure(&mut tracks.end);

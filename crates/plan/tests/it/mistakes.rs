@@ -84,7 +84,7 @@ fn unknown_keys_are_told_from_near_ones() {
         "stores",
         "«Seed» = 1\nstores",
         "unknown key `Seed` in the plan",
-        "did you mean `seed`? keys here: title, question, source, stores, seed, slice, samplers, repeats, order, start, server_pin, sweep, line, workload, phase, goals, figure",
+        "did you mean `seed`? keys here: title, question, source, stores, seed, slice, samplers, repeats, order, start, server_pin, allow_writes, sweep, line, workload, phase, goals, figure",
     );
     replaced(
         "name = \"coupons\"",

@@ -149,6 +149,18 @@ impl Compiled {
         self.entries[script].rollback
     }
 
+    /// Where the statement of `kind` stands: of a script that is one plain operation, its only one.
+    pub(super) fn place(&self, kind: KindId) -> Option<String> {
+        let of = |program: &Program, statement: usize| program.place(program.command_of(statement));
+        if let Some(program) = self.programs.scripts.get(usize::from(kind)) {
+            return Some(of(program, 0));
+        }
+        self.programs.scripts.iter().find_map(|program| {
+            let statement = program.statements.iter().position(|statement| statement.kind == kind)?;
+            Some(of(program, statement))
+        })
+    }
+
     /// All kinds of operation, by position.
     pub(crate) fn kinds(&self) -> &[OpKind] {
         &self.kinds

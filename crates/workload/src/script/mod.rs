@@ -37,8 +37,8 @@ mod variables;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Interface, Layout, OpKind, ParamSpec, ParamType, Params, Script, Statement, Stream, StreamSpec, Truth, Workload,
-    WorkloadError, WorkloadSpec,
+    Interface, KindId, Layout, OpKind, ParamSpec, ParamType, Params, Script, Statement, Stream, StreamSpec, Truth,
+    Workload, WorkloadError, WorkloadSpec,
 };
 
 pub(crate) use compiled::{Compiled, Source};
@@ -150,7 +150,7 @@ fn setup(text: &str, source: &Source<'_>) -> Result<Vec<Statement>, WorkloadErro
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let script = Script { name: "setup".to_owned(), weight: 1, text: text.to_owned() };
+    let script = Script { name: "setup".to_owned(), weight: 1, text: text.to_owned(), file: None };
     let scripts = std::slice::from_ref(&script);
     let reading = program::Reading { variables: source.variables(), as_text: true, scripts };
     let place = |range: &std::ops::Range<usize>| {
@@ -200,6 +200,10 @@ impl Workload for Scripts {
 
     fn stream(&self, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
         self.compiled.stream("script", spec)
+    }
+
+    fn place(&self, kind: KindId) -> Option<String> {
+        self.compiled.place(kind)
     }
 
     fn truth(&self) -> Option<&dyn Truth> {

@@ -14,6 +14,9 @@ use super::scan::{Raw, RawMeta, RawSql, scan, words};
 use super::statement::{BlockEffect, Take, Text, block_effect, texts};
 use super::symbols::{Symbols, is_name};
 
+/// Most parameters of a statement, as in pgbench.
+const PARAMETERS_MAX: usize = 255;
+
 /// All scripts of a workload.
 #[derive(Debug)]
 pub(crate) struct Programs {
@@ -43,6 +46,22 @@ pub(crate) struct Program {
     pub(crate) name: String,
     pub(crate) commands: Vec<Command>,
     pub(crate) statements: Vec<Statement>,
+    /// The line of each command, from 1.
+    lines: Vec<u32>,
+    /// Its file, or its name.
+    from: String,
+}
+
+impl Program {
+    /// Where the command at this position stands: `transfer.sql:3`.
+    pub(crate) fn place(&self, command: usize) -> String {
+        format!("{}:{}", self.from, self.lines.get(command).copied().unwrap_or(1))
+    }
+
+    /// The command that sends the statement at this position.
+    pub(crate) fn command_of(&self, statement: usize) -> usize {
+        self.commands.iter().position(|command| *command == Command::Sql(statement)).unwrap_or(0)
+    }
 }
 
 /// What a script does next.
@@ -350,6 +369,12 @@ impl Draft {
         let mut statements = Vec::new();
         for ((sql, take), block) in self.statements.into_iter().zip(blocks) {
             let (text, head) = texts(&script.text, &sql, symbols, initial, as_text);
+            if let Text::Prepared(_, slots) = &text
+                && slots.len() > PARAMETERS_MAX
+            {
+                let what = format!("the statement has {} parameters, of at most {PARAMETERS_MAX}", slots.len());
+                return Err(mistake(sql.range, what).with_help("write values into its text: substitute = \"text\""));
+            }
             statements.push(Statement { kind: 0, text, head, take, block, joined: sql.joined });
         }
         let fold = |command| match command {
@@ -358,8 +383,11 @@ impl Draft {
             Command::JumpUnless(condition, target) => Command::JumpUnless(condition.folded(known), target),
             other => other,
         };
+        let line = |range: &Range<usize>| script.text[..range.start].matches('\n').count() as u32 + 1;
+        let lines = self.commands.iter().map(|(_, range)| line(range)).collect();
         let commands = self.commands.into_iter().map(|(command, _)| fold(command)).collect();
-        Ok(Program { name: script.name.clone(), commands, statements })
+        let from = script.file.as_ref().unwrap_or(&script.name).clone();
+        Ok(Program { name: script.name.clone(), commands, statements, lines, from })
     }
 }
 

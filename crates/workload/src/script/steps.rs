@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use plimsoll_core::{Answer, KindId, Outcome, Step, Steps, ValueBuf, Values};
+use plimsoll_core::{Answer, KindId, Outcome, Step, Steps, StoreError, StoreErrorKind, ValueBuf, Values};
 
 use super::compiled::Compiled;
-use super::program::{Command, Statement};
+use super::program::{Command, Program, Statement};
 use super::random::Random;
 use super::scalar::{Evaluated, Fault};
 use super::statement::{BlockEffect, Take, Text};
@@ -71,8 +71,8 @@ struct Run {
     /// A transaction block is open.
     in_block: bool,
     failed: Option<Failed>,
-    /// What was wrong in the script itself.
-    fault: Option<Fault>,
+    /// What was wrong in the script itself, and in which command.
+    fault: Option<(Fault, usize)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -106,15 +106,23 @@ impl Steps for ScriptSteps {
             return;
         }
         let program = &self.scripts.programs.scripts[self.run.script];
-        self.run.take_answer(&program.statements[statement], outcome, answer);
+        self.run.take_answer(program, statement, outcome, answer);
     }
 
     fn failure(&self, answer: &mut Answer) {
-        if let Some(fault) = self.run.fault {
+        if let Some((fault, _)) = self.run.fault {
             answer.code.push_str(fault.code());
             // Writing to a string cannot fail.
             let _ = fault.write(&self.scripts.programs.names, &mut answer.message);
         }
+    }
+
+    fn mistake(&self) -> Option<StoreError> {
+        let (fault, command) = self.run.fault?;
+        let mut what = format!("{}: ", self.scripts.programs.scripts[self.run.script].place(command));
+        // Writing to a string cannot fail.
+        let _ = fault.write(&self.scripts.programs.names, &mut what);
+        Some(StoreError::new(StoreErrorKind::Usage, what).next("mend the script: as in pgbench, this ends the run"))
     }
 }
 
@@ -152,12 +160,13 @@ impl Run {
                 if self.held.is_some() {
                     self.release = true;
                 } else if self.pipeline {
-                    self.fail(Fault::Pipeline("end of script reached with pipeline open"));
+                    self.fail(Fault::Pipeline("end of script reached with pipeline open"), self.at.saturating_sub(1));
                 } else {
                     return Step::End { kind: scripts.kind(self.script, self.tries), outcome: Outcome::Ok };
                 }
                 continue;
             };
+            let at = self.at;
             self.at += 1;
             let done = match command {
                 Command::Sql(statement) => self.statement(&program.statements, *statement, params),
@@ -166,7 +175,7 @@ impl Run {
             match done {
                 Ok(Some(step)) => return step,
                 Ok(None) => {}
-                Err(fault) => self.fail(fault),
+                Err(fault) => self.fail(fault, at),
             }
         }
     }
@@ -252,12 +261,12 @@ impl Run {
 
     /// Something is wrong in the script itself.
     #[cold]
-    fn fail(&mut self, fault: Fault) {
+    fn fail(&mut self, fault: Fault, command: usize) {
         // What waits is sent, as its pipeline must end.
         self.release = self.held.is_some();
         if self.failed.is_none() {
             self.failed = Some(Failed { outcome: Outcome::Rejected, again: false });
-            self.fault = Some(fault);
+            self.fault = Some((fault, command));
         }
     }
 
@@ -278,7 +287,8 @@ impl Run {
         Some(Step::End { kind: scripts.kind(self.script, self.tries), outcome: failed.outcome })
     }
 
-    fn take_answer(&mut self, statement: &Statement, outcome: Outcome, answer: &Answer) {
+    fn take_answer(&mut self, program: &Program, position: usize, outcome: Outcome, answer: &Answer) {
+        let statement = &program.statements[position];
         if outcome.is_error() {
             if self.failed.is_none() {
                 let again = outcome == Outcome::Rejected && is_worth_another_try(&answer.code);
@@ -294,7 +304,7 @@ impl Run {
         if let Some(take) = &statement.take
             && let Err(fault) = self.take_values(take, answer)
         {
-            self.fail(fault);
+            self.fail(fault, program.command_of(position));
         }
     }
 

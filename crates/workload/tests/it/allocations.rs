@@ -55,7 +55,7 @@ fn made(name: &str, changes: &[(&str, i64)], script: Option<&str>) -> Box<dyn Wo
     for (name, value) in changes {
         params.0.insert((*name).to_owned(), ParamValue::Int(*value));
     }
-    let script = script.map(|text| Script { name: "own".into(), weight: 1, text: text.into() });
+    let script = script.map(|text| Script { name: "own".into(), weight: 1, text: text.into(), file: None });
     (spec.make)(1, &params, script.as_slice()).unwrap()
 }
 

@@ -15,7 +15,7 @@ use super::compiled::{Compiled, Source};
 use super::program::Misread;
 
 pub(super) fn script(text: &str) -> Script {
-    Script { name: "s".into(), weight: 1, text: text.into() }
+    Script { name: "s".into(), weight: 1, text: text.into(), file: None }
 }
 
 /// How scripts are compiled in a test.

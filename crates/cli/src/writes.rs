@@ -1,0 +1,145 @@
+//! What the operations of a trial may change of what an attached store held before: said beforehand, and refused
+//! unless it was allowed.
+
+use plimsoll_core::{Call, Interface, KindId, KvCall, Layout, OpKind, StoreSpec, Workload, sql};
+use plimsoll_plan::model::{Plan, Step, Trial};
+
+use crate::error::{CliError, exit};
+
+/// Changes that are named in an announcement.
+const NAMED_MAX: usize = 4;
+/// Characters of a statement that are shown.
+const SHOWN_MAX: usize = 100;
+
+/// Everything that `trial` may change of what Plimsoll has not made, in words, each once.
+///
+/// # Errors
+/// The first of it, unless `plan` allows it.
+pub fn allowed(
+    plan: &Plan,
+    trial: &Trial,
+    workload: &dyn Workload,
+    store: &StoreSpec,
+) -> Result<Vec<String>, CliError> {
+    if trial.store.url.is_none() {
+        return Ok(Vec::new());
+    }
+    let as_is = trial.takes_as_is(plan.start);
+    let mut changes = Vec::new();
+    let mut places = Vec::new();
+    let mut add = |place: Option<String>, what: String| {
+        if !changes.contains(&what) {
+            places.push(place);
+            changes.push(what);
+        }
+    };
+    // What the workload's author wrote stays in what it has made; what a user wrote may do anything.
+    let is_users = !trial.workload.scripts.is_empty();
+    if let (false, true, Some(dialect)) = (as_is, is_users, store.dialect) {
+        let layout = workload.layout();
+        let texts = [&layout.statements, &layout.after_load];
+        for text in texts.into_iter().flat_map(|statements| Layout::texts_for(statements, dialect)) {
+            if !sql::stays_in_schema(text) {
+                add(Some("`setup`".to_owned()), shown(text));
+            }
+        }
+    }
+    for (position, kind) in asked(trial, workload) {
+        let changes_theirs = match (&kind.call, as_is) {
+            (Call::Http(_), _) | (_, true) => kind.writes(),
+            (Call::Sql(text), false) => is_users && !sql::stays_in_schema(text),
+            (Call::SqlText, false) => true,
+            _ => false,
+        };
+        if changes_theirs {
+            add(workload.place(position), words(kind, trial, workload));
+        }
+    }
+    let (Some(first), Some(place), false) = (changes.first(), places.first(), plan.allow_writes) else {
+        return Ok(changes);
+    };
+    let place = place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+    let what = format!("{place}this may change what is on {}, which Plimsoll has not made: {first}", trial.store.label);
+    let next = match as_is {
+        true => {
+            "allow it with --allow-writes (in a plan: allow_writes = true), or leave --no-load (start = \"as-is\") out"
+        }
+        false => "allow it with --allow-writes (in a plan: allow_writes = true)",
+    };
+    Err(CliError::new(exit::USAGE, what).next(next))
+}
+
+/// What is said before anything is done on an attached store: what its operations do there.
+pub fn announced(as_is: bool, changes: &[String], store: &StoreSpec) -> String {
+    let named = || {
+        let more = changes.len().saturating_sub(NAMED_MAX);
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        format!("{}{more}", changes.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join("; "))
+    };
+    match (as_is, changes) {
+        (true, []) if store.interfaces.contains(&Interface::Sql) => {
+            "makes nothing there, and its sessions are read-only: the server refuses what changes anything".to_owned()
+        }
+        (true, []) => "makes nothing there, and only reads".to_owned(),
+        (true, _) => format!("makes nothing there, and CHANGES WHAT IS THERE by: {}", named()),
+        (false, []) => "writes to nothing else".to_owned(),
+        (false, _) => format!("may besides CHANGE WHAT IS THERE by: {}", named()),
+    }
+}
+
+/// The kinds of operation that `trial` asks for, and their steps.
+fn asked<'w>(trial: &Trial, workload: &'w dyn Workload) -> Vec<(KindId, &'w OpKind)> {
+    let mut names: Vec<&str> = Vec::new();
+    for phase in &trial.phases {
+        match &phase.step {
+            Step::Ask { op, .. } => names.push(op),
+            Step::Drive(drive) => {
+                names.extend(drive.mix.iter().filter(|(_, share)| *share > 0).map(|(name, _)| name.as_str()));
+            }
+            _ => {}
+        }
+    }
+    let kinds = workload.kinds();
+    let is_asked = |kind: &OpKind| names.contains(&kind.name.as_str());
+    let of_asked = |kind: &OpKind| kind.step_of.and_then(|of| kinds.get(usize::from(of))).is_some_and(is_asked);
+    let numbered = kinds.iter().enumerate().map(|(position, kind)| (position as KindId, kind));
+    numbered.filter(|(_, kind)| is_asked(kind) || of_asked(kind)).collect()
+}
+
+/// What a kind of operation changes, and where.
+fn words(kind: &OpKind, trial: &Trial, workload: &dyn Workload) -> String {
+    let name = &kind.name;
+    match &kind.call {
+        Call::Sql(text) => shown(text),
+        Call::SqlText => format!("{name} (its text is only made when it is sent)"),
+        Call::Kv(call) => {
+            let mut key = plimsoll_core::ValueBuf::new();
+            if let Some(truth) = workload.truth() {
+                truth.key(0, &mut key);
+            }
+            let like = key.values().iter().next().map(|key| format!(" like {}", key_text(key))).unwrap_or_default();
+            let verb = if *call == KvCall::Delete { "deletes" } else { "writes" };
+            format!("{name}, which {verb} keys{like}")
+        }
+        Call::Ldap(_) => format!("{name} of entries {}", trial.workload.params.text("dn")),
+        Call::Http(call) => format!("{name}: {} {}", call.method, call.target),
+        Call::Records { .. } | Call::Nothing | Call::Steps => format!("{name} of records"),
+    }
+}
+
+fn key_text(key: plimsoll_core::Value<'_>) -> String {
+    match key {
+        plimsoll_core::Value::Bytes(bytes) => bytes.escape_ascii().to_string(),
+        plimsoll_core::Value::Text(text) => text.to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// A statement on one line, cut where it is long.
+fn shown(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}

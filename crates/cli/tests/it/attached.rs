@@ -1,0 +1,146 @@
+//! On somebody's server: what is written, what is said before, and what is refused.
+
+use std::path::Path;
+
+use crate::bench::{Place, Ran};
+use crate::servers::{Mariadb, Postgres, Redis};
+
+/// pgbench's tables of a scale, with few accounts.
+const PGBENCH_TABLES: [&str; 4] = [
+    "CREATE TABLE pgbench_branches (bid int PRIMARY KEY, bbalance int, filler char(88))",
+    "CREATE TABLE pgbench_tellers (tid int PRIMARY KEY, bid int, tbalance int, filler char(84))",
+    "CREATE TABLE pgbench_accounts (aid int PRIMARY KEY, bid int, abalance int, filler char(84))",
+    "CREATE TABLE pgbench_history (tid int, bid int, aid int, delta int, mtime timestamp, filler char(22))",
+];
+
+/// A Postgres that has pgbench's tables of scale 2.
+fn with_pgbench_tables(log_dir: &Path) -> Postgres {
+    let server = Postgres::start(log_dir);
+    PGBENCH_TABLES.iter().for_each(|table| drop(server.sql(table)));
+    server.sql("INSERT INTO pgbench_branches SELECT n, 0 FROM generate_series(1, 2) n");
+    server.sql("INSERT INTO pgbench_tellers SELECT n, (n - 1) / 10 + 1, 0 FROM generate_series(1, 20) n");
+    server.sql("INSERT INTO pgbench_accounts SELECT n, (n - 1) / 100000 + 1, 0 FROM generate_series(1, 200000) n");
+    server
+}
+
+fn drive(place: &Place, url: &str, options: &str) -> Ran {
+    let mut args = vec!["drive"];
+    args.extend(options.split_whitespace());
+    args.extend(["--on", url, "--ops", "50"]);
+    place.run(&args)
+}
+
+fn script(place: &Place, text: &str) -> String {
+    let path = place.path().join("own.sql");
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn tables_of_others_are_changed_only_where_that_was_allowed() {
+    let place = Place::new();
+    let server = with_pgbench_tables(place.path());
+    let url = server.url();
+    let refused = drive(&place, &url, "tpcb --no-load").expect(2);
+    assert!(refused.err.contains("UPDATE pgbench_accounts SET abalance"), "{refused:?}");
+    assert!(refused.err.contains("--allow-writes") && refused.err.contains("allow_writes = true"), "{refused:?}");
+    let own = script(&place, "SELECT 1;\n\nINSERT INTO pgbench_history (tid) VALUES (7);\n");
+    drive(&place, &url, &format!("-f {own} --no-load")).expect(2).says("own.sql:3: this may change what is on");
+    // Without --no-load it has a schema of its own, and may name another.
+    let other = script(&place, "INSERT INTO public.pgbench_history (tid) VALUES (7);\n");
+    drive(&place, &url, &format!("-f {other}"))
+        .expect(2)
+        .says("own.sql:1: ")
+        .says("INSERT INTO public.pgbench_history");
+    let setup =
+        ["drive", "-f", &script(&place, "SELECT 1;"), "--on", &url, "--set", "setup=DROP TABLE public.pgbench_history"];
+    place.run(&setup).expect(2).says("`setup`: this may change").says("DROP TABLE public.pgbench_history");
+    assert!(place.all_runs().is_empty(), "nothing was started");
+    assert_eq!(server.sql("SELECT count(*) FROM pgbench_history"), "0");
+
+    let ran = drive(&place, &url, "tpcb --no-load --allow-writes").expect(0);
+    let said = "makes nothing there, and CHANGES WHAT IS THERE by: UPDATE pgbench_accounts SET abalance";
+    assert!(ran.err.contains(said) && !ran.err.contains("writes to nothing else"), "{ran:?}");
+    assert_eq!(server.sql("SELECT count(*) FROM pgbench_history"), "50");
+    let other = script(&place, "INSERT INTO public.pgbench_history (tid) VALUES (7);\n");
+    drive(&place, &url, &format!("-f {other} --allow-writes"))
+        .expect(0)
+        .says("may besides CHANGE WHAT IS THERE by: INSERT");
+    assert_eq!(server.sql("SELECT count(*) FROM pgbench_history"), "100");
+}
+
+#[test]
+fn what_is_said_to_read_cannot_write() {
+    let place = Place::new();
+    let server = Postgres::start(place.path());
+    server.sql("CREATE TABLE seen (n int)");
+    server.sql("CREATE FUNCTION see() RETURNS int LANGUAGE sql AS 'INSERT INTO seen VALUES (1) RETURNING n'");
+    server.sql("CREATE VIEW innocent AS SELECT see() AS n");
+    let own = script(&place, "SELECT n FROM innocent;\n");
+    let ran = drive(&place, &server.url(), &format!("-f {own} --no-load"));
+    ran.says("its sessions are read-only").says("cannot execute INSERT in a read-only transaction");
+    assert_eq!(server.sql("SELECT count(*) FROM seen"), "0");
+    let own = script(&place, "SELECT see();\n");
+    drive(&place, &server.url(), &format!("-f {own} --no-load")).expect(2).says("own.sql:1");
+}
+
+#[test]
+fn a_plan_allows_it_with_a_key_or_run_with_an_option() {
+    let place = Place::new();
+    let server = Postgres::start(place.path());
+    server.sql("CREATE TABLE t (a int)");
+    let plan = |more: &str| {
+        place.plan(&format!(
+            "stores = [\"{}\"]\nstart = \"as-is\"\n{more}\n[workload]\nname = \"script\"\n[[workload.script]]\nname = \"i\"\n\
+             text = \"INSERT INTO t VALUES (1);\"\n[[phase]]\ndo = \"drive\"\nops = 5\n",
+            server.url()
+        ))
+    };
+    place.run(&["run", &plan("")]).expect(2).says("i:1: this may change");
+    place.run(&["run", &plan("allow_writes = true")]).expect(0);
+    place.run(&["run", &plan(""), "--allow-writes"]).expect(0);
+    place.run(&["line", &plan(""), "--budget", "5s"]).expect(2);
+    assert_eq!(server.sql("SELECT count(*) FROM t"), "10");
+}
+
+#[test]
+fn the_same_goes_for_mariadb() {
+    let place = Place::new();
+    let server = Mariadb::start(place.path());
+    let url = server.url();
+    PGBENCH_TABLES.iter().for_each(|table| drop(server.sql(table)));
+    for statement in [
+        "INSERT INTO pgbench_branches SELECT seq, 0, '' FROM seq_1_to_1",
+        "INSERT INTO pgbench_tellers SELECT seq, 1, 0, '' FROM seq_1_to_10",
+        "INSERT INTO pgbench_accounts SELECT seq, 1, 0, '' FROM seq_1_to_100000",
+        "CREATE TABLE seen (n int)",
+        "CREATE FUNCTION see() RETURNS int BEGIN INSERT INTO seen VALUES (1); RETURN 1; END",
+    ] {
+        server.sql(statement);
+    }
+    server.sql("CREATE VIEW innocent AS SELECT see() AS n");
+    drive(&place, &url, "tpcb --no-load").expect(2).says("UPDATE pgbench_accounts SET abalance");
+    drive(&place, &url, "select --no-load").expect(0).says("its sessions are read-only");
+    let own = script(&place, "SELECT n FROM innocent;\n");
+    drive(&place, &url, &format!("-f {own} --no-load")).says("READ ONLY");
+    assert_eq!(server.sql("SELECT COUNT(*) FROM shop.seen"), "0");
+    assert_eq!(server.sql("SELECT COUNT(*) FROM shop.pgbench_history"), "0");
+    drive(&place, &url, "tpcb --no-load --allow-writes").expect(0).says("CHANGES WHAT IS THERE by: UPDATE");
+    assert_eq!(server.sql("SELECT COUNT(*) FROM shop.pgbench_history"), "50");
+}
+
+#[test]
+fn keys_and_entries_of_others_are_changed_only_where_that_was_allowed() {
+    let place = Place::new();
+    let server = Redis::start(place.path());
+    let url = server.url();
+    drive(&place, &url, "kv --no-load --mix read=1,update=1").expect(2).says("update, which writes keys like user");
+    assert_eq!(server.ask(&["DBSIZE"]), "0");
+    // Nobody listens there: it is refused before.
+    let url = "ldap://127.0.0.1:1/dc=example,dc=com";
+    drive(&place, url, "ldap --no-load --mix search=1,modify=1")
+        .expect(2)
+        .says("modify of entries uid=user.{},ou=People");
+    drive(&place, url, "ldap --no-load --mix search=1").expect(3);
+    assert_eq!(place.all_runs().len(), 1, "nothing was started but the last");
+}
