@@ -1,5 +1,6 @@
 //! What makes one doubt the result, each with a next step.
 
+use plimsoll_core::Outcome;
 use plimsoll_record::data::{Run, Sample, SamplerSeries};
 
 use crate::latency;
@@ -19,6 +20,9 @@ const LAG_NS: u64 = 1_000_000;
 /// Share of an open loop's operations that were due and never sent, above which it did not keep up: what is in flight
 /// when the time is up is no sign of it.
 const UNSENT_SHARE: f64 = 0.01;
+
+/// Share of operations that asked for what is not there, above which the data may be others than the workload's.
+const NOT_FOUND_SHARE: f64 = 0.01;
 
 /// Spread of repeated questions, longest over shortest, above which a single figure says little.
 const ASKED_SPREAD: f64 = 1.5;
@@ -114,6 +118,7 @@ fn doubts(run: &Run, facts: &[Vec<PhaseFacts<'_>>], plan: &Planned) -> Vec<Doubt
         lag(facts, &place, &mut warnings);
         behind(facts, &place, &mut warnings);
         asked(facts, &place, &mut warnings);
+        not_found(facts, &place, &mut warnings);
         uneven(facts, &place, &mut warnings);
         unsettled(facts, &place, &mut warnings);
     }
@@ -184,6 +189,28 @@ fn behind(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
             number::significant(share * 100.0)
         ),
         next: "Response times are those of a queue that grows: lower the rate, or add clients.",
+    });
+}
+
+/// Operations that asked for what is not there: their times are of finding nothing.
+fn not_found(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
+    let all = facts.count(None, |_| true);
+    let missed = facts.count(None, |outcome| outcome == Outcome::NotFound);
+    let share = missed as f64 / all.max(1) as f64;
+    if share <= NOT_FOUND_SHARE || facts.phase.header.kind != "drive" {
+        return;
+    }
+    warnings.push(Doubt {
+        what: "not found",
+        place: place.to_owned(),
+        weight: share,
+        text: format!(
+            "{} of {} ({} %) asked for what is not there.",
+            number::count(missed),
+            number::plural(all, "operation", "operations"),
+            number::significant(share * 100.0)
+        ),
+        next: "Are the data those that the workload takes them for? Look at its parameters and at the URL.",
     });
 }
 

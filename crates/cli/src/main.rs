@@ -22,6 +22,7 @@ mod check;
 mod counters;
 mod drive_spec;
 mod error;
+mod found;
 mod habits;
 mod interrupt;
 mod line;

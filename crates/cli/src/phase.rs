@@ -330,7 +330,8 @@ fn pace(slice: &Slice, kinds: &[OpKind], errors: &mut u64) -> Pace {
     }
 }
 
-fn drive_error(error: DriveError) -> CliError {
+/// What to say of a drive that could not be.
+pub fn drive_error(error: DriveError) -> CliError {
     match error {
         DriveError::Store(error) => error.into(),
         DriveError::System { what, error } => CliError::io(what, &error),

@@ -47,7 +47,7 @@ pub fn allowed(
     for (position, kind) in asked(trial, workload) {
         let changes_theirs = match (&kind.call, as_is) {
             (Call::Http(_), _) | (_, true) => kind.writes(),
-            (Call::Sql(text), false) => is_users && !sql::stays_in_schema(text),
+            (Call::Sql(text) | Call::SqlRow(text), false) => is_users && !sql::stays_in_schema(text),
             (Call::SqlText, false) => true,
             _ => false,
         };
@@ -110,7 +110,7 @@ fn asked<'w>(trial: &Trial, workload: &'w dyn Workload) -> Vec<(KindId, &'w OpKi
 fn words(kind: &OpKind, trial: &Trial, workload: &dyn Workload) -> String {
     let name = &kind.name;
     match &kind.call {
-        Call::Sql(text) => shown(text),
+        Call::Sql(text) | Call::SqlRow(text) => shown(text),
         Call::SqlText => format!("{name} (its text is only made when it is sent)"),
         Call::Kv(call) => {
             let mut key = plimsoll_core::ValueBuf::new();

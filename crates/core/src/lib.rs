@@ -62,4 +62,4 @@ pub use store::{
 };
 pub use value::{Value, ValueBuf, ValueType, Values};
 pub use waits::Waits;
-pub use workload::{Mix, Step, Steps, Stream, StreamSpec, Truth, Version, Workload};
+pub use workload::{Extent, Mix, Step, Steps, Stream, StreamSpec, Truth, Version, Workload};

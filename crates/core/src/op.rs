@@ -44,6 +44,8 @@ pub enum Call {
     },
     /// The `sql` interface: one statement with `$1`, `$2` … as parameters.
     Sql(String),
+    /// The same of a row or more that have to be there: no row answered or touched is [`Outcome::NotFound`].
+    SqlRow(String),
     /// The `sql` interface: one statement whose text is the only parameter, sent as it is: what no parameter may stand
     /// in, with its values written into it.
     SqlText,
@@ -125,7 +127,7 @@ impl OpKind {
         match self.call {
             Call::Nothing | Call::Steps => None,
             Call::Records { .. } => Some(Interface::Records),
-            Call::Sql(_) | Call::SqlText => Some(Interface::Sql),
+            Call::Sql(_) | Call::SqlRow(_) | Call::SqlText => Some(Interface::Sql),
             Call::Kv(KvCall::Scan) => Some(Interface::KvScan),
             Call::Kv(_) => Some(Interface::Kv),
             Call::Http(_) => Some(Interface::Http),
@@ -138,7 +140,7 @@ impl OpKind {
     pub fn writes(&self) -> bool {
         match &self.call {
             Call::Nothing | Call::Steps => false,
-            Call::Sql(text) => !sql::only_reads(text),
+            Call::Sql(text) | Call::SqlRow(text) => !sql::only_reads(text),
             Call::SqlText => true,
             Call::Kv(call) => matches!(call, KvCall::Put | KvCall::Delete),
             Call::Ldap(call) => call.writes(),

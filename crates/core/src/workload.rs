@@ -108,6 +108,22 @@ pub trait Steps: Send {
     }
 }
 
+/// How a workload finds out how large data are that somebody else has made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Extent {
+    /// The parameter that says how large the data are.
+    pub param: &'static str,
+    /// What is counted: `rows of pgbench_branches`.
+    pub of: &'static str,
+    /// The data are of one size only: to ask as if they were smaller would not be the same workload.
+    pub exact: bool,
+    /// What is asked for it.
+    pub kind: OpKind,
+    /// The kind asks for the record whose number [`Workload::record_key`] puts into its parameters, and numbers go from
+    /// 0 without a gap. Otherwise it answers with the size itself.
+    pub by_record: bool,
+}
+
 /// A workload with its parameters set.
 pub trait Workload: Send + Sync {
     /// Interfaces a store must speak.
@@ -126,6 +142,14 @@ pub trait Workload: Send + Sync {
     fn place(&self, _kind: KindId) -> Option<String> {
         None
     }
+
+    /// How it finds out how large data are that it has not loaded itself; `None` where that does not matter to it.
+    fn extent(&self) -> Option<Extent> {
+        None
+    }
+
+    /// Appends the parameters with which the kind of [`Workload::extent`] asks for record `id`.
+    fn record_key(&self, _id: u64, _params: &mut ValueBuf) {}
 
     /// The right answers; `None` when this workload has none.
     fn truth(&self) -> Option<&dyn Truth>;

@@ -197,6 +197,7 @@ impl<'c> Reading<'c> {
             name: drafts.workload.spec.name.to_owned(),
             params,
             scripts: drafts.workload.scripts.clone(),
+            given: drafts.workload.given.iter().map(|name| (*name).to_owned()).collect(),
         };
         let mut phases = Vec::new();
         for draft in &drafts.phases {

@@ -153,6 +153,9 @@ pub struct WorkloadUse {
     /// The user's own scripts, for a workload that takes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scripts: Vec<Script>,
+    /// Names of the parameters that the plan gives a value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub given: Vec<String>,
 }
 
 /// One step of a trial.

@@ -22,6 +22,8 @@ pub(crate) struct WorkloadDraft<'c> {
     /// `None` if one of them is wrong.
     pub(crate) params: Option<Vec<(&'static str, Choices<ParamValue>)>>,
     pub(crate) scripts: Vec<Script>,
+    /// Parameters that the plan names.
+    pub(crate) given: Vec<&'static str>,
 }
 
 impl WorkloadDraft<'_> {
@@ -69,8 +71,10 @@ impl<'c> Reading<'c> {
         let mut kinds: Vec<String> = spec.kinds.iter().map(|kind| (*kind).to_owned()).collect();
         let scripts = if spec.takes_scripts { self.scripts(&section)? } else { Vec::new() };
         kinds.extend(scripts.iter().map(|(script, _)| script.name.clone()));
-        self.try_making(spec, params.as_deref(), &scripts, section.span);
-        Some(WorkloadDraft { spec, kinds, params, scripts: scripts.into_iter().map(|(script, _)| script).collect() })
+        self.try_making(spec, params.as_deref(), &scripts, section.span.clone());
+        let given = spec.params.iter().map(|param| param.name).filter(|name| section.get(name).is_some()).collect();
+        let scripts = scripts.into_iter().map(|(script, _)| script).collect();
+        Some(WorkloadDraft { spec, kinds, params, scripts, given })
     }
 
     /// What to write for a parameter that no workload has, but a store.

@@ -177,7 +177,9 @@ impl Reference {
 
 impl BlockingSession for Reference {
     fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
-        if let Some(kind) = kinds.iter().find(|kind| matches!(kind.call, Call::Sql(_) | Call::SqlText)) {
+        if let Some(kind) =
+            kinds.iter().find(|kind| matches!(kind.call, Call::Sql(_) | Call::SqlRow(_) | Call::SqlText))
+        {
             let what = format!("the reference store speaks no SQL, as `{}` does", kind.name);
             return Err(StoreError::new(StoreErrorKind::Usage, what));
         }

@@ -5,8 +5,8 @@
 //! scale, so that figures stand beside pgbench's own on the same data.
 
 use plimsoll_core::{
-    Call, Dialect, Interface, KindId, Layout, OpKind, ParamSpec, ParamType, Statement, Stream, StreamSpec, Truth,
-    Value, ValueBuf, ValueType, Workload, WorkloadSpec,
+    Call, Dialect, Extent, Interface, KindId, Layout, OpKind, ParamSpec, ParamType, Statement, Stream, StreamSpec,
+    Truth, Value, ValueBuf, ValueType, Workload, WorkloadSpec,
 };
 
 use crate::scramble::{below, hash};
@@ -42,7 +42,7 @@ impl Select {
     fn new(seed: u64, scale: u64) -> Self {
         let kind = OpKind {
             name: "select".into(),
-            call: Call::Sql("SELECT abalance FROM pgbench_accounts WHERE aid = $1".into()),
+            call: Call::SqlRow("SELECT abalance FROM pgbench_accounts WHERE aid = $1".into()),
             params: vec![ValueType::Int],
             keep_answer: false,
             step_of: None,
@@ -103,6 +103,10 @@ impl Workload for Select {
             StreamSpec::Mix { mix, .. } if mix.iter().all(|(kind, _)| kind == "select") => Ok(self.selects()),
             _ => Err("`select` has one kind of operation: `select`".into()),
         }
+    }
+
+    fn extent(&self) -> Option<Extent> {
+        Some(tpcb::extent())
     }
 
     fn truth(&self) -> Option<&dyn Truth> {

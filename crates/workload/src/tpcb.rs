@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Dialect, Interface, Layout, OpKind, ParamSpec, ParamType, Params, Script, Statement, Stream, StreamSpec, Truth,
-    Workload, WorkloadError, WorkloadSpec,
+    Call, Dialect, Extent, Interface, Layout, OpKind, ParamSpec, ParamType, Params, Script, Statement, Stream,
+    StreamSpec, Truth, Workload, WorkloadError, WorkloadSpec,
 };
 
 use crate::numbers::from_1_to;
@@ -82,6 +82,7 @@ impl Tpcb {
             defines: Vec::new(),
             tries_max: params.int("max_tries").clamp(1, 1_000) as u32,
             as_text: false,
+            finds_rows: true,
             scripts: &scripts,
         };
         // The scripts are ours: a mistake in them is found by the tests.
@@ -96,6 +97,18 @@ impl Tpcb {
             compiled: Arc::new(compiled),
         })
     }
+}
+
+/// As pgbench does: the scale is the number of branches.
+pub(crate) fn extent() -> Extent {
+    let kind = OpKind {
+        name: "branches".to_owned(),
+        call: Call::Sql("SELECT count(*) FROM pgbench_branches".to_owned()),
+        params: Vec::new(),
+        keep_answer: true,
+        step_of: None,
+    };
+    Extent { param: "scale", of: "rows of pgbench_branches", exact: true, kind, by_record: false }
 }
 
 /// The tables and how they are filled, for each dialect.
@@ -169,6 +182,10 @@ impl Workload for Tpcb {
         }
     }
 
+    fn extent(&self) -> Option<Extent> {
+        Some(extent())
+    }
+
     fn truth(&self) -> Option<&dyn Truth> {
         None
     }
@@ -184,7 +201,7 @@ impl Workload for Tpcb {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::{Answer, Call, Outcome, Step, ValueBuf};
+    use plimsoll_core::{Answer, Outcome, Step, ValueBuf};
 
     use super::*;
     use crate::tests::defaults;
@@ -203,7 +220,7 @@ mod tests {
             match steps.next(&mut params) {
                 Step::Send { kind, more: false } => {
                     let kind = &workload.kinds()[usize::from(kind)];
-                    let Call::Sql(text) = &kind.call else { panic!("{kind:?}") };
+                    let (Call::Sql(text) | Call::SqlRow(text)) = &kind.call else { panic!("{kind:?}") };
                     assert_eq!(kind.params.len(), params.len());
                     sent.push(text.clone());
                     steps.answered(Outcome::Ok, &Answer::default());
@@ -232,7 +249,7 @@ mod tests {
     #[test]
     fn a_select_is_one_plain_operation() {
         let workload = Tpcb::new(7, &defaults(spec().params)).unwrap();
-        assert!(matches!(workload.kinds()[2].call, Call::Sql(_)));
+        assert!(matches!(workload.kinds()[2].call, Call::SqlRow(_)));
         assert_eq!(workload.kinds().len(), 3 + 7 + 1 + 5 + 1);
     }
 }

@@ -242,11 +242,11 @@ impl LdapSession {
             code::SUCCESS if request.keep => {
                 slot.kept.rows = rows;
                 slot.kept.columns = 1 + request.attributes.len();
-                done.push(ticket, Outcome::Ok, &slot.kept);
+                done.push(ticket, found(request, rows), &slot.kept);
             }
             code::SUCCESS => {
                 self.answer.rows = rows;
-                done.push(ticket, Outcome::Ok, &self.answer);
+                done.push(ticket, found(request, rows), &self.answer);
                 self.answer.rows = 0;
             }
             code::COMPARE_TRUE | code::COMPARE_FALSE if request.answered_by == tag::COMPARE_RESPONSE => {
@@ -314,6 +314,11 @@ impl LdapSession {
 #[inline]
 fn slot_of(slots: &mut [Slot], id: i32) -> Option<&mut Slot> {
     slots.get_mut(usize::try_from(id).ok()?.checked_sub(1)?)
+}
+
+/// What a search that succeeded came to: it may have found nothing.
+fn found(request: &Request, rows: u64) -> Outcome {
+    if rows == 0 && request.answered_by == tag::SEARCH_DONE { Outcome::NotFound } else { Outcome::Ok }
 }
 
 /// Puts an error's name and the server's words into an answer.

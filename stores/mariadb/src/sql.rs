@@ -224,6 +224,7 @@ pub fn compile(kind: &OpKind, layout: &Layout) -> Result<Compiled, StoreError> {
             return Ok(Compiled { texts: Vec::new(), shape: Shape::Nothing, empty_is_not_found: false });
         }
         Call::Sql(text) => return Ok(one(text, false)),
+        Call::SqlRow(text) => return Ok(one(text, true)),
         Call::SqlText => return Ok(Compiled { texts: Vec::new(), shape: Shape::Text, empty_is_not_found: false }),
         Call::Kv(_) | Call::Http(_) | Call::Ldap(_) => {
             let what = format!("operation `{}` asks for an interface that MariaDB and MySQL do not speak", kind.name);

@@ -8,7 +8,7 @@ pub(crate) fn may_share_a_sync(kind: &OpKind) -> bool {
     kind.step_of.is_none()
         && match &kind.call {
             Call::Records { call: RecordsCall::Get, .. } | Call::Kv(KvCall::Get) => true,
-            Call::Sql(text) => !kind.keep_answer && sql::only_selects(text),
+            Call::Sql(text) | Call::SqlRow(text) => !kind.keep_answer && sql::only_selects(text),
             _ => false,
         }
 }

@@ -132,6 +132,7 @@ pub fn compile(kind: &OpKind, layout: &Layout) -> Result<Compiled, StoreError> {
             return Ok(Compiled { texts: Vec::new(), shape: Shape::Nothing, empty_is_not_found: false });
         }
         Call::Sql(text) => return Ok(one(text.clone(), false)),
+        Call::SqlRow(text) => return Ok(one(text.clone(), true)),
         Call::SqlText => {
             return Ok(Compiled { texts: Vec::new(), shape: Shape::Given, empty_is_not_found: false });
         }

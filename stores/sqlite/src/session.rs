@@ -44,6 +44,8 @@ enum Prepared {
     Sql {
         sql: String,
         keep: bool,
+        /// No row is not found.
+        wanted: bool,
     },
     /// A statement that comes as the only parameter.
     SqlText {
@@ -167,14 +169,17 @@ impl BlockingSession for SqlSession {
                 self.select(&sql[which_bounds(params)], shape, params.slice(0..2), answer).map(|()| Outcome::Ok)
             }
             Prepared::Change { sql, .. } => self.change(sql, params),
-            Prepared::Sql { sql, keep } => {
-                self.connection.prepare_cached(sql).and_then(|mut statement| run(&mut statement, *keep, params, answer))
-            }
+            Prepared::Sql { sql, keep, wanted } => self
+                .connection
+                .prepare_cached(sql)
+                .and_then(|mut statement| run(&mut statement, *keep, params, answer))
+                .map(|rows| found(*wanted, rows)),
             Prepared::SqlText { keep } => match params.get(0) {
                 Value::Text(sql) => self
                     .connection
                     .prepare(sql)
-                    .and_then(|mut statement| run(&mut statement, *keep, Values::default(), answer)),
+                    .and_then(|mut statement| run(&mut statement, *keep, Values::default(), answer))
+                    .map(|_| Outcome::Ok),
                 _ => return answer.fail(Outcome::Rejected, "REFUSED", "a statement's text is a text"),
             },
         };
@@ -195,7 +200,10 @@ fn prepared(layout: &Layout, kind: &OpKind) -> Result<Prepared, StoreError> {
     let bad = |what: String| StoreError::new(StoreErrorKind::Usage, format!("operation `{}`: {what}", kind.name));
     let (collection, call) = match &kind.call {
         Call::Nothing | Call::Steps => return Ok(Prepared::Nothing),
-        Call::Sql(sql) => return Ok(Prepared::Sql { sql: statements::numbered(sql), keep: kind.keep_answer }),
+        Call::Sql(sql) | Call::SqlRow(sql) => {
+            let wanted = matches!(kind.call, Call::SqlRow(_));
+            return Ok(Prepared::Sql { sql: statements::numbered(sql), keep: kind.keep_answer, wanted });
+        }
         Call::SqlText => return Ok(Prepared::SqlText { keep: kind.keep_answer }),
         Call::Kv(call) => return Ok(prepared_pairs(*call, kind.keep_answer)),
         Call::Http(_) | Call::Ldap(_) => return Err(bad("SQLite does not speak its interface".into())),
@@ -271,18 +279,12 @@ fn which_bounds(params: Values<'_>) -> usize {
     given(0) + 2 * given(1)
 }
 
-/// Runs a statement of the `sql` interface.
-fn run(
-    statement: &mut Statement<'_>,
-    keep: bool,
-    params: Values<'_>,
-    answer: &mut Answer,
-) -> rusqlite::Result<Outcome> {
+/// Runs a statement of the `sql` interface. Returns how many rows it answered with, or touched.
+fn run(statement: &mut Statement<'_>, keep: bool, params: Values<'_>, answer: &mut Answer) -> rusqlite::Result<u64> {
     bind(statement, params)?;
     let columns = statement.column_count();
     if columns == 0 {
-        statement.raw_execute()?;
-        return Ok(Outcome::Ok);
+        return Ok(statement.raw_execute()? as u64);
     }
     answer.columns = columns;
     let mut rows = statement.raw_query();
@@ -294,7 +296,7 @@ fn run(
             }
         }
     }
-    Ok(Outcome::Ok)
+    Ok(answer.rows)
 }
 
 fn found(wanted: bool, rows: u64) -> Outcome {

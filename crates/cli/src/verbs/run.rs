@@ -18,6 +18,7 @@ use crate::args::RunArgs;
 use crate::calibration::Calibration;
 use crate::drive_spec;
 use crate::error::{CliError, exit};
+use crate::found;
 use crate::interrupt::Interrupt;
 use crate::line;
 use crate::phase::Bench;
@@ -268,17 +269,22 @@ fn each_trial(
         let Some(Open { store, .. }) = open else { break };
         let Some(kind) = catalogue.store(&trial.store.kind) else { break };
         let workload = make_workload(catalogue, trial)?;
-        store.set_read_only(trial.takes_as_is(plan.start) && !plan.allow_writes);
+        let as_is = trial.takes_as_is(plan.start);
+        store.set_read_only(as_is && !plan.allow_writes);
+        let fitted = if as_is { found::fitted(bench, &mut **store, trial, &workload)? } else { None };
+        let workload = fitted.as_ref().map_or(Ok(workload), |fitted| make_workload(catalogue, fitted))?;
+        let planned = trial;
+        let trial = fitted.as_ref().unwrap_or(trial);
         if let Some(spec) = &line {
             let search = line::Search { plan, trial, spec, workload: &workload, kind: kind.spec(), first: rungs };
             rungs += search.run(bench, &mut **store, directory)?;
             continue;
         }
-        let same = before.is_some_and(|before| before.has_same_data(trial) && before.loads() == trial.loads())
+        let same = before.is_some_and(|before| before.has_same_data(planned) && before.loads() == planned.loads())
             && trial::ledger_goes_on(&*workload);
         let found = Found { start: plan.start, data: same && plan.start != Start::Fresh };
         trial::run(bench, &mut **store, kind.spec(), trial, workload, found)?;
-        before = Some(trial);
+        before = Some(planned);
     }
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use plimsoll_core::{Value, ValueBuf};
+
 use crate::bench::{Place, Ran};
 use crate::servers::{Mariadb, Postgres, Redis};
 
@@ -121,6 +123,10 @@ fn the_same_goes_for_mariadb() {
     server.sql("CREATE VIEW innocent AS SELECT see() AS n");
     drive(&place, &url, "tpcb --no-load").expect(2).says("UPDATE pgbench_accounts SET abalance");
     drive(&place, &url, "select --no-load").expect(0).says("its sessions are read-only");
+    drive(&place, &url, "select --no-load --set scale=7")
+        .expect(2)
+        .says("`scale` is 7")
+        .says("holds 1 rows of pgbench_b");
     let own = script(&place, "SELECT n FROM innocent;\n");
     drive(&place, &url, &format!("-f {own} --no-load")).says("READ ONLY");
     assert_eq!(server.sql("SELECT COUNT(*) FROM shop.seen"), "0");
@@ -143,4 +149,70 @@ fn keys_and_entries_of_others_are_changed_only_where_that_was_allowed() {
         .says("modify of entries uid=user.{},ou=People");
     drive(&place, url, "ldap --no-load --mix search=1").expect(3);
     assert_eq!(place.all_runs().len(), 1, "nothing was started but the last");
+}
+
+#[test]
+fn the_scale_is_read_from_the_data_and_a_wrong_one_is_refused() {
+    let place = Place::new();
+    let server = with_pgbench_tables(place.path());
+    let url = server.url();
+    let wrong = drive(&place, &url, "tpcb --no-load --allow-writes --set scale=50").expect(2);
+    wrong.says("`scale` is 50, and ").says(" holds 2 rows of pgbench_branches").says("write scale=2, or leave it out");
+    drive(&place, &url, "select --no-load --set scale=1").expect(2).says("`scale` is 1, and ");
+    assert_eq!(server.sql("SELECT count(*) FROM pgbench_history"), "0");
+    let ran =
+        drive(&place, &url, "tpcb --no-load --allow-writes --clients 4").expect(0).says("scale = 2, as there are 2");
+    assert!(!ran.out.contains("asked for what is not there"), "{}", ran.out);
+    let outside = "SELECT count(*) FROM pgbench_history WHERE tid NOT BETWEEN 1 AND 20 OR bid NOT BETWEEN 1 AND 2";
+    assert_eq!(server.sql(outside), "0");
+    assert_eq!(server.sql("SELECT count(DISTINCT bid) FROM pgbench_history"), "2", "both branches are asked");
+    drive(&place, &url, "select --no-load --set scale=2").expect(0);
+    server.sql("DELETE FROM pgbench_branches");
+    drive(&place, &url, "select --no-load").expect(2).says("holds no rows of pgbench_branches");
+}
+
+#[test]
+fn operations_that_find_nothing_are_counted_and_said() {
+    let place = Place::new();
+    let server = with_pgbench_tables(place.path());
+    server.sql("DELETE FROM pgbench_accounts WHERE aid % 4 = 0");
+    server.sql("CREATE TABLE sbtest1 (id int PRIMARY KEY, k int, c char(120), pad char(60))");
+    server.sql("INSERT INTO sbtest1 SELECT n, n, '', '' FROM generate_series(1, 1000) n WHERE n % 4 > 0 OR n = 1000");
+    let url = server.url();
+    for workload in [
+        "select --no-load",
+        "tpcb --mix tpcb=1 --no-load --allow-writes",
+        "tpcb --mix select=1 --no-load",
+        "oltp --mix point_select=1 --set distribution=uniform --no-load",
+        "oltp --mix read_write=1 --set distribution=uniform --no-load --allow-writes",
+    ] {
+        let mut args = vec!["drive"];
+        args.extend(workload.split_whitespace());
+        args.extend(["--on", &url, "--ops", "200"]);
+        let ran = place.run(&args).expect(0);
+        assert!(ran.out.contains("asked for what is not there"), "{workload}: {}", ran.out);
+    }
+}
+
+#[test]
+fn records_of_others_are_counted_by_their_keys() {
+    let place = Place::new();
+    let server = Redis::start(place.path());
+    let url = server.url();
+    drive(&place, &url, "kv --no-load --mix read=1").expect(2).says("holds no records: there is nothing to work on");
+    let spec = plimsoll_workload::kv::spec();
+    let workload = (spec.make)(1, &plimsoll_plan::defaults(spec.params), &[]).unwrap();
+    let mut words = vec!["MSET".to_owned()];
+    for id in 0..333 {
+        let mut key = ValueBuf::new();
+        workload.record_key(id, &mut key);
+        let Value::Bytes(key) = key.values().get(0) else { panic!("a key is bytes") };
+        words.extend([String::from_utf8(key.to_vec()).unwrap(), "value".to_owned()]);
+    }
+    server.ask(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let ran =
+        drive(&place, &url, "kv --no-load --mix read=1").expect(0).says("records = 333, as there are 333 records");
+    assert!(!ran.out.contains("asked for what is not there"), "{}", ran.out);
+    drive(&place, &url, "kv --no-load --mix read=1 --set records=300").expect(0);
+    drive(&place, &url, "kv --no-load --mix read=1 --set records=334").expect(2).says("`records` is 334, and ");
 }

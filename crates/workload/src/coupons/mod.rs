@@ -16,8 +16,8 @@ mod stream;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Access, Call, Collection, Field, Index, IndexMode, Interface, Layout, OpKind, ParamSpec, ParamType, Params,
-    RecordsCall, Stream, StreamSpec, Truth, ValueType, Workload, WorkloadSpec,
+    Access, Call, Collection, Extent, Field, Index, IndexMode, Interface, Layout, OpKind, ParamSpec, ParamType, Params,
+    RecordsCall, Stream, StreamSpec, Truth, ValueBuf, ValueType, Workload, WorkloadSpec,
 };
 
 use content::Content;
@@ -159,6 +159,16 @@ impl Workload for Coupons {
         Some(&*self.content)
     }
 
+    fn extent(&self) -> Option<Extent> {
+        let gets = |kind: &&OpKind| matches!(kind.call, Call::Records { call: RecordsCall::Get, .. });
+        let kind = self.kinds.iter().find(gets)?.clone();
+        Some(Extent { param: "records", of: "records", exact: false, kind, by_record: true })
+    }
+
+    fn record_key(&self, id: u64, params: &mut ValueBuf) {
+        self.content.key(id, params);
+    }
+
     fn record_count(&self) -> u64 {
         self.content.records()
     }
@@ -170,7 +180,7 @@ impl Workload for Coupons {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::{ParamValue, Value, ValueBuf, Version};
+    use plimsoll_core::{ParamValue, Value, Version};
     use proptest::prelude::*;
 
     use super::*;

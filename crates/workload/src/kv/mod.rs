@@ -21,8 +21,8 @@ mod truth;
 pub(crate) mod turns;
 
 use plimsoll_core::{
-    Call, Interface, KindId, KvCall, Layout, OpKind, ParamSpec, ParamType, Params, Stream, StreamSpec, Truth,
-    ValueType, Workload, WorkloadError, WorkloadSpec,
+    Call, Extent, Interface, KindId, KvCall, Layout, OpKind, ParamSpec, ParamType, Params, Stream, StreamSpec, Truth,
+    ValueBuf, ValueType, Workload, WorkloadError, WorkloadSpec,
 };
 
 pub use choose::{Chooser, Zipf};
@@ -154,6 +154,15 @@ impl Workload for Pairs {
 
     fn stream(&self, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
         stream::stream(self, spec)
+    }
+
+    fn extent(&self) -> Option<Extent> {
+        let kind = self.kinds[usize::from(READ)].clone();
+        Some(Extent { param: "records", of: "records", exact: false, kind, by_record: true })
+    }
+
+    fn record_key(&self, id: u64, params: &mut ValueBuf) {
+        params.push_bytes_with(|key| self.content.write_key(id, key));
     }
 
     fn truth(&self) -> Option<&dyn Truth> {

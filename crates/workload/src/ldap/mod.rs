@@ -20,8 +20,8 @@ mod person;
 mod stream;
 
 use plimsoll_core::{
-    Call, Interface, KindId, Layout, LdapCall, LdapChange, LdapHow, LdapScope, OpKind, ParamSpec, ParamType, Params,
-    Stream, StreamSpec, Truth, ValueType, Workload, WorkloadError, WorkloadSpec,
+    Call, Extent, Interface, KindId, Layout, LdapCall, LdapChange, LdapHow, LdapScope, OpKind, ParamSpec, ParamType,
+    Params, Stream, StreamSpec, Truth, Value, ValueBuf, ValueType, Workload, WorkloadError, WorkloadSpec,
 };
 
 use crate::kv::Chooser;
@@ -204,6 +204,15 @@ impl Workload for People {
         stream::stream(self, spec)
     }
 
+    fn extent(&self) -> Option<Extent> {
+        let kind = self.kinds[usize::from(SEARCH)].clone();
+        Some(Extent { param: "entries", of: "entries", exact: false, kind, by_record: true })
+    }
+
+    fn record_key(&self, id: u64, params: &mut ValueBuf) {
+        (0..self.numbers[usize::from(SEARCH)]).for_each(|_| params.push(Value::Int(id as i64)));
+    }
+
     fn truth(&self) -> Option<&dyn Truth> {
         None
     }
@@ -221,7 +230,7 @@ impl Workload for People {
 mod tests {
     use std::collections::BTreeSet;
 
-    use plimsoll_core::{ParamValue, Value, ValueBuf};
+    use plimsoll_core::ParamValue;
 
     use super::*;
 

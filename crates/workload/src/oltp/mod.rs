@@ -15,8 +15,8 @@ mod tables;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Dialect, Interface, KindId, Layout, OpKind, ParamSpec, ParamType, Params, Steps, Stream, StreamSpec, Truth,
-    ValueBuf, Workload, WorkloadError, WorkloadSpec,
+    Call, Dialect, Extent, Interface, KindId, Layout, OpKind, ParamSpec, ParamType, Params, Steps, Stream, StreamSpec,
+    Truth, ValueBuf, Workload, WorkloadError, WorkloadSpec,
 };
 
 use self::distribution::Distribution;
@@ -188,6 +188,17 @@ impl Workload for Oltp {
         }
         let any_steps = shares.iter().any(|(_, operation)| !self.shared.operations[*operation].is_plain);
         Ok(Box::new(OltpStream { shared: Arc::clone(&self.shared), shares, any_steps }))
+    }
+
+    fn extent(&self) -> Option<Extent> {
+        let kind = OpKind {
+            name: "rows".to_owned(),
+            call: Call::Sql("SELECT max(id) FROM sbtest1".to_owned()),
+            params: Vec::new(),
+            keep_answer: true,
+            step_of: None,
+        };
+        Some(Extent { param: "table_size", of: "numbers of rows in sbtest1", exact: false, kind, by_record: false })
     }
 
     fn truth(&self) -> Option<&dyn Truth> {

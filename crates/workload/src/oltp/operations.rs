@@ -48,6 +48,12 @@ impl What {
         !matches!(self, What::Begin | What::Commit)
     }
 
+    /// Whether it asks for rows that have to be there.
+    fn finds_rows(self) -> bool {
+        use What::{Begin, Commit, Insert, InsertSame, SumRange};
+        !matches!(self, Begin | Commit | Insert | InsertSame | SumRange)
+    }
+
     fn call(self, table: usize) -> (Call, Vec<ValueType>) {
         use ValueType::{Int, Text};
         let range = format!("FROM sbtest{table} WHERE id BETWEEN $1 AND $2");
@@ -70,7 +76,8 @@ impl What {
                 (format!("INSERT INTO sbtest{table} (k, c, pad) VALUES ($1, $2, $3)"), vec![Int, Text, Text])
             }
         };
-        (Call::Sql(sql), params)
+        let call = if self.finds_rows() { Call::SqlRow(sql) } else { Call::Sql(sql) };
+        (call, params)
     }
 }
 

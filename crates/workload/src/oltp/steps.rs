@@ -23,6 +23,8 @@ pub(super) struct OltpSteps {
     rolling_back: bool,
     /// What went wrong, and whether another try may work.
     failed: Option<(Outcome, bool)>,
+    /// A statement did not find its rows.
+    missed: bool,
 }
 
 /// What later statements of an operation take from earlier ones.
@@ -88,6 +90,7 @@ impl OltpSteps {
             in_block: false,
             rolling_back: false,
             failed: None,
+            missed: false,
         }
     }
 
@@ -102,6 +105,7 @@ impl Steps for OltpSteps {
         self.begun = Random::of_operation(self.shared.seed, self.client, cycle);
         self.cursor = Cursor::new(self.begun);
         (self.at, self.tries, self.in_block, self.rolling_back, self.failed) = (0, 1, false, false, None);
+        self.missed = false;
     }
 
     fn next(&mut self, params: &mut ValueBuf) -> Step {
@@ -116,10 +120,11 @@ impl Steps for OltpSteps {
             }
             self.tries += 1;
             self.cursor = Cursor::new(self.begun);
-            (self.at, self.failed) = (0, None);
+            (self.at, self.failed, self.missed) = (0, None, false);
         }
         let Some(statement) = operation.statements.get(self.at) else {
-            return Step::End { kind: self.kind(operation), outcome: Outcome::Ok };
+            let outcome = if self.missed { Outcome::NotFound } else { Outcome::Ok };
+            return Step::End { kind: self.kind(operation), outcome };
         };
         let table = self.cursor.write(&self.shared, statement.what, statement.new_table, params);
         let kind = statement.kinds.get(table).or(statement.kinds.first()).copied().unwrap_or(0);
@@ -136,6 +141,7 @@ impl Steps for OltpSteps {
             self.failed = Some((outcome, outcome == Outcome::Rejected && conflict));
             return;
         }
+        self.missed |= outcome == Outcome::NotFound;
         let statement = self.shared.operations[self.operation].statements.get(self.at);
         match statement.map(|statement| statement.what) {
             Some(What::Begin) => self.in_block = true,

@@ -35,7 +35,7 @@ fn run(
                 for (value, value_type) in params.values().iter().zip(&kind.params) {
                     assert_eq!(value.value_type(), Some(*value_type), "{kind:?}");
                 }
-                let Call::Sql(text) = &kind.call else { panic!("{kind:?}") };
+                let (Call::Sql(text) | Call::SqlRow(text)) = &kind.call else { panic!("{kind:?}") };
                 sent.push(format!("{text} {:?}", params.values()));
                 let mut said = Answer::default();
                 let outcome = answer(text, &mut said);

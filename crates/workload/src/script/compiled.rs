@@ -26,6 +26,8 @@ pub(crate) struct Source<'a> {
     pub(crate) tries_max: u32,
     /// Whether values are written into the statements' texts.
     pub(crate) as_text: bool,
+    /// Whether SELECT, UPDATE and DELETE ask for rows that have to be there.
+    pub(crate) finds_rows: bool,
     pub(crate) scripts: &'a [Script],
 }
 
@@ -98,7 +100,7 @@ impl Compiled {
             };
             let mut own = kind(&program.name, Call::Steps);
             if let (Some(_), Some(statement)) = (&plain, program.statements.first()) {
-                (own.call, own.params) = call(&statement.text, &types);
+                (own.call, own.params) = call(&statement.text, &types, source.finds_rows);
             }
             kinds.push(own);
             entries.push(Entry { plain, ..Entry::default() });
@@ -125,7 +127,7 @@ impl Compiled {
             };
             for (number, statement) in program.statements.iter_mut().enumerate() {
                 let title = format!("{} {}", number + 1, statement.head);
-                let made = step(&title, call(&statement.text, &types), statement.take.is_some());
+                let made = step(&title, call(&statement.text, &types, source.finds_rows), statement.take.is_some());
                 statement.kind = push(&mut kinds, made);
             }
             if program.statements.iter().any(|statement| statement.block == BlockEffect::Opens) {
@@ -200,11 +202,13 @@ impl Compiled {
 }
 
 /// What a statement asks of a store, and its parameters' types.
-fn call(text: &Text, types: &[Option<ValueType>]) -> (Call, Vec<ValueType>) {
+fn call(text: &Text, types: &[Option<ValueType>], finds_rows: bool) -> (Call, Vec<ValueType>) {
     match text {
         Text::Prepared(text, slots) => {
             let of = |slot: &usize| types.get(*slot).copied().flatten().unwrap_or(ValueType::Text);
-            (Call::Sql(text.clone()), slots.iter().map(of).collect())
+            let finds_rows = finds_rows && ["SELECT", "UPDATE", "DELETE"].iter().any(|word| text.starts_with(word));
+            let call = if finds_rows { Call::SqlRow(text.clone()) } else { Call::Sql(text.clone()) };
+            (call, slots.iter().map(of).collect())
         }
         Text::Pieces(_) => (Call::SqlText, vec![ValueType::Text]),
     }

@@ -114,6 +114,8 @@ impl Scripts {
             defines: defines(params.text("define"))?,
             tries_max: params.int("max_tries").clamp(1, 1_000) as u32,
             as_text: params.text("substitute") == "text",
+            // Only their author knows what they are to find.
+            finds_rows: false,
             scripts,
         };
         let compiled = Compiled::new(&source).map_err(|(script, mistake)| WorkloadError {

@@ -42,6 +42,7 @@ impl ScriptSteps {
             unanswered: VecDeque::with_capacity(16),
             in_block: false,
             failed: None,
+            missed: false,
             fault: None,
         };
         Self { scripts, run }
@@ -71,6 +72,8 @@ struct Run {
     /// A transaction block is open.
     in_block: bool,
     failed: Option<Failed>,
+    /// A statement did not find its rows.
+    missed: bool,
     /// What was wrong in the script itself, and in which command.
     fault: Option<(Fault, usize)>,
 }
@@ -135,6 +138,7 @@ impl Run {
         self.release = false;
         self.sync = false;
         self.failed = None;
+        self.missed = false;
         self.fault = None;
     }
 
@@ -162,7 +166,8 @@ impl Run {
                 } else if self.pipeline {
                     self.fail(Fault::Pipeline("end of script reached with pipeline open"), self.at.saturating_sub(1));
                 } else {
-                    return Step::End { kind: scripts.kind(self.script, self.tries), outcome: Outcome::Ok };
+                    let outcome = if self.missed { Outcome::NotFound } else { Outcome::Ok };
+                    return Step::End { kind: scripts.kind(self.script, self.tries), outcome };
                 }
                 continue;
             };
@@ -296,6 +301,7 @@ impl Run {
             }
             return;
         }
+        self.missed |= outcome == Outcome::NotFound;
         match statement.block {
             BlockEffect::Opens => self.in_block = true,
             BlockEffect::Closes => self.in_block = false,

@@ -38,7 +38,7 @@ impl Setting {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let defines = self.defines.iter().map(own).collect();
         let (seed, scale, tries_max, as_text) = (self.seed, self.scale, self.tries_max, self.as_text);
-        Compiled::new(&Source { seed, scale, defines, tries_max, as_text, scripts }).map(Arc::new)
+        Compiled::new(&Source { seed, scale, defines, tries_max, as_text, finds_rows: false, scripts }).map(Arc::new)
     }
 
     pub(super) fn one(&self, text: &str) -> Arc<Compiled> {

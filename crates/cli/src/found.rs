@@ -1,0 +1,171 @@
+//! How large data are that somebody else has made: read from the data, and held against what the plan says.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use plimsoll_core::{
+    Answer, Durability, Extent, KindId, Observer, Op, Outcome, ParamValue, Store, Stream, Ticket, Value, ValueBuf,
+    Workload,
+};
+use plimsoll_drive::{Drive, DriveSpec, Limit, StopReason};
+use plimsoll_plan::model::{Step, Trial};
+
+use crate::error::{CliError, exit};
+use crate::phase::{self, Bench};
+
+/// Longest that one question for the size may take: the server may have to read a whole table.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// Records that are asked for at once.
+const PROBES: u64 = 32;
+
+/// `trial` with the parameter that says how large its data are as the data say; `None` where it is right, or does not
+/// matter.
+///
+/// # Errors
+/// A size that the plan gives and the data have not: both are named. There are no data. What the store says.
+pub fn fitted(
+    bench: &mut Bench<'_>,
+    store: &mut dyn Store,
+    trial: &Trial,
+    workload: &Arc<dyn Workload>,
+) -> Result<Option<Trial>, CliError> {
+    let Some(extent) = workload.extent() else { return Ok(None) };
+    bench.progress.note(&format!("looking how large the data on {} are", trial.store.label));
+    let durability = trial.phases.iter().find_map(|phase| match &phase.step {
+        Step::Drive(drive) => Some(drive.durability),
+        _ => None,
+    });
+    let mut asking =
+        Asking { bench, store, workload, extent: &extent, durability: durability.unwrap_or(Durability::Durable) };
+    let found = if extent.by_record { asking.records()? } else { asking.number()? };
+    if bench.interrupt.is_set() {
+        return Ok(None);
+    }
+    let (name, of, place) = (extent.param, extent.of, &trial.store.label);
+    let assumed = trial.workload.params.int(name).unsigned_abs();
+    if found == 0 {
+        return Err(CliError::new(exit::USAGE, format!("{place} holds no {of}: there is nothing to work on"))
+            .next("leave --no-load (start = \"as-is\") out, or name a database that holds the data"));
+    }
+    let is_given = trial.workload.given.iter().any(|given| given == name);
+    if is_given && (assumed > found || extent.exact && assumed != found) {
+        let what = format!("`{name}` is {assumed}, and {place} holds {found} {of}");
+        return Err(CliError::new(exit::USAGE, what).next(format!("write {name}={found}, or leave it out")));
+    }
+    if is_given || assumed == found {
+        return Ok(None);
+    }
+    bench.progress.say(&format!("{place}: {name} = {found}, as there are {found} {of}"));
+    let mut fitted = trial.clone();
+    let found = i64::try_from(found).unwrap_or(i64::MAX);
+    fitted.workload.params.0.insert(name.to_owned(), ParamValue::Int(found));
+    Ok(Some(fitted))
+}
+
+struct Asking<'a, 'b> {
+    bench: &'a mut Bench<'b>,
+    store: &'a mut dyn Store,
+    workload: &'a Arc<dyn Workload>,
+    extent: &'a Extent,
+    durability: Durability,
+}
+
+impl Asking<'_, '_> {
+    /// The number that the store answers with.
+    fn number(&mut self) -> Result<u64, CliError> {
+        let heard = self.ask(vec![ValueBuf::new()])?;
+        Ok(heard.first().map_or(0, |heard| heard.number))
+    }
+
+    /// How many records there are, numbered from 0 without a gap: each round narrows it down by [`PROBES`].
+    fn records(&mut self) -> Result<u64, CliError> {
+        // In steps of two up to the largest number that a workload may have.
+        let (mut low, mut high) = (0, 1 << 40);
+        let mut asked: Vec<u64> = (0..40).map(|power| (1 << power) - 1).collect();
+        while low < high {
+            let there = self.are_there(&asked)?;
+            if there.len() < asked.len() {
+                return Ok(0);
+            }
+            // Records `0..low` are there, and record `high` is not.
+            match there.iter().position(|there| !there) {
+                Some(at) => {
+                    high = asked[at];
+                    low = if at > 0 { asked[at - 1] + 1 } else { low };
+                }
+                None => low = asked.last().map_or(low, |last| last + 1),
+            }
+            let stride = (high - low).div_ceil(PROBES).max(1);
+            asked = (low..high).step_by(stride as usize).collect();
+        }
+        Ok(low)
+    }
+
+    fn are_there(&mut self, ids: &[u64]) -> Result<Vec<bool>, CliError> {
+        let params = ids.iter().map(|id| {
+            let mut params = ValueBuf::new();
+            self.workload.record_key(*id, &mut params);
+            params
+        });
+        let params = params.collect();
+        Ok(self.ask(params)?.into_iter().map(|heard| heard.is_there).collect())
+    }
+
+    /// Asks once with each of `params`, in order.
+    fn ask(&mut self, params: Vec<ValueBuf>) -> Result<Vec<Heard>, CliError> {
+        let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
+        let kinds = [self.extent.kind.clone()];
+        let spec =
+            DriveSpec { limit: Limit::Exhausted, op_timeout: TIMEOUT, io: self.bench.io, ..DriveSpec::default() };
+        let drive = Drive {
+            clock: self.bench.clock,
+            spec: &spec,
+            sessions: self.store.sessions(1, self.durability)?,
+            kinds: &kinds,
+            stream: Arc::new(Questions(params)),
+            observers: vec![Box::new(Listener(Arc::clone(&heard)))],
+            stop: self.bench.interrupt.flag(),
+        };
+        let result = drive.run(&mut |_| {}).map_err(phase::drive_error)?;
+        if let StopReason::Refused(error) | StopReason::Lost(error) = result.stop {
+            return Err(error.into());
+        }
+        if let Some(error) = result.errors.first() {
+            let what = format!("how large the data are could not be asked ({})", self.extent.of);
+            return Err(CliError::new(exit::STORE, what).detail(format!("{} {}", error.code, error.message)));
+        }
+        let heard = std::mem::take(&mut *heard.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(heard)
+    }
+}
+
+/// What is wanted of an answer.
+struct Heard {
+    is_there: bool,
+    /// The first value of the first row; 0 when it is no number.
+    number: u64,
+}
+
+struct Questions(Vec<ValueBuf>);
+
+impl Stream for Questions {
+    fn op(&self, _client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
+        params.extend(self.0.get(usize::try_from(cycle).ok()?)?.values());
+        Some(0)
+    }
+}
+
+struct Listener(Arc<Mutex<Vec<Heard>>>);
+
+impl Observer for Listener {
+    fn sent(&mut self, _: Ticket, _: u64, _: u32, _: u64, _: &Op<'_>) {}
+
+    fn finished(&mut self, _: Ticket, _: u64, outcome: Outcome, answer: &Answer) {
+        let number = match answer.values.values().iter().next() {
+            Some(Value::Int(number)) => number.max(0).unsigned_abs(),
+            _ => 0,
+        };
+        let heard = Heard { is_there: outcome == Outcome::Ok && answer.rows > 0, number };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(heard);
+    }
+}
