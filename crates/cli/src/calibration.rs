@@ -22,6 +22,8 @@ const NOISE_RUN: Duration = Duration::from_millis(500);
 const IDLE_RUN: Duration = Duration::from_secs(2);
 /// Share of its time that may be taken from a thread on a machine that is to be calibrated.
 const TAKEN_MAX: f64 = 0.25;
+/// Share by which equal runs may differ on a machine on which anything can be compared.
+const NOISE_MAX: f64 = 0.10;
 /// A pause of a thread that wants to run and is not let, in nanoseconds: shorter ones are the clock's own.
 const GAP_NS: u64 = 5_000;
 
@@ -75,6 +77,13 @@ impl Calibration {
             .then(|| format!("a thread that wanted to run was not let for {:.0} % of the time", taken * 100.0))
     }
 
+    /// The noise floors that are too high to compare anything above them, in words: `throughput 82.9 %`.
+    pub fn refused(&self) -> Option<String> {
+        let floors = ["throughput", "p50", "p99"].iter().zip(self.noise).filter(|(_, share)| *share > NOISE_MAX);
+        let words: Vec<String> = floors.map(|(name, share)| format!("{name} {:.1} %", share * 100.0)).collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+
     /// Its lines, for people and for recordings.
     pub fn lines(&self) -> Vec<(String, String)> {
         let mops = |[median, least, most]: [f64; 3]| {
@@ -97,11 +106,12 @@ impl Calibration {
             (
                 "noise floor".to_owned(),
                 format!(
-                    "throughput {}, p50 {}, p99 {}: 95 % of {} pairs of equal runs differ by less",
+                    "throughput {}, p50 {}, p99 {}: 95 % of {} pairs of equal runs differ by less{}",
                     percent(self.noise[0]),
                     percent(self.noise[1]),
                     percent(self.noise[2]),
-                    NOISE_RUNS * (NOISE_RUNS - 1) / 2
+                    NOISE_RUNS * (NOISE_RUNS - 1) / 2,
+                    self.refused().map_or(String::new(), |floors| format!("; refused: {floors}"))
                 ),
             ),
             (
@@ -245,6 +255,25 @@ mod tests {
         // One pair of many does not make the floor.
         let few: Vec<f64> = (0..12).map(f64::from).map(|at| 1000.0 + at).collect();
         assert!(differences_95(&few) < 0.011);
+    }
+
+    #[test]
+    fn a_floor_above_ten_per_cent_is_refused_by_its_name() {
+        let made = |noise| Calibration {
+            made_wall_ns: 1,
+            machine: machine(),
+            ceiling_per_s: [3e7, 2e7, 4e7],
+            ceiling_of_two_per_s: [6e7, 5e7, 7e7],
+            noise,
+            taken_away: (0.001, 2_000_000),
+        };
+        assert_eq!(made([0.1, 0.02, 0.09]).refused(), None);
+        let refused = made([0.829, 0.02, 0.3]);
+        assert_eq!(refused.refused().as_deref(), Some("throughput 82.9 %, p99 30.0 %"));
+        // The first of each name is what comparisons read.
+        let floor = &refused.lines()[2].1;
+        assert!(floor.starts_with("throughput 82.9 %, p50 2.0 %, p99 30.0 %: "), "{floor}");
+        assert!(floor.ends_with("; refused: throughput 82.9 %, p99 30.0 %"), "{floor}");
     }
 
     #[test]

@@ -18,6 +18,7 @@
 //! | [`sampler`] | [`Sampler`]: figures read once a slice |
 //! | [`formula`] | [`Formula`]: arithmetic over the results of phases |
 //! | [`sql`] | what can be told of a statement without a server: that it only reads |
+//! | [`quantity`] | what can be known of a phase, by the names that formulas use |
 //! | [`mod@nearest`] | what somebody may have meant by a word that nobody knows |
 //! | [`catalogue`] | [`Catalogue`]: everything a plan may name |
 //! | [`waits`] | [`Waits`]: how long a server is waited for, and what ends that |
@@ -33,6 +34,7 @@ pub mod nearest;
 pub mod observer;
 pub mod op;
 pub mod pause;
+pub mod quantity;
 pub mod sampler;
 pub mod session;
 pub mod slice;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use plimsoll_core::Formula;
+use plimsoll_core::{Formula, Term, quantity};
 
 use crate::document::{Node, Reading, short};
 use crate::nearest;
@@ -16,7 +16,7 @@ pub(crate) const OP: &str = "op";
 
 /// What a formula may name.
 pub(crate) struct Names<'p> {
-    phases: Vec<&'p str>,
+    phases: &'p [PhaseDraft],
     /// Labels, with their values as written; `None` where any value may be meant.
     labels: BTreeMap<String, Option<Vec<String>>>,
 }
@@ -52,7 +52,7 @@ impl Reading<'_> {
         }
         labels.insert("store".to_owned(), Some(known));
         labels.insert(OP.to_owned(), Some(workload.kinds.clone()));
-        Names { phases: phases.iter().map(|phase| phase.name.as_str()).collect(), labels }
+        Names { phases, labels }
     }
 
     /// Checks that a formula can be read, and that what it names is there.
@@ -66,10 +66,15 @@ impl Reading<'_> {
             }
         };
         for (term, at) in formula.terms() {
-            if !names.phases.contains(&term.phase.as_str()) {
-                let span = self.inside(node, text, at, term.phase.len());
-                let what = format!("in the formula: no phase is named `{}`", short(&term.phase));
-                self.problem(span, what, Some(nearest::help(&term.phase, "phases", &names.phases)));
+            let phase = names.phases.iter().find(|phase| phase.name == term.phase);
+            match phase {
+                Some(phase) => self.quantity_of(node, text, (term, at), phase),
+                None => {
+                    let span = self.inside(node, text, at, term.phase.len());
+                    let what = format!("in the formula: no phase is named `{}`", short(&term.phase));
+                    let phases: Vec<&str> = names.phases.iter().map(|phase| phase.name.as_str()).collect();
+                    self.problem(span, what, Some(nearest::help(&term.phase, "phases", &phases)));
+                }
             }
             // The brackets begin after `phase.quantity`; labels and values stand in them in the order of the term.
             let mut from = at + term.phase.len() + 1 + term.quantity.len();
@@ -88,9 +93,33 @@ impl Reading<'_> {
                         let span = self.inside(node, text, value_at, value.len());
                         self.problem(span, what, Some(nearest::help(value, "its values", &texts)));
                     }
+                    Some(_) if label == OP => {
+                        let asked = phase.and_then(|phase| phase.step.kinds()).unwrap_or_default();
+                        if !asked.is_empty() && !asked.contains(&value.as_str()) {
+                            let what =
+                                format!("in the formula: phase `{}` never asks `{}`", short(&term.phase), short(value));
+                            let span = self.inside(node, text, value_at, value.len());
+                            self.problem(span, what, Some(nearest::help(value, "it asks", &asked)));
+                        }
+                    }
                     Some(_) => {}
                 }
             }
+        }
+    }
+
+    /// Checks that phases like `phase` have what `term`, which stands at a byte of the text, wants of it.
+    fn quantity_of(&self, node: &Node<'_>, text: &str, (term, at): (&Term, usize), phase: &PhaseDraft) {
+        let (kind, name) = (phase.step.name(), term.quantity.as_str());
+        let span = || self.inside(node, text, at + term.phase.len() + 1, name.len());
+        if !quantity::has(kind, name) {
+            let what = format!("in the formula: a `{kind}` phase has no `{}`", short(name));
+            self.problem(span(), what, Some(nearest::help(name, "it has", quantity::of_phase(kind))));
+        } else if term.labels.iter().any(|(label, _)| label == OP) && !quantity::is_by_operation(name) {
+            let what = format!("in the formula: `{}` is of all operations together: it has no `{OP}`", short(name));
+            let by: Vec<&str> =
+                quantity::of_phase(kind).iter().copied().filter(|name| quantity::is_by_operation(name)).collect();
+            self.problem(span(), what, Some(nearest::help(name, "by operation", &by)));
         }
     }
 

@@ -45,6 +45,33 @@ pub(crate) struct PhaseDraft {
     pub(crate) step: StepDraft,
 }
 
+impl StepDraft {
+    /// Its word in plans and reports.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            StepDraft::Load { .. } => "load",
+            StepDraft::Ask { .. } => "ask",
+            StepDraft::Drive(_) => "drive",
+            StepDraft::Settle => "settle",
+            StepDraft::Cold => "cold",
+            StepDraft::Restart => "restart",
+            StepDraft::Check => "check",
+        }
+    }
+
+    /// The kinds of operation that it asks, where the plan says.
+    pub(crate) fn kinds(&self) -> Option<Vec<&str>> {
+        match self {
+            StepDraft::Ask { op, .. } => Some(op.values().map(String::as_str).collect()),
+            StepDraft::Drive(drive) => {
+                let asked = drive.mix.values().flatten().filter(|(_, share)| *share > 0);
+                Some(asked.map(|(kind, _)| kind.as_str()).collect::<Vec<_>>()).filter(|kinds| !kinds.is_empty())
+            }
+            _ => None,
+        }
+    }
+}
+
 /// What a phase does.
 pub(crate) enum StepDraft {
     Load { batch: Choices<u32>, clients: Choices<u32>, durability: Choices<Durability> },

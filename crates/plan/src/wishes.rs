@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::document::{Node, Reading, short};
 use crate::formulas::Names;
 use crate::model::{Figure, Goal, GoalKind, Published};
+use crate::phases::PhaseDraft;
 use crate::quantity::Dimension;
 
 pub(crate) const GOALS: &[(&str, GoalKind)] = &[
@@ -44,6 +45,23 @@ impl Reading<'_> {
                 Some(Goal { what, limit, unit: unit.to_owned() })
             })
             .collect()
+    }
+
+    /// Checks that some phase measures each goal.
+    pub(crate) fn measured(&self, node: &Node<'_>, phases: &[PhaseDraft]) {
+        let Some(section) = self.table(node, "[goals]") else { return };
+        for node in section.entries() {
+            let by: &[&str] = match node.key {
+                "lost" => &["check"],
+                "wrong" => &["check", "ask", "drive"],
+                _ => &["drive"],
+            };
+            if !phases.iter().any(|phase| by.contains(&phase.step.name())) {
+                let what = format!("no phase measures `{}`", node.key);
+                let needed = by.iter().map(|kind| format!("do = \"{kind}\"")).collect::<Vec<_>>().join(" or ");
+                self.problem(node.span.clone(), what, Some(format!("it needs a phase with {needed}")));
+            }
+        }
     }
 
     fn share(&self, node: &Node<'_>) -> Option<f64> {

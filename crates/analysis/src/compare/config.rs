@@ -8,8 +8,32 @@ use crate::trial;
 
 use super::ConfigDifference;
 
+/// What a recording keeps of the machine's state when the run began, or found by measuring: it is never twice the same, and
+/// nobody configured it.
+const OF_THE_MOMENT: [&str; 6] = [
+    "load at the start",
+    "memory available",
+    "generator's ceiling, 1 worker",
+    "generator's ceiling, 2 workers",
+    "noise floor",
+    "time taken from a thread that wants to run",
+];
+
+/// Settings that only say where a server stands.
+const OF_THE_PLACE: [&str; 8] = [
+    "port",
+    "socket",
+    "unixsocket",
+    "unix_socket_directories",
+    "pid_file",
+    "pidfile",
+    "external_pid_file",
+    "data_directory",
+];
+
 /// All differences: program, plan, environment, then trial by trial. `pairs` are the trials that belong together.
 pub fn differences(a: &Run, b: &Run, pairs: &[(&Trial, &Trial)]) -> Vec<ConfigDifference> {
+    let (run_a, run_b) = (a, b);
     let mut all = Vec::new();
     let mut add = |place: &str, name: &str, a: String, b: String| {
         let one = ConfigDifference { place: place.to_string(), name: name.to_string(), a, b };
@@ -25,7 +49,10 @@ pub fn differences(a: &Run, b: &Run, pairs: &[(&Trial, &Trial)]) -> Vec<ConfigDi
     for (a, b) in changed_lines(&head_a.plan_text, &head_b.plan_text) {
         add("plan", "line", a, b);
     }
-    let map = |entries: &[(String, String)]| entries.iter().cloned().collect::<BTreeMap<_, _>>();
+    let map = |entries: &[(String, String)]| -> BTreeMap<String, String> {
+        let lasting = entries.iter().filter(|(name, _)| !OF_THE_MOMENT.contains(&name.as_str()));
+        lasting.map(|(name, value)| (name.clone(), without_free(value))).collect()
+    };
     both(&map(&head_a.environment), &map(&head_b.environment), |name, a, b| add("environment", name, a, b));
     for (a, b) in pairs {
         let (head_a, head_b) = (&a.header, &b.header);
@@ -35,10 +62,11 @@ pub fn differences(a: &Run, b: &Run, pairs: &[(&Trial, &Trial)]) -> Vec<ConfigDi
         add(&place, "workload", head_a.workload.clone(), head_b.workload.clone());
         add(&place, "records", head_a.record_count.to_string(), head_b.record_count.to_string());
         both(&head_a.params, &head_b.params, |name, a, b| add(&place, name, a, b));
-        let settings = |trial: &Trial| -> BTreeMap<String, String> {
-            trial.header.settings.iter().map(|one| (one.name.clone(), one.value.clone())).collect()
+        let settings = |run: &Run, trial: &Trial| -> BTreeMap<String, String> {
+            let lasting = trial.header.settings.iter().filter(|one| !OF_THE_PLACE.contains(&one.name.as_str()));
+            lasting.map(|one| (one.name.clone(), without_own_paths(&one.value, &run.header.id))).collect()
         };
-        both(&settings(a), &settings(b), |name, a, b| add(&place, &format!("setting {name}"), a, b));
+        both(&settings(run_a, a), &settings(run_b, b), |name, a, b| add(&place, &format!("setting {name}"), a, b));
         for phase_a in &a.phases {
             let Some(phase_b) = b.phases.iter().find(|phase| phase.header.name == phase_a.header.name) else {
                 continue;
@@ -54,6 +82,27 @@ pub fn differences(a: &Run, b: &Run, pairs: &[(&Trial, &Trial)]) -> Vec<ConfigDi
         }
     }
     all
+}
+
+/// `ext4 on /dev/vda, 27.9 of 252.0 GiB free` without how much of it is free.
+fn without_free(value: &str) -> String {
+    let Some((before, free)) = value.rsplit_once(", ").filter(|(_, last)| last.ends_with(" free")) else {
+        return value.to_string();
+    };
+    free.split_once(" of ").map_or(value.to_string(), |(_, whole)| format!("{before}, {whole}"))
+}
+
+/// A path of the run's own as it would be in any other: without its id, and without the digits of a temporary directory
+/// (`/var/tmp/plimsoll-e93a88c7/sockets`).
+fn without_own_paths(value: &str, id: &str) -> String {
+    const OURS: &str = "/plimsoll-";
+    let value = value.replace(id, "RUN");
+    let mut parts = value.split(OURS);
+    let first = parts.next().unwrap_or_default().to_string();
+    parts.fold(first, |all, part| {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_hexdigit() || c == '-');
+        format!("{all}{OURS}{rest}")
+    })
 }
 
 /// Entries that are not equal, or in one of the maps only.

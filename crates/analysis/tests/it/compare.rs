@@ -204,3 +204,62 @@ fn what_only_one_run_was_asked_is_said() {
         ]
     );
 }
+
+#[test]
+fn what_is_never_twice_the_same_is_no_difference_of_configuration() {
+    let (mut a, mut b) = (study::complete(), study::complete());
+    b.header.id = "20261122-130817-4af9".into();
+    let settings = |id: &str, temporary: &str, size: &str| {
+        [
+            ("unix_socket_directories", format!("/var/tmp/plimsoll-{temporary}/sockets")),
+            ("log_file", format!("/home/me/plimsoll/runs/{id}/server.log")),
+            ("temp_path", format!("/var/tmp/plimsoll-{temporary}/temp")),
+            ("port", temporary.len().to_string()),
+            ("shared_buffers", size.to_string()),
+        ]
+        .map(|(name, value)| plimsoll_core::Setting {
+            name: name.into(),
+            value,
+            default: None,
+            source: "command line".into(),
+        })
+    };
+    for (run, temporary, size, free) in [(&mut a, "e93a88c7", "1GB", "28.0"), (&mut b, "1f11ddef0", "2GB", "27.9")] {
+        let id = run.header.id.clone();
+        run.trials.iter_mut().for_each(|trial| trial.header.settings = settings(&id, temporary, size).into());
+        run.header.environment = vec![
+            ("load at the start".into(), free.into()),
+            ("memory available".into(), free.into()),
+            ("noise floor".into(), format!("throughput 1.{temporary} %, p50 2 %, p99 3 %")),
+            ("file system".into(), format!("ext4 on /dev/vda (rw,relatime), {free} of 252.0 GiB free")),
+        ];
+    }
+    let differences = compare(&a, &b, &[], None).differences;
+    assert!(differences.iter().all(|one| one.name == "setting shared_buffers"), "{differences:?}");
+    assert_eq!(differences.len(), a.trials.len());
+    b.header.environment[3].1 = "ext4 on /dev/vdb (rw,relatime), 27.9 of 252.0 GiB free".into();
+    let differences = compare(&a, &b, &[], None).differences;
+    assert_eq!(differences.iter().filter(|one| one.place == "environment").count(), 1, "{differences:?}");
+}
+
+#[test]
+fn a_condition_finer_than_the_noise_floor_cannot_be_told() {
+    let (mut a, mut b) = (study::complete(), slower(1.2));
+    a.trials.drain(..4);
+    b.trials.drain(..4);
+    let words = |rule: &str, floor: f64, a: &Run, b: &Run| {
+        let rules = [Rule::parse(rule).unwrap()];
+        compare(a, b, &rules, Some(NoiseFloor::flat(floor))).rules[0].clone()
+    };
+    // 20 % slower where equal runs differ by 82.9 %: nothing can be told of 5 %.
+    let told = words("p50 > +5%", 82.9, &a, &b);
+    assert_eq!((told.word(), told.failures.len()), ("undecided", 0), "{told:?}");
+    let why = &told.undecided[0];
+    assert!(why.contains("82.9 %") && why.contains("noise floor") && why.contains("+5.00 %"), "{why}");
+    // A change beyond the floor is seen, and one the other way is none.
+    assert_eq!(words("p50 > +5%", 10.0, &a, &b).word(), "failed");
+    assert_eq!(words("p50 > +5%", 10.0, &b, &a).word(), "ok");
+    // What is asked no more finely than the floor is decided, and so is what was never noise.
+    assert_eq!(words("p50 > +30%", 25.0, &a, &b).word(), "ok");
+    assert_eq!(words("data_bytes > +1%", 25.0, &a, &b).word(), "ok");
+}

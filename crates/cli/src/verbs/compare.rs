@@ -62,11 +62,16 @@ fn parse(text: &str) -> Result<Rule, CliError> {
 }
 
 fn noise_floor(text: &str) -> Result<NoiseFloor, CliError> {
-    let number =
-        text.trim().trim_end_matches('%').trim().parse::<f64>().ok().filter(|percent| (0.0..100.0).contains(percent));
-    number.map(NoiseFloor::flat).ok_or_else(|| {
-        CliError::new(exit::USAGE, format!("--noise-floor `{text}` is no percentage")).next("write it as 2%")
-    })
+    let refused = |what: &str, next: &str| {
+        Err(CliError::new(exit::USAGE, format!("--noise-floor `{text}` is {what}")).next(next.to_owned()))
+    };
+    match text.trim().trim_end_matches('%').trim().parse::<f64>() {
+        Ok(percent) if (0.0..=10.0).contains(&percent) => Ok(NoiseFloor::flat(percent)),
+        Ok(percent) if percent > 10.0 => {
+            refused("too high to compare anything above it", "10% is the highest: run both on a quieter machine")
+        }
+        _ => refused("no percentage", "write it as 2%"),
+    }
 }
 
 /// A condition that is about nothing would never fail, and say so to nobody.

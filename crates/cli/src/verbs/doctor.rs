@@ -54,28 +54,47 @@ pub struct Diagnosis {
 /// Does what `args` ask for. The exit code says whether all is well.
 pub fn run(catalogue: &Catalogue, args: &DoctorArgs) -> Result<u8, CliError> {
     let runs_dir = plimsoll_record::default_runs_dir()?;
+    let mut well = true;
     if args.calibrate {
         let made = calibration::measure(catalogue, &mut crate::say)?;
         crate::print(&lines("calibration", &made))?;
         let path = made.keep(&runs_dir)?;
         crate::say(&format!("kept in {}", path.display()));
+        well = made.refused().is_none();
+        if let Some(floors) = made.refused() {
+            crate::say(&refused(&floors));
+        }
         if let Some(why) = made.why_doubtful() {
             crate::say(&format!("warning: {why}\n  → stop what else runs on this machine, and calibrate again"));
         }
     }
     if let Some(store) = &args.honesty {
-        return honesty::run(catalogue, store, &runs_dir);
+        let honest = honesty::run(catalogue, store, &runs_dir)?;
+        return Ok(if well { honest } else { honest.max(exit::GOAL_MISSED) });
     }
+    let code = |well: bool| if well { exit::OK } else { exit::GOAL_MISSED };
     if args.calibrate {
-        return Ok(exit::OK);
+        return Ok(code(well));
     }
     let diagnosis = diagnose(catalogue, &runs_dir);
     crate::print(&diagnosis.text)?;
     match Calibration::load(&runs_dir) {
-        Some(made) => crate::print(&lines("calibration", &made))?,
+        Some(made) => {
+            crate::print(&lines("calibration", &made))?;
+            well = made.refused().is_none();
+            made.refused().map_or(Ok(exit::OK), |floors| crate::print(&format!("{}\n", refused(&floors))))?
+        }
         None => crate::print("calibration\n  none     → plimsoll doctor --calibrate\n")?,
     };
-    Ok(if diagnosis.well { exit::OK } else { exit::GOAL_MISSED })
+    Ok(code(well && diagnosis.well))
+}
+
+/// That noise floors are too high, and what follows from it.
+fn refused(floors: &str) -> String {
+    format!(
+        "refused: equal runs differ by more than 10 % here ({floors}), so that comparisons cannot tell smaller changes\n  \
+         → stop what else runs on this machine, and calibrate again"
+    )
 }
 
 fn lines(title: &str, made: &Calibration) -> String {

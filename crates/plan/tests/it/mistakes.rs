@@ -365,6 +365,17 @@ fn conditions_look_at_what_there_is() {
 }
 
 #[test]
+fn a_goal_that_no_phase_measures_is_said() {
+    added("[goals]\nlost = «0»", "no phase measures `lost`", "it needs a phase with do = \"check\"");
+    replaced(
+        "do = \"drive\"\nfor = \"10s\"\nmix = { read = 1 }\n",
+        "do = \"check\"\n[goals]\nlost = 0\np99 = «\"20ms\"»",
+        "no phase measures `p99`",
+        "it needs a phase with do = \"drive\"",
+    );
+}
+
+#[test]
 fn formulas_are_read_to_the_column() {
     let figure = |formula: &str| format!("[[figure]]\nname = \"é\"\nformula = {formula}");
     added(
@@ -397,6 +408,25 @@ fn formulas_are_read_to_the_column() {
         "in the formula: `store` is never x",
         "its values: sqlite, fjall, postgres, ldap, slow",
     );
+    added(
+        &figure("\"drive.«banana»\""),
+        "in the formula: a `drive` phase has no `banana`",
+        "it has: rate, p50, p90, p99, p999, errors, ops, seconds, planned_seconds, wrong, unfinished, lost_connections, \
+         ended_connections, lag_p50, lag_p99, lag_max, involuntary_switches, witness_cpu_seconds, device_bytes, \
+         device_bytes_per_record, data_bytes, index_bytes, total_bytes, memory_bytes",
+    );
+    added(
+        &figure("\"1 / load.«lost» + drive.rate\""),
+        "in the formula: a `load` phase has no `lost`",
+        "it has: seconds, rate, ops, errors, p50, p90, p99, p999, records, sync_seconds, device_bytes, \
+         device_bytes_per_record, data_bytes, index_bytes, total_bytes, memory_bytes",
+    );
+    added(
+        &figure("\"drive.«errors»[op=read]\""),
+        "in the formula: `errors` is of all operations together: it has no `op`",
+        "by operation: rate, p50, p90, p99, p999, ops",
+    );
+    added(&figure("\"drive.p99[op=«update»]\""), "in the formula: phase `drive` never asks `update`", "it asks: read");
     added(
         &format!("{}\n{}", figure("\"1\""), figure("\"2\"").replace("\"é\"", "«\"é\"»")),
         "another figure is named `é` already",

@@ -1,0 +1,102 @@
+//! What can be known of a phase, by the names that formulas use.
+//!
+//! Which of it a phase has is decided by what it does. Some of it hangs on the store as well (one that cannot tell its
+//! index's size has no `index_bytes`), and shows in the results only.
+
+/// Quantities that are told for one kind of operation too: `p99[op=read]`.
+const BY_OPERATION: &[&str] = &["p50", "p90", "p99", "p999", "rate", "ops", "median_seconds"];
+
+const LOAD: &[&str] = &[
+    "seconds",
+    "rate",
+    "ops",
+    "errors",
+    "p50",
+    "p90",
+    "p99",
+    "p999",
+    "records",
+    "sync_seconds",
+    "device_bytes",
+    "device_bytes_per_record",
+    "data_bytes",
+    "index_bytes",
+    "total_bytes",
+    "memory_bytes",
+];
+
+const ASK: &[&str] = &[
+    "median_seconds",
+    "p50",
+    "p90",
+    "p99",
+    "p999",
+    "seconds",
+    "rate",
+    "ops",
+    "errors",
+    "wrong",
+    "data_bytes",
+    "index_bytes",
+    "total_bytes",
+    "memory_bytes",
+];
+
+const DRIVE: &[&str] = &[
+    "rate",
+    "p50",
+    "p90",
+    "p99",
+    "p999",
+    "errors",
+    "ops",
+    "seconds",
+    "planned_seconds",
+    "wrong",
+    "unfinished",
+    "lost_connections",
+    "ended_connections",
+    "lag_p50",
+    "lag_p99",
+    "lag_max",
+    "involuntary_switches",
+    "witness_cpu_seconds",
+    "device_bytes",
+    "device_bytes_per_record",
+    "data_bytes",
+    "index_bytes",
+    "total_bytes",
+    "memory_bytes",
+];
+
+const SETTLE: &[&str] =
+    &["seconds", "device_bytes", "device_bytes_per_record", "data_bytes", "index_bytes", "total_bytes", "memory_bytes"];
+
+const COLD: &[&str] = &["seconds", "file_bytes", "resident_bytes"];
+
+const CHECK: &[&str] = &["seconds", "ops", "lost", "wrong", "data_bytes", "index_bytes", "total_bytes", "memory_bytes"];
+
+/// The quantities of phases that do `kind` (`load`, `drive` …); none of a kind that there is not.
+pub fn of_phase(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "load" => LOAD,
+        "ask" => ASK,
+        "drive" => DRIVE,
+        "settle" => SETTLE,
+        "cold" => COLD,
+        "restart" => &["seconds"],
+        "check" => CHECK,
+        _ => &[],
+    }
+}
+
+/// Whether phases that do `kind` may have the quantity `name`. How often a store ended each of its cycles while a phase
+/// drove is called as the store calls it: `cycles_checkpoints`.
+pub fn has(kind: &str, name: &str) -> bool {
+    of_phase(kind).contains(&name) || (kind == "drive" && name.starts_with("cycles_"))
+}
+
+/// Whether `name` is told for one kind of operation: `p99[op=read]`.
+pub fn is_by_operation(name: &str) -> bool {
+    BY_OPERATION.contains(&name)
+}
