@@ -233,28 +233,30 @@ fn likelihood(one: &Observed, expected: f64) -> f64 {
         Says::AtLeast if excess >= FAR => SPOILED_HIGH,
         Says::AtLeast => 1.0 - at_most,
     };
-    let (up_to, density) = match one.events {
-        Some(events) => of_events((events * expected.exp()).clamp(1e-3, EVENTS_MAX), excess - expected),
+    let likely = match one.events {
+        Some(allowed) => of_events(says, allowed.min(EVENTS_MAX), excess, expected),
         None => {
             let e = (-(excess - expected) / ERROR).exp();
-            (1.0 / (1.0 + e), e / ((1.0 + e) * (1.0 + e)) / ERROR)
+            match says {
+                Says::Exactly => e / ((1.0 + e) * (1.0 + e)) / ERROR,
+                Says::AtMost => 1.0 / (1.0 + e),
+                Says::AtLeast => e / (1.0 + e),
+            }
         }
-    };
-    let likely = match says {
-        Says::Exactly => density,
-        Says::AtMost => up_to,
-        Says::AtLeast => 1.0 - up_to,
     };
     SPOILED * spoiled + (1.0 - SPOILED) * likely
 }
 
-/// Of a share that is made of so many `events` in the mean: how likely it is that its logarithm is at most `above` its
-/// expectation's, and how dense it is there. The number of events is taken for a gamma variable, which has their mean and
-/// variance and may be any number.
-fn of_events(events: f64, above: f64) -> (f64, f64) {
-    let ratio = above.exp();
-    let log = events * events.ln() + events * above - events * ratio - special::ln_gamma(events);
-    (special::gamma_inc(events, events * ratio), log.exp())
+/// How likely an excess is where so many events are `allowed`, and so much is `expected`: events come as Poisson's do, and
+/// may be any number (quasi-likelihood: Wedderburn, Biometrika 61, 1974). Where few are expected, a rung without one says
+/// little, and one with some says much; in the mean of many rungs that is right.
+fn of_events(says: Says, allowed: f64, excess: f64, expected: f64) -> f64 {
+    let (seen, mean) = (allowed * excess.exp(), allowed * expected.exp());
+    match says {
+        Says::Exactly => seen * (seen * mean.ln() - mean - special::ln_gamma(seen + 1.0)).exp(),
+        Says::AtMost => 1.0 - special::gamma_inc(seen + 1.0, mean),
+        Says::AtLeast => special::gamma_inc(seen.max(1.0), mean),
+    }
 }
 
 #[cfg(test)]

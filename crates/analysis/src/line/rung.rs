@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::latency::Times;
 use crate::phase::{PhaseFacts, Quantity};
+use crate::timeline;
 
 use super::LineSpec;
 
@@ -175,7 +176,8 @@ fn searchable(goal: &GoalSpec) -> bool {
     matches!(goal.what.as_str(), "p50" | "p90" | "p99" | "p999" | "errors")
 }
 
-/// A slice of a rung: how long its operations took that goals are judged on, and how many ended and failed.
+/// A slice of a rung: how long its operations took that goals are judged on (without what a pause of the machine disturbed,
+/// where that is known), and how many ended and failed.
 #[derive(Default)]
 struct Part {
     times: Times,
@@ -195,26 +197,14 @@ fn parts(facts: &PhaseFacts<'_>) -> Vec<Part> {
             parts.push(Part::default());
         }
         let Some(part) = parts.last_mut() else { continue };
-        part.times.add_times(&judged_slice(facts, slice));
+        let judged = facts.judged_slice(slice, None);
+        part.times.add_times(&judged.unwrap_or_else(|| timeline::waited(facts, slice, None)));
         for one in facts.operations(slice).filter(|one| one.measure == measure) {
             part.ended += one.histogram.len();
             part.failed += if one.outcome.is_error() { one.histogram.len() } else { 0 };
         }
     }
-    if let (Some(last), Some(unfinished)) = (parts.last_mut(), &facts.unfinished) {
-        last.times.add_times(unfinished);
-    }
     parts
-}
-
-/// How long clients waited in a slice, as goals are judged.
-fn judged_slice(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>) -> Times {
-    let measure = facts.measure();
-    let mut times = Times::default();
-    for one in facts.operations(slice).filter(|one| one.measure == measure && one.outcome != Outcome::Rejected) {
-        times.add(&one.histogram);
-    }
-    times
 }
 
 fn seen(facts: &PhaseFacts<'_>, parts: &[Part], goal: &GoalSpec) -> GoalSeen {

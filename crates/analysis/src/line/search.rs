@@ -20,6 +20,9 @@ const BISECT_AT: [f64; 5] = [0.5, 0.5, 0.5, 0.25, 0.75];
 /// Below that it asks near the interval's ends, where the line's steepness shows too.
 const DECIDE_AT: [f64; 2] = [0.1, 0.9];
 
+/// Void rungs in a row that end a search that knows rates on both sides of the line; without these, two do.
+const VOID_MAX: usize = 3;
+
 /// Short rungs for which there is to be time beside those through a cycle.
 const KEPT_RUNGS: f64 = 10.0;
 
@@ -154,10 +157,16 @@ impl LineSearch {
             if last.purpose == Purpose::Beyond {
                 return self.on_the_ladder();
             }
+            let in_a_row = self.rungs.iter().rev().take_while(|one| is_void(one)).count();
+            let rates = Rates::of(&self.rungs);
+            let bracketed = rates.highest_held().is_some() && rates.lowest_failed().is_some();
             // Something else on the machine may have been in the way once.
-            let before = self.rungs.len().checked_sub(2).and_then(|at| self.rungs.get(at));
-            let again = before.is_some_and(|before| before.0.rate_per_s == last.rate_per_s && is_void(before));
-            return if again { Err(Ending::Generator(why.clone())) } else { Ok((last.rate_per_s, last.purpose)) };
+            return match in_a_row {
+                VOID_MAX.. => Err(Ending::Generator(why.clone())),
+                _ if bracketed => self.on_the_ladder(),
+                1 => Ok((last.rate_per_s, last.purpose)),
+                _ => Err(Ending::Generator(why.clone())),
+            };
         }
         if let (Some(goal), Some(rate)) = (summary.unmeasured(), last.rate_per_s) {
             let (what, missing) = (sentence::goal_name(&goal.what), goal.missing.as_deref());
