@@ -5,7 +5,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_core::{StoreError, StoreErrorKind, shown};
 use plimsoll_record::RecordError;
 
 /// Exit codes, as documented in `--help` and the book.
@@ -89,9 +89,10 @@ impl CliError {
 
     /// What happened and the first of somebody else's words about it, on one line.
     pub fn one_line(&self) -> String {
+        let what = shown::lines(&self.what);
         match self.detail.as_deref().and_then(|detail| detail.lines().next()) {
-            Some(detail) => format!("{} ({detail})", self.what),
-            None => self.what.clone(),
+            Some(detail) => format!("{what} ({})", shown::lines(detail)),
+            None => what,
         }
     }
 
@@ -106,14 +107,14 @@ impl fmt::Display for CliError {
         if self.drawn {
             return f.write_str(self.what.trim_end());
         }
-        write!(f, "error: {}", self.what)?;
+        write!(f, "error: {}", shown::lines(&self.what))?;
         if let Some(detail) = &self.detail {
-            for line in detail.lines() {
+            for line in shown::lines(detail).lines() {
                 write!(f, "\n  {line}")?;
             }
         }
         if let Some(next) = &self.next {
-            write!(f, "\n  → {next}")?;
+            write!(f, "\n  → {}", shown::lines(next))?;
         }
         Ok(())
     }

@@ -47,6 +47,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use plimsoll_core::shown;
 
 use crate::args::{Cli, Verb};
 use crate::error::{CliError, exit};
@@ -69,7 +70,12 @@ fn main() -> ExitCode {
         }
         Err(error) => {
             let habit = habit(&error, &arguments);
-            let _ = error.print();
+            let text = error.to_string();
+            match shown::lines(&text) {
+                // Somebody else's argument that is very long or drives the terminal.
+                shown if error.use_stderr() && shown.trim_end() != text.trim_end() => say(shown.trim_end()),
+                _ => drop(error.print()),
+            }
             if let Some(habit) = habit {
                 say(&habit);
             }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_core::Catalogue;
 use plimsoll_core::nearest::nearest;
+use plimsoll_core::shown::clean;
 use plimsoll_plan::Overrides;
 use plimsoll_plan::model::Plan;
 
@@ -151,7 +152,7 @@ pub fn read(plan: &str) -> Result<PlanText, CliError> {
             .detail(format!("byte {} is not UTF-8", error.utf8_error().valid_up_to()))
             .next("give the path of a plan file, TOML in UTF-8")
     })?;
-    let name = path.file_stem().map_or(plan.to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let name = path.file_stem().map_or(plan.to_owned(), |stem| clean(&stem.to_string_lossy()));
     let beside = path.parent().unwrap_or(Path::new("")).to_owned();
     Ok(PlanText { name, text, beside })
 }

@@ -37,6 +37,7 @@ pub mod pause;
 pub mod quantity;
 pub mod sampler;
 pub mod session;
+pub mod shown;
 pub mod slice;
 pub mod sql;
 pub mod store;

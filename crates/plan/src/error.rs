@@ -4,7 +4,10 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
+use miette::{
+    Diagnostic, LabeledSpan, MietteError, MietteSpanContents, NamedSource, SourceCode, SourceSpan, SpanContents,
+};
+use plimsoll_core::shown::{clean, lines};
 
 /// Everything that is wrong with a plan: at least one [`Problem`], in the order of the text.
 ///
@@ -33,12 +36,62 @@ pub(crate) struct Source {
     shown: NamedSource<String>,
 }
 
+/// Bytes of a line up to which it is shown whole.
+const LINE_BYTES_MAX: usize = 240;
+/// Characters that are shown of a longer one, on each side of where a problem begins.
+const AROUND: usize = 60;
+
+/// A very long line is shown around the place that is meant only, without the lines beside it.
+impl SourceCode for Source {
+    fn read_span<'a>(
+        &'a self,
+        span: &SourceSpan,
+        lines_before: usize,
+        lines_after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        let whole = self.shown.read_span(span, lines_before, lines_after)?;
+        if lines_before == 0 || whole.data().split(|byte| *byte == b'\n').all(|line| line.len() <= LINE_BYTES_MAX) {
+            return Ok(whole);
+        }
+        let place = self.shown.read_span(span, 0, 0)?;
+        let (before, after) = self.shown.inner().split_at_checked(span.offset()).unwrap_or_default();
+        let before = before.rsplit('\n').next().unwrap_or_default();
+        let before: usize = before.chars().rev().take(AROUND).map(char::len_utf8).sum();
+        let after: usize = after.chars().take_while(|c| *c != '\n').take(AROUND).map(char::len_utf8).sum();
+        let start = span.offset() - before;
+        let data = self.shown.inner().as_bytes().get(start..span.offset() + after).unwrap_or_default();
+        let contents = MietteSpanContents::new_named(
+            self.shown.name().to_owned(),
+            data,
+            (start, data.len()).into(),
+            place.line(),
+            place.column().saturating_sub(before),
+            1,
+        );
+        Ok(Box::new(contents.with_language("TOML")))
+    }
+}
+
+/// `text` as it may be shown, each character where it was.
+fn without_control(text: &str) -> String {
+    let shown = |c: char| match c {
+        '\n' | '\r' | '\t' => c.to_string(),
+        c if c.is_control() => ".".repeat(c.len_utf8()),
+        c => c.to_string(),
+    };
+    if text.contains(|c: char| c.is_control() && c != '\n') {
+        text.chars().map(shown).collect()
+    } else {
+        text.to_owned()
+    }
+}
+
 impl Source {
     pub(crate) fn new(name: &str, text: &str) -> Source {
         Source {
             name: name.to_owned(),
             text: text.to_owned(),
-            shown: NamedSource::new(name, text.to_owned()).with_language("TOML"),
+            shown: NamedSource::new(clean(name), without_control(text)).with_language("TOML"),
         }
     }
 }
@@ -68,7 +121,8 @@ impl Problem {
             |from: usize| (0..=from.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let start = boundary(span.start);
         let end = boundary(span.end).max(start);
-        Problem { what, help, source: Arc::clone(source), span: start..end }
+        let help = help.map(|help| lines(&help));
+        Problem { what: lines(&what), help, source: Arc::clone(source), span: start..end }
     }
 
     /// What is wrong, in one sentence without a full stop.
@@ -84,6 +138,15 @@ impl Problem {
     /// The bytes of the text that are meant.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
+    }
+
+    /// What is underlined: of a very long line no more than is shown.
+    fn shown_span(&self) -> Range<usize> {
+        let meant = self.source.text.get(self.span.clone()).unwrap_or_default();
+        match meant.len() > LINE_BYTES_MAX && !meant.contains('\n') {
+            true => self.span.start..self.span.start + meant.chars().take(AROUND).map(char::len_utf8).sum::<usize>(),
+            false => self.span.clone(),
+        }
     }
 
     /// Name of the text that `span` points into: the plan's, or `--on`.
@@ -125,11 +188,11 @@ impl Diagnostic for Problem {
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
-        Some(&self.source.shown)
+        Some(&*self.source)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        Some(Box::new(std::iter::once(LabeledSpan::underline(self.span.clone()))))
+        Some(Box::new(std::iter::once(LabeledSpan::underline(self.shown_span()))))
     }
 }
 

@@ -4,8 +4,9 @@ use owo_colors::{OwoColorize, Style};
 use plimsoll_analysis::compare::rule::signed_percent;
 use plimsoll_analysis::compare::{Comparison, Group, Metric};
 use plimsoll_analysis::number;
+use plimsoll_core::shown::clean;
 
-use crate::terminal::table::{Cell, Side, Table, clean, wrap};
+use crate::terminal::table::{Cell, Side, Table, wrap};
 
 /// See [`crate::comparison`].
 pub fn text(comparison: &Comparison, colour: bool, width: usize) -> String {

@@ -1,6 +1,6 @@
 //! `plimsoll check`: what would run and for how long.
 
-use plimsoll_core::Catalogue;
+use plimsoll_core::{Catalogue, shown};
 
 use crate::args::PlanArgs;
 use crate::error::CliError;
@@ -9,7 +9,7 @@ use crate::plans::{self, Passwords};
 /// Reads the plan and says what would run; an error points at line and column.
 pub fn run(catalogue: &Catalogue, args: &PlanArgs) -> Result<u8, CliError> {
     let (plan, _) = plans::load(catalogue, args, &mut Passwords::default())?;
-    let mut text = plan.outline().join("\n");
-    text.push('\n');
+    // A title, label or URL is the user's: it may hold anything.
+    let text: String = plan.outline().iter().map(|line| format!("{}\n", shown::clean(line))).collect();
     crate::print(&text)
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use plimsoll_core::shown::{clean, lines};
 use plimsoll_record::data::{Run, RunState};
 use plimsoll_record::{Listed, RunSummary};
 
@@ -44,12 +45,12 @@ fn table(runs: &[Listed]) -> String {
                 out,
                 "{:<20}  {:<12}  {:<28}  {:>7}  {}",
                 run.id,
-                summary.plan_name,
-                summary.stores.join(","),
+                clean(&summary.plan_name),
+                clean(&summary.stores.join(",")),
                 summary.end_ns.map_or("–".to_owned(), |ns| format!("{:.0} s", ns as f64 / 1e9)),
                 state(summary)
             ),
-            Err(error) => writeln!(out, "{:<20}  not readable: {error}", run.id),
+            Err(error) => writeln!(out, "{:<20}  not readable: {}", run.id, lines(&error.to_string())),
         };
     }
     out
@@ -61,7 +62,7 @@ fn state(summary: &RunSummary) -> String {
         RunState::Unfinished => "killed".to_owned(),
         RunState::Complete => "complete".to_owned(),
         RunState::Interrupted => "interrupted".to_owned(),
-        RunState::Failed(error) => format!("failed: {}", error.lines().next().unwrap_or_default()),
+        RunState::Failed(error) => format!("failed: {}", lines(error.lines().next().unwrap_or_default())),
     };
     if summary.lost > 0 {
         let _ = write!(words, ", {} lost", summary.lost);

@@ -8,6 +8,7 @@ mod attached;
 mod bench;
 mod compare;
 mod coupons;
+mod damage;
 mod doctor;
 mod failures;
 mod kill;

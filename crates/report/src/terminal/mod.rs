@@ -11,10 +11,11 @@ use plimsoll_analysis::number;
 use plimsoll_analysis::view::{
     FigureView, GoalState, LatencyView, PhaseView, SettingView, TrialView, UndisturbedView, VerdictState,
 };
+use plimsoll_core::shown::clean;
 
 use crate::by_next;
 
-use self::table::{Cell, Side, Table, clean, wrap};
+use self::table::{Cell, Side, Table, wrap};
 
 /// Examples of what is wrong that are printed; the page has all that were recorded.
 const EXAMPLES_MAX: usize = 10;

@@ -1,6 +1,7 @@
 //! Aligned columns without lines.
 
 use owo_colors::{OwoColorize, Style};
+use plimsoll_core::shown::clean;
 
 /// Which side a column's cells stand on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,13 +29,6 @@ impl Cell {
     pub fn styled(text: impl Into<String>, style: Style) -> Self {
         Cell { text: clean(&text.into()), style }
     }
-}
-
-/// Text without control characters: what a store says must not move the cursor or change its colour.
-pub fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() || ('\u{2028}'..='\u{202e}').contains(&c) { '\u{fffd}' } else { c })
-        .collect()
 }
 
 /// Number of columns that a text takes; every character takes one.

@@ -1,0 +1,184 @@
+//! Recordings that are damaged, none, or gone, and texts that are too long or drive a terminal: one message each, and an
+//! exit code.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::bench::{Place, Ran, wait_for};
+
+/// Numbers by a seed: no two runs of this test see other damage.
+struct Seeded(u64);
+
+impl Seeded {
+    fn below(&mut self, n: usize) -> usize {
+        // Knuth's MMIX.
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n
+    }
+}
+
+fn recorded() -> (Place, std::path::PathBuf) {
+    let place = Place::new();
+    place.run(&["drive", "kv", "--mix", "read=1", "--on", "null", "--clients", "1", "--for", "2s"]).expect(0);
+    let run = place.only_run();
+    (place, run)
+}
+
+/// The same verdict from the three that read it: a report, or one message and exit code 10.
+#[track_caller]
+fn read_by_all(place: &Place, file: &Path, whole: &str, what: &str) -> bool {
+    let path = file.to_str().unwrap();
+    let report = place.run(&["report", path, "--format", "text"]);
+    let compare = place.run(&["compare", whole, path]);
+    let listed = place.run(&["runs"]).expect(0);
+    let is_refused = report.code == Some(10);
+    for ran in [&report, &compare] {
+        assert!(!ran.err.contains("panicked"), "{what}: {ran:?}");
+        assert_eq!(ran.code == Some(10), is_refused, "{what}: {report:?} {compare:?}");
+        match ran.code {
+            Some(10) => {
+                assert_eq!(ran.err.matches("error:").count(), 1, "{what}: {ran:?}");
+                assert!(ran.out.is_empty() && ran.err.lines().count() <= 3, "{what}: {ran:?}");
+            }
+            _ => assert!(!ran.out.is_empty() && [Some(0), Some(1), Some(11)].contains(&ran.code), "{what}: {ran:?}"),
+        }
+    }
+    assert_eq!(listed.out.contains("not readable"), is_refused, "{what}: {listed:?} {report:?}");
+    is_refused
+}
+
+#[test]
+fn damaged_recordings_end_with_one_message_or_a_report_and_never_otherwise() {
+    let ((_elsewhere, other), (place, run)) = (recorded(), recorded());
+    let whole = other.to_str().unwrap();
+    let bytes = fs::read(run.join("run.sqlite")).unwrap();
+    let (file, mut seeded, mut refused) = (run.join("run.sqlite"), Seeded(9), 0);
+    for cut in (0..bytes.len()).step_by(16 << 10) {
+        fs::write(&file, &bytes[..cut]).unwrap();
+        assert!(read_by_all(&place, &file, whole, &format!("cut at {cut}")));
+    }
+    for copy in 0..50 {
+        let mut damaged = bytes.clone();
+        // A bit here and there, or a block of a disk that holds something else.
+        for _ in 0..=copy % 5 {
+            let at = seeded.below(bytes.len());
+            damaged[at] ^= 1 << seeded.below(8);
+        }
+        if copy % 3 == 0 {
+            let at = seeded.below(bytes.len() / 4096) * 4096;
+            let with = seeded.below(256) as u8;
+            damaged[at..at + 4096].fill(with);
+        }
+        fs::write(&file, &damaged).unwrap();
+        refused += usize::from(read_by_all(&place, &file, whole, &format!("copy {copy}")));
+    }
+    assert!((10..50).contains(&refused), "{refused} of 50");
+    for what in ["fifo", "directory", "nothing"] {
+        match what {
+            "fifo" => {
+                fs::remove_file(&file).unwrap();
+                assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+            }
+            "directory" => {
+                fs::remove_file(&file).unwrap();
+                fs::create_dir(&file).unwrap();
+            }
+            _ => fs::remove_dir(&file).unwrap(),
+        }
+        assert!(read_by_all(&place, &file, whole, what));
+    }
+}
+
+#[test]
+fn a_recording_of_a_later_format_says_who_reads_it() {
+    let (place, run) = recorded();
+    // SQLite's file format, section 1.3: the user version stands at offset 60.
+    let mut bytes = fs::read(run.join("run.sqlite")).unwrap();
+    bytes[60..64].copy_from_slice(&99u32.to_be_bytes());
+    fs::write(run.join("run.sqlite"), bytes).unwrap();
+    for args in [&["report", "latest"][..], &["compare", "latest", "latest"], &["runs", "show", "latest"]] {
+        let ran = place.run(args).expect(10);
+        assert!(ran.err.contains("has format 99, written by Plimsoll "), "{ran:?}");
+        assert!(ran.err.contains("read it with that version or a newer one"), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_recording_that_is_removed_while_it_is_written_is_no_lack_of_permission() {
+    let place = Place::new();
+    let child = place
+        .command(&["drive", "kv", "--mix", "read=1", "--on", "null", "--clients", "1", "--for", "6s"])
+        .spawn()
+        .unwrap();
+    wait_for("the recording", Duration::from_secs(20), || {
+        place.all_runs().first().is_some_and(|run| run.join("run.sqlite").exists())
+    });
+    std::thread::sleep(Duration::from_secs(2));
+    fs::remove_dir_all(place.only_run()).unwrap();
+    let ran = Ran::of(&child.wait_with_output().unwrap()).expect(10);
+    assert!(ran.err.contains("was removed or moved while it was written"), "{ran:?}");
+    assert!(!ran.err.contains("permission"), "{ran:?}");
+    let ran = place.run(&["report", "/nowhere/run.sqlite"]).expect(10);
+    assert!(ran.err.contains("cannot read /nowhere/run.sqlite: there is no such file"), "{ran:?}");
+}
+
+#[test]
+fn a_long_text_is_shown_around_the_place_that_is_meant() {
+    let place = Place::new();
+    let long = "x".repeat(900_000);
+    for (plan, place_said) in [
+        (format!("stores = [\"null\"]\nstore = \"{long}\"\n"), "plan:2:"),
+        (format!("stores = [\"null\", \"{long}\"]\n[workload]\nname = \"kv\"\n"), "plan:1:19"),
+        (format!("stores = [\"null\"]\nnote = \"{long}\n"), "plan:2:"),
+        (format!("stores = [\"null\"]\n[workload]\nname = \"kv\"\n{long} = 3\n"), "plan:"),
+        (format!("# {long}\nstores = [\"nul\"]\n"), "plan:2:"),
+    ] {
+        let path = place.plan(&plan);
+        let ran = place.run(&["check", &path]).expect(2);
+        assert!(ran.err.len() < 4_000, "{} bytes", ran.err.len());
+        assert!(ran.err.contains(place_said), "{place_said}: {ran:?}");
+    }
+    let long = &long[..100_000];
+    for args in [
+        &["check", long][..],
+        &["report", long],
+        &["drive", "kv", "--mix", "read=1", "--on", long],
+        &["drive", "kv", "--mix", "read=1", "--on", &format!("redis://127.0.0.1:1/{long}")],
+        &["drive", "kv", "--mix", "read=1", "--on", "null", "--set", long],
+        &["drive", "kv", "--mix", "read=1", "--on", "null", "--set", &format!("distribution={long}")],
+        &["drive", "kv", "--mix", long, "--on", "null"],
+        &["drive", "kv", "--mix", "read=1", "--on", "null", "--for", long],
+        &["drive", "-f", long, "--on", "null"],
+        &["drive", "kv", "--mix", "read=1", "--on", "null", &format!("--{long}")],
+    ] {
+        let ran = place.run(args);
+        assert!(ran.code != Some(0) && ran.err.len() + ran.out.len() < 4_000, "{} of {:?}", ran.err.len(), &args[..2]);
+    }
+    // A statement in a script.
+    let script = place.path().join("long.sql");
+    fs::write(&script, format!("SELECT 1;\n\\set n {long}(\nSELECT 2;\n")).unwrap();
+    let ran = place.run(&["drive", "-f", script.to_str().unwrap(), "--on", "postgres://nobody@127.0.0.1:1/db"]);
+    assert!(ran.code == Some(2) && ran.err.len() < 4_000, "{:?} {}", ran.code, ran.err.len());
+}
+
+#[test]
+fn a_name_that_drives_a_terminal_is_shown_without_effect() {
+    let place = Place::new();
+    let path = place.path().join("a\x1b[31m\rb.toml");
+    let path = path.to_str().unwrap();
+    let is_plain = |ran: &Ran| {
+        let text = format!("{}{}", ran.out, ran.err);
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    };
+    is_plain(&place.run(&["check", path]).expect(2));
+    fs::write(path, "stores = [\"nul\"] # \x07\n").unwrap();
+    is_plain(&place.run(&["check", path]).expect(2));
+    let plan =
+        "stores = [\"null\"]\n[workload]\nname = \"kv\"\n[[phase]]\ndo = \"drive\"\nmix = { read = 1 }\nfor = \"1s\"\n";
+    fs::write(path, plan).unwrap();
+    is_plain(&place.run(&["check", path]).expect(0));
+    is_plain(&place.run(&["run", path]).expect(0));
+    is_plain(&place.run(&["runs"]).expect(0));
+    is_plain(&place.run(&["report", path]).expect(10));
+}

@@ -1,0 +1,56 @@
+//! Text of users and servers, as it may stand on a terminal: without control characters, and not longer than anybody reads.
+
+use std::borrow::Cow;
+
+/// Characters of a line up to which it is shown whole.
+const WHOLE_MAX: usize = 400;
+/// Characters that are shown of a longer one, of its beginning and of its end.
+const HEAD: usize = 240;
+const TAIL: usize = 60;
+
+/// Text without control characters, each of which is replaced by U+FFFD: what somebody else says must not move the
+/// cursor, change its colour, or turn its direction round.
+pub fn clean(text: &str) -> String {
+    text.chars().map(|c| if is_control(c) { '\u{fffd}' } else { c }).collect()
+}
+
+fn is_control(c: char) -> bool {
+    c.is_control() || ('\u{2028}'..='\u{202e}').contains(&c)
+}
+
+/// `text` in full up to 400 characters; else its beginning and its end, with how much is left out between them.
+pub fn short(text: &str) -> Cow<'_, str> {
+    // Bytes are at least as many as characters, and are counted already.
+    let count = if text.len() <= WHOLE_MAX { 0 } else { text.chars().count() };
+    if count <= WHOLE_MAX {
+        return Cow::Borrowed(text);
+    }
+    let place = |at: usize| text.char_indices().nth(at).map_or(text.len(), |(place, _)| place);
+    let (head, tail) = (place(HEAD), place(count - TAIL));
+    Cow::Owned(format!("{} … ({} characters) … {}", &text[..head], count - HEAD - TAIL, &text[tail..]))
+}
+
+/// Each line of `text`, clean and short.
+pub fn lines(text: &str) -> String {
+    text.lines().map(|line| short(&clean(line)).into_owned()).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_long_is_cut_in_the_middle_and_what_is_not_is_whole() {
+        let long = "é".repeat(WHOLE_MAX);
+        assert_eq!(short(&long), long);
+        let longer = format!("begin{}end", "é".repeat(1 << 20));
+        let cut = short(&longer);
+        assert!(cut.starts_with("beginé") && cut.ends_with("éend") && cut.chars().count() < WHOLE_MAX, "{cut}");
+        assert!(cut.contains("… (1048284 characters) …"), "{cut}");
+    }
+
+    #[test]
+    fn nothing_in_it_drives_a_terminal() {
+        assert_eq!(lines("a\x1b[31mb\rc\n\u{202e}d"), "a\u{fffd}[31mb\u{fffd}c\n\u{fffd}d");
+    }
+}
