@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Durability, ParamValue, Store, StoreSpec, Workload};
+use plimsoll_core::{Durability, ParamValue, Setting, Store, StoreSpec, Workload};
 use plimsoll_plan::model::{self, Start, Step};
 use plimsoll_record::data::{Event, PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
 use plimsoll_verify::Ledger;
@@ -37,7 +37,10 @@ pub fn run(
     let ledger = ledger(bench, spec, trial, &workload, &mut found);
     bench.server.set(store.processes());
     pin::server(store, bench.server_pin)?;
-    let description = store.describe()?;
+    let mut description = store.describe()?;
+    if let Some(in_force) = settings_in_force(store, trial)? {
+        description.settings = in_force;
+    }
     let mut params = workload_params(trial);
     let start = if found.data { found.start } else { Start::Fresh };
     // What was never loaded has nothing to tidy.
@@ -95,6 +98,32 @@ pub fn run(
     // A phase that was cut short leaves data that nobody has seen the whole of.
     run.bench.ledger = run.ledger.take().filter(|_| !run.bench.interrupt.is_set());
     Ok(())
+}
+
+/// The settings of the sessions that `trial` drives; `None` where the store's description has them. Those in which a
+/// further durability of the trial differs have its name behind theirs.
+fn settings_in_force(store: &mut dyn Store, trial: &model::Trial) -> Result<Option<Vec<Setting>>, CliError> {
+    let mut all: Option<Vec<Setting>> = None;
+    let mut seen = Vec::new();
+    for phase in &trial.phases {
+        let Step::Drive(model::Drive { durability, .. }) = &phase.step else { continue };
+        if seen.contains(durability) {
+            continue;
+        }
+        seen.push(*durability);
+        let Some(found) = store.settings_in_force(*durability)? else { return Ok(None) };
+        let Some(all) = &mut all else {
+            all = Some(found);
+            continue;
+        };
+        let others = found.into_iter().filter(|setting| !all.contains(setting)).collect::<Vec<_>>();
+        all.extend(
+            others
+                .into_iter()
+                .map(|setting| Setting { name: format!("{} ({})", setting.name, durability.name()), ..setting }),
+        );
+    }
+    Ok(all)
 }
 
 /// Whether a trial may go on with the data of the one before: what a ledger is to vouch for it has to have seen from

@@ -288,6 +288,16 @@ pub trait Store: Send {
     /// Version, place and settings.
     fn describe(&mut self) -> Result<StoreDescription, StoreError>;
 
+    /// The settings of sessions as [`Store::sessions`] opens them for `durability`, read back from one of them or, where
+    /// they are the server's, from the server after it was made so: all that differ from the defaults. `None` where no
+    /// setting depends on the session or the durability: [`Store::describe`] has them.
+    ///
+    /// # Errors
+    /// `Usage`, when what somebody has set contradicts the durability: both are named.
+    fn settings_in_force(&mut self, _durability: Durability) -> Result<Option<Vec<Setting>>, StoreError> {
+        Ok(None)
+    }
+
     /// Makes what `layout` says, empty, and drops what an earlier call had made.
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError>;
 

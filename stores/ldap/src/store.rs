@@ -284,6 +284,19 @@ impl Store for LdapStore {
         Ok(StoreDescription { version: version.trim().to_owned(), place, settings })
     }
 
+    fn settings_in_force(&mut self, durability: Durability) -> Result<Option<Vec<Setting>>, StoreError> {
+        if self.server.is_none() {
+            return Ok(None);
+        }
+        self.set_sync(durability)?;
+        let found = self.control()?.entry(OWN_DATABASE, &["olcDbNoSync"])?.unwrap_or_default();
+        let mut settings = self.describe()?.settings;
+        for setting in settings.iter_mut().filter(|setting| setting.name == "dbnosync") {
+            setting.value = found.first().cloned().unwrap_or_default();
+        }
+        Ok(Some(settings))
+    }
+
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
         if !layout.collections.is_empty() || !layout.statements.is_empty() {
             let what = "a directory keeps neither records nor tables, and the layout has some";

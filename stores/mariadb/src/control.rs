@@ -61,6 +61,27 @@ pub(crate) fn settings(connection: &mut Connection, flavor: Flavor, ours: &[&str
     Ok(settings.collect())
 }
 
+/// The settings of the connection's session that are not the server's, without those that only say how it speaks. Only
+/// MariaDB tells them.
+pub(crate) fn settings_of_session(connection: &mut Connection, flavor: Flavor) -> Result<Vec<Setting>, StoreError> {
+    if flavor != Flavor::MariaDb {
+        return Ok(Vec::new());
+    }
+    let answer = connection.simple(
+        "SELECT LOWER(VARIABLE_NAME), SESSION_VALUE, GLOBAL_VALUE FROM information_schema.SYSTEM_VARIABLES \
+         WHERE SESSION_VALUE IS NOT NULL AND GLOBAL_VALUE IS NOT NULL AND SESSION_VALUE <> GLOBAL_VALUE \
+         AND VARIABLE_NAME NOT LIKE 'CHARACTER\\_SET%' AND VARIABLE_NAME NOT LIKE 'COLLATION%' \
+         AND VARIABLE_NAME <> 'TIME_ZONE' ORDER BY VARIABLE_NAME",
+    )?;
+    let setting = |row| Setting {
+        name: text(row, 0).to_owned(),
+        value: text(row, 1).to_owned(),
+        default: Some(text(row, 2).to_owned()),
+        source: "plimsoll".to_owned(),
+    };
+    Ok(answer.row_iter().map(setting).collect())
+}
+
 /// What decides most about figures. Such a server tells neither its defaults nor who set what.
 fn settings_before_8(connection: &mut Connection) -> Result<Vec<Setting>, StoreError> {
     let names = "'innodb_buffer_pool_size', 'innodb_doublewrite', 'innodb_flush_method', 'innodb_log_file_size', \

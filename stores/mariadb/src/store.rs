@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plimsoll_core::{
     Address, CacheSize, Call, Cold, Counter, Cycle, Dialect, Durability, Footprint, Layout, Op, OpKind, Outcome,
-    Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
+    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
 };
 use plimsoll_endpoint::{TextSession, text};
 use plimsoll_lab::tree_bytes;
@@ -113,6 +113,13 @@ impl MariadbStore {
             return Arc::clone(&self.login);
         }
         Arc::new(Login { database: Some(self.database.clone()), ..(*self.login).clone() })
+    }
+
+    /// What the sessions of a drive set.
+    fn settings_of_sessions(&self) -> Vec<String> {
+        let mut settings = session_settings();
+        settings.extend(self.read_only.then(|| "SET SESSION TRANSACTION READ ONLY".to_owned()));
+        settings
     }
 
     /// Databases that earlier runs could not drop, as far as one can tell by their names.
@@ -235,6 +242,33 @@ impl MariadbStore {
     }
 }
 
+/// All settings of a server that differ from the defaults, and the one that decides what a commit survives.
+fn settings(connection: &mut Connection, flavor: Flavor, is_private: bool) -> Result<Vec<Setting>, StoreError> {
+    const OURS: [&str; 9] = [
+        "innodb_buffer_pool_dump_at_shutdown",
+        "innodb_buffer_pool_load_at_startup",
+        "innodb_buffer_pool_size",
+        FLUSH_LOG,
+        "innodb_log_file_size",
+        "innodb_redo_log_capacity",
+        "log_bin",
+        "max_connections",
+        "skip_networking",
+    ];
+    let mut settings = control::settings(connection, flavor, if is_private { &OURS } else { &[] })?;
+    if is_private {
+        // Where it keeps its files is another place each time, and no setting that anybody chose.
+        settings.retain(|setting| !matches!(setting.name.as_str(), "datadir" | "pid_file" | "socket" | "tmpdir"));
+    }
+    // Decides what the figures are of; shown even where it is as the server's makers left it.
+    if !settings.iter().any(|setting| setting.name == FLUSH_LOG) {
+        let value = connection.value(&format!("SELECT @@GLOBAL.{FLUSH_LOG}"))?;
+        let (name, source) = (FLUSH_LOG.to_owned(), "server".to_owned());
+        settings.push(Setting { name, value, default: None, source });
+    }
+    Ok(settings)
+}
+
 /// `user@host` as an account in a statement; the last `@` is the one between the two.
 fn account(user: &str) -> String {
     let (user, host) = user.rsplit_once('@').unwrap_or((user, "%"));
@@ -243,38 +277,27 @@ fn account(user: &str) -> String {
 
 impl Store for MariadbStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
-        let ours: &[&str] = match self.server {
-            Some(_) => &[
-                "innodb_buffer_pool_dump_at_shutdown",
-                "innodb_buffer_pool_load_at_startup",
-                "innodb_buffer_pool_size",
-                FLUSH_LOG,
-                "innodb_log_file_size",
-                "innodb_redo_log_capacity",
-                "log_bin",
-                "max_connections",
-                "skip_networking",
-            ],
-            None => &[],
-        };
         let place = match self.server {
             Some(_) => "private server".to_owned(),
             None => self.login.place.clone(),
         };
         let flavor = self.flavor;
         let version = self.control()?.value("SELECT VERSION()")?;
-        let mut settings = control::settings(self.control()?, flavor, ours)?;
-        if self.server.is_some() {
-            // Where it keeps its files is another place each time, and no setting that anybody chose.
-            settings.retain(|setting| !matches!(setting.name.as_str(), "datadir" | "pid_file" | "socket" | "tmpdir"));
-        }
-        // Decides what the figures are of; shown even where it is as the server's makers left it.
-        if !settings.iter().any(|setting| setting.name == FLUSH_LOG) {
-            let value = self.control()?.value(&format!("SELECT @@GLOBAL.{FLUSH_LOG}"))?;
-            let (name, source) = (FLUSH_LOG.to_owned(), "server".to_owned());
-            settings.push(plimsoll_core::Setting { name, value, default: None, source });
-        }
+        let is_private = self.server.is_some();
+        let settings = settings(self.control()?, flavor, is_private)?;
         Ok(StoreDescription { version: format!("{} {version}", flavor.name()), place, settings })
+    }
+
+    fn settings_in_force(&mut self, durability: Durability) -> Result<Option<Vec<Setting>>, StoreError> {
+        self.make_durable(durability)?;
+        let (login, statements) = (self.session_login(), self.settings_of_sessions());
+        let mut session = Connection::open(&self.address, login, Arc::default(), &statements, &[], &self.connecting)?;
+        let mut all = settings(&mut session, self.flavor, self.server.is_some())?;
+        for own in control::settings_of_session(&mut session, self.flavor)? {
+            all.retain(|setting| setting.name != own.name);
+            all.push(own);
+        }
+        Ok(Some(all))
     }
 
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
@@ -300,8 +323,7 @@ impl Store for MariadbStore {
         let flavor = self.flavor;
         self.log = Some(RedoLog::begin(self.control()?, flavor)?);
         let login = self.session_login();
-        let mut settings = session_settings();
-        settings.extend(self.read_only.then(|| "SET SESSION TRANSACTION READ ONLY".to_owned()));
+        let settings = self.settings_of_sessions();
         let client = |_| WireClient {
             address: self.address.clone(),
             session: Box::new(MySession::new(Arc::clone(&login), Arc::clone(&self.layout), settings.clone())),

@@ -28,11 +28,12 @@ fn number(answer: &Answer, column: usize) -> u64 {
 
 /// All settings that differ from the defaults; `ours` are the names of those that Plimsoll has set.
 pub(crate) fn settings(connection: &mut Connection, ours: &[String]) -> Result<Vec<Setting>, StoreError> {
-    // What the session itself sets (`client`, `session`) is not the server's, and `override` is not anybody's.
+    // What every session of ours sets says how it speaks, and `override` is not anybody's.
     let answer = connection.simple(
         "SELECT name, setting, boot_val, coalesce(unit, ''), source FROM pg_settings \
-         WHERE source NOT IN ('default', 'override', 'client', 'session') AND setting IS DISTINCT FROM boot_val \
-         ORDER BY name",
+         WHERE source NOT IN ('default', 'override') AND setting IS DISTINCT FROM boot_val \
+         AND NOT (source IN ('client', 'session') AND name IN ('application_name', 'client_encoding', 'search_path', \
+         'DateStyle', 'TimeZone', 'bytea_output', 'extra_float_digits', 'statement_timeout')) ORDER BY name",
     )?;
     let settings = answer.row_iter().map(|row| {
         let (name, unit, source) = (text(row, 0), text(row, 3), text(row, 4));
@@ -45,7 +46,12 @@ pub(crate) fn settings(connection: &mut Connection, ours: &[String]) -> Result<V
             name: name.to_owned(),
             value: if secret { "(not shown)".to_owned() } else { with_unit(text(row, 1), unit) },
             default,
-            source: if ours.iter().any(|own| own == name) { "plimsoll".to_owned() } else { source.to_owned() },
+            source: match source {
+                "session" => "plimsoll".to_owned(),
+                _ if ours.iter().any(|own| own == name) => "plimsoll".to_owned(),
+                "client" => "connection".to_owned(),
+                source => source.to_owned(),
+            },
         }
     });
     Ok(settings.collect())

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plimsoll_core::{
     BlockingSession, CacheSize, Call, Cold, Counter, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Op,
-    OpKind, Outcome, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
+    OpKind, Outcome, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
     WireSession,
 };
 use plimsoll_endpoint::{TextSession, text};
@@ -29,6 +29,9 @@ const CANCELS_MAX: usize = 8;
 
 /// Begins the comment on a schema that Plimsoll made.
 const MADE_BY: &str = "Made by Plimsoll for run ";
+
+/// The setting that says what a commit waits for.
+const COMMIT: &str = "synchronous_commit";
 
 /// The schema of a run.
 pub(crate) fn schema_name(run_id: &str) -> String {
@@ -190,6 +193,34 @@ impl PostgresStore {
         result
     }
 
+    /// Names of the settings that Plimsoll has given the server.
+    fn own_settings(&self) -> Vec<String> {
+        let mut ours = self.ours.clone();
+        if self.server.is_some() {
+            ours.extend(["listen_addresses", "unix_socket_directories"].map(str::to_owned));
+        }
+        ours
+    }
+
+    /// `synchronous_commit` as a session has it that sets nothing, and who asked for that: `None` when it is the server's
+    /// own value for everybody.
+    fn commit_setting(&mut self) -> Result<(String, Option<String>), StoreError> {
+        let is_ours = self.ours.iter().any(|name| name == COMMIT);
+        let control = self.control()?;
+        control.simple(&format!("RESET {COMMIT}"))?;
+        let answer = control.simple(&format!("SELECT setting, source FROM pg_settings WHERE name = '{COMMIT}'"))?;
+        let row = answer.values.values();
+        let source = match text(row, 1) {
+            _ if is_ours => Some("the store's parameter `settings`"),
+            "client" => Some("the connection's options (the URL's, or PGOPTIONS)"),
+            "user" => Some("the role's settings"),
+            "database" => Some("the database's settings"),
+            "database user" => Some("the role's settings in this database"),
+            _ => None,
+        };
+        Ok((text(row, 0).to_owned(), source.map(str::to_owned)))
+    }
+
     fn session_settings(&mut self, durability: Durability) -> Result<String, StoreError> {
         let place = self.endpoint.login.place.clone();
         let commit = match durability {
@@ -201,7 +232,20 @@ impl PostgresStore {
                     )
                     .next("Set fsync = on in its configuration, or ask for durability `at-end`."));
                 }
-                "on"
+                match self.commit_setting()? {
+                    (value, Some(source)) if value == "off" => {
+                        let what = format!(
+                            "{COMMIT} is {value} by {source}, and durability `durable` asks for commits that survive \
+                             power loss"
+                        );
+                        return Err(
+                            StoreError::new(StoreErrorKind::Usage, what).next(format!("Leave {COMMIT} out there."))
+                        );
+                    }
+                    // All others wait for the disk, and some for standbys too.
+                    (value, Some(_)) => value,
+                    (_, None) => "on".to_owned(),
+                }
             }
             // With synchronous_commit=off an acknowledged commit is in the server's memory only for a while, and
             // dies with it. Nothing that a session can set is in between.
@@ -212,9 +256,9 @@ impl PostgresStore {
                 )
                 .next("Ask for durability `durable` or `at-end`."));
             }
-            Durability::AtEnd => "off",
+            Durability::AtEnd => "off".to_owned(),
         };
-        let mut commit = format!("SET synchronous_commit = {commit}");
+        let mut commit = format!("SET {COMMIT} = {commit}");
         if self.read_only {
             commit.push_str("; SET default_transaction_read_only = on");
         }
@@ -236,10 +280,7 @@ impl PostgresStore {
 
 impl Store for PostgresStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
-        let mut ours = self.ours.clone();
-        if self.server.is_some() {
-            ours.extend(["listen_addresses", "unix_socket_directories"].map(str::to_owned));
-        }
+        let ours = self.own_settings();
         let private = self.server.is_some();
         let place = self.endpoint.login.place.clone();
         let control = self.control()?;
@@ -253,6 +294,13 @@ impl Store for PostgresStore {
             place,
             settings: control::settings(control, &ours)?,
         })
+    }
+
+    fn settings_in_force(&mut self, durability: Durability) -> Result<Option<Vec<Setting>>, StoreError> {
+        let settings = self.session_settings(durability)?;
+        let mut session = Connection::open(&self.endpoint, Arc::default(), &settings, &[], &self.connecting)?;
+        let ours = self.own_settings();
+        Ok(Some(control::settings(&mut session, &ours)?))
     }
 
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
@@ -368,13 +416,10 @@ impl Store for PostgresStore {
             step_of: None,
         };
         let place = self.endpoint.login.place.clone();
-        let mut connection = Connection::open(
-            &self.endpoint,
-            Arc::default(),
-            &search_path(&self.schema),
-            std::slice::from_ref(&explain),
-            &self.connecting,
-        )?;
+        // Where nothing of ours was made the tables are others', where the role finds them.
+        let path = if self.has_schema { search_path(&self.schema) } else { String::new() };
+        let mut connection =
+            Connection::open(&self.endpoint, Arc::default(), &path, std::slice::from_ref(&explain), &self.connecting)?;
         let mut result = Ok(Vec::new());
         connection.execute(&Op::new(0, used), &mut |outcome, answer| {
             result = match outcome {

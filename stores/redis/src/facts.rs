@@ -116,13 +116,13 @@ const OURS: [(&str, Option<&str>); 6] = [
     ("save", None),
 ];
 
-/// All settings of [`DEFAULTS`] that are otherwise.
-pub(crate) fn settings(control: &mut Control, is_private: bool) -> Result<Vec<Setting>, StoreError> {
+/// All settings of [`DEFAULTS`] that are otherwise: as they are now, or of our own server as durabilities make them.
+pub(crate) fn settings(control: &mut Control, is_private: bool, now: bool) -> Result<Vec<Setting>, StoreError> {
     let mut found = Vec::new();
     for (name, default) in DEFAULTS {
         let Some(mut value) = config(control, name)? else { continue };
         let ours = OURS.iter().find(|(ours, _)| is_private && *ours == name);
-        if let Some((_, Some(words))) = ours {
+        if let (Some((_, Some(words))), false) = (ours, now) {
             value = (*words).to_owned();
         }
         if value != default {

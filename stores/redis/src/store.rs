@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_core::{
-    Address, CacheSize, Cold, Counter, CounterSort, Cycle, Durability, Footprint, Layout, OpKind, Sessions, Store,
-    StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient, WireSession,
+    Address, CacheSize, Cold, Counter, CounterSort, Cycle, Durability, Footprint, Layout, OpKind, Sessions, Setting,
+    Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient, WireSession,
 };
 use plimsoll_lab::{OwnServer, not_ours, page_cache, tree_bytes};
 use plimsoll_tls::TlsClient;
@@ -184,6 +184,30 @@ impl RedisStore {
         Err(last)
     }
 
+    /// Sets our own servers so that writes are as durable as asked; says no where somebody else's are not.
+    fn make_durable(&mut self, durability: Durability) -> Result<(), StoreError> {
+        for member in &mut self.members {
+            if member.own.is_some() {
+                append_only::set(member.control()?, durability)?;
+            } else {
+                let place = member.endpoint.login.place.clone();
+                append_only::demand(member.control()?, durability, &place)?;
+            }
+        }
+        self.file_is_off = self.is_private && durability == Durability::AtEnd;
+        Ok(())
+    }
+
+    /// The settings as they are now, or of our own servers as durabilities make them.
+    fn settings(&mut self, now: bool) -> Result<Vec<Setting>, StoreError> {
+        let is_private = self.is_private;
+        match facts::settings(self.first()?.control()?, is_private, now) {
+            // Not everybody may ask for settings.
+            Err(error) if error.kind == StoreErrorKind::Permission => Ok(Vec::new()),
+            settings => settings,
+        }
+    }
+
     /// What begins the keys of sessions: where nothing of ours was made, keys are somebody else's and stand as they are.
     fn prefix_in_use(&self) -> &str {
         if self.is_noted { &self.prefix } else { "" }
@@ -295,12 +319,14 @@ impl Store for RedisStore {
         };
         let control = self.first()?.control()?;
         let version = Info::read(control)?.version();
-        let settings = match facts::settings(control, is_private) {
-            // Not everybody may ask for settings.
-            Err(error) if error.kind == StoreErrorKind::Permission => Vec::new(),
-            settings => settings?,
-        };
+        let settings = self.settings(false)?;
         Ok(StoreDescription { version, place, settings })
+    }
+
+    fn settings_in_force(&mut self, durability: Durability) -> Result<Option<Vec<Setting>>, StoreError> {
+        // They are the servers', not the sessions'.
+        self.make_durable(durability)?;
+        self.settings(true).map(Some)
     }
 
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
@@ -318,15 +344,7 @@ impl Store for RedisStore {
     }
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
-        for member in &mut self.members {
-            if member.own.is_some() {
-                append_only::set(member.control()?, durability)?;
-            } else {
-                let place = member.endpoint.login.place.clone();
-                append_only::demand(member.control()?, durability, &place)?;
-            }
-        }
-        self.file_is_off = self.is_private && durability == Durability::AtEnd;
+        self.make_durable(durability)?;
         for member in &mut self.members {
             member.background = Background::begin(member.control()?)?;
         }

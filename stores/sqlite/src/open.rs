@@ -69,27 +69,41 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("threads", "0"),
 ];
 
-/// All pragmas of `connection` that differ from SQLite's defaults.
-pub(crate) fn settings(connection: &Connection) -> Result<Vec<Setting>, StoreError> {
+/// All pragmas of `connection` that differ from SQLite's defaults, and `synchronous`: as it is now, or
+/// in words for each durability.
+pub(crate) fn settings(connection: &Connection, now: bool) -> Result<Vec<Setting>, StoreError> {
     let mut settings = Vec::new();
-    for (name, default) in DEFAULTS {
-        let value = connection
+    let value = |name: &str| {
+        connection
             .query_row(&format!("PRAGMA {name}"), [], |row| {
                 Ok(match row.get_ref(0)? {
                     rusqlite::types::ValueRef::Integer(number) => number.to_string(),
                     other => other.as_str().unwrap_or_default().to_owned(),
                 })
             })
-            .map_err(|error| store_error(&format!("cannot read the setting {name}"), &error))?;
+            .map_err(|error| store_error(&format!("cannot read the setting {name}"), &error))
+    };
+    for (name, default) in DEFAULTS {
+        let value = value(name)?;
         if value != *default {
             // Foreign keys are switched on when SQLite is compiled; no workload has any.
             let source = if *name == "foreign_keys" { "build" } else { "plimsoll" };
             settings.push(setting(name, value, default, source));
         }
     }
-    let by_durability = [Durability::Durable, Durability::Buffered, Durability::AtEnd]
-        .map(|durability| format!("{} for {}", synchronous(durability), durability.name()));
-    settings.push(setting("synchronous", by_durability.join(", "), "FULL", "plimsoll"));
+    let synchronous = match now {
+        // Their numbers, in the order of SQLite's documentation.
+        true => match value("synchronous")?.as_str() {
+            "0" => "OFF".to_owned(),
+            "1" => "NORMAL".to_owned(),
+            "2" => "FULL".to_owned(),
+            other => other.to_owned(),
+        },
+        false => [Durability::Durable, Durability::Buffered, Durability::AtEnd]
+            .map(|durability| format!("{} for {}", synchronous(durability), durability.name()))
+            .join(", "),
+    };
+    settings.push(setting("synchronous", synchronous, "FULL", "plimsoll"));
     Ok(settings)
 }
 

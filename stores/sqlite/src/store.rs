@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_core::{
     BlockingSession, CacheSize, Cold, Dialect, Durability, Footprint, IndexMode, Layout, OpKind, ParamValue, Params,
-    Sessions, Store, StoreDescription, StoreError, StoreErrorKind, Values,
+    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values,
 };
 use plimsoll_keyindex::records::Records;
 use plimsoll_lab::page_cache;
@@ -161,8 +161,12 @@ impl Store for SqliteStore {
         Ok(StoreDescription {
             version: format!("SQLite {}", rusqlite::version()),
             place: "embedded".to_owned(),
-            settings: open::settings(&self.held()?.connection)?,
+            settings: open::settings(&self.held()?.connection, false)?,
         })
+    }
+
+    fn settings_in_force(&mut self, durability: Durability) -> Result<Option<Vec<Setting>>, StoreError> {
+        open::settings(&self.connect(durability)?, true).map(Some)
     }
 
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {

@@ -22,6 +22,7 @@ mod pgbench_errors;
 mod said;
 mod secrets;
 mod servers;
+mod settings;
 mod usage;
 mod waits;
 mod warmup;
