@@ -87,6 +87,6 @@ impl StoreKind for FjallKind {
             cache_bytes: size("cache", default.cache_bytes)?,
             memtable_bytes: size("memtable", default.memtable_bytes)?,
         };
-        Ok(Box::new(FjallStore::open(data_dir, sizes)?))
+        Ok(Box::new(FjallStore::open(data_dir, sizes)?.with_waits(options.waits)))
     }
 }

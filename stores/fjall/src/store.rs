@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use plimsoll_core::{
     CacheSize, Cold, Counter, Cycle, Durability, Footprint, IndexMode, Layout, OpKind, Sessions, Setting, Store,
-    StoreDescription, StoreError, StoreErrorKind, Values,
+    StoreDescription, StoreError, StoreErrorKind, Values, Waits,
 };
 use plimsoll_keyindex::records::Records;
 use plimsoll_keyindex::{Check, IndexError};
@@ -23,8 +23,6 @@ use crate::kv::{FjallKv, Keyspaces};
 /// The version of the crate that is compiled in; a test holds it against the lock file.
 pub(crate) const VERSION: &str = "3.1.13";
 
-/// Longest that flushing and compaction may take before it is said to hang.
-const SETTLE_MAX: Duration = Duration::from_secs(600);
 /// Quiet for this long is settled.
 const QUIET: Duration = Duration::from_millis(20);
 
@@ -38,6 +36,7 @@ pub struct FjallStore {
     /// Of no collections before [`Store::create`].
     records: Records,
     index: IndexMode,
+    waits: Waits,
 }
 
 impl FjallStore {
@@ -51,9 +50,16 @@ impl FjallStore {
             group: Arc::default(),
             records: Records::new(&Layout::default())?,
             index: IndexMode::None,
+            waits: Waits::default(),
         };
         store.start()?;
         Ok(store)
+    }
+
+    /// The same, whose own tidying is waited for no longer than `waits` say.
+    #[must_use]
+    pub fn with_waits(self, waits: Waits) -> Self {
+        Self { waits, ..self }
     }
 
     /// A connection of its own, for those who want keys and values.
@@ -106,8 +112,8 @@ impl FjallStore {
     /// Waits until no flush and no compaction has run for a moment.
     fn wait_until_quiet(&self) -> Result<(), StoreError> {
         let Keyspaces { db, records, index } = self.keyspaces()?;
-        let deadline = Instant::now() + SETTLE_MAX;
-        let mut quiet_since = Instant::now();
+        let (started, bound) = (Instant::now(), self.waits.work());
+        let mut quiet_since = started;
         let mut compactions = db.compactions_completed();
         while quiet_since.elapsed() < QUIET {
             let sealed = records.sealed_memtable_count() + index.sealed_memtable_count();
@@ -123,11 +129,12 @@ impl FjallStore {
                 return Err(StoreError::new(StoreErrorKind::Broken, what)
                     .next("Look whether its disk is full, has turned read-only or fails (`dmesg`)."));
             }
-            if Instant::now() > deadline {
-                let what = format!("fjall is still flushing or compacting after {} s", SETTLE_MAX.as_secs());
-                return Err(StoreError::new(StoreErrorKind::Broken, what).next("Look for errors of its disk."));
+            if started.elapsed() > bound {
+                let what = format!("fjall is still flushing or compacting after {} s", bound.as_secs_f64());
+                let next = "Look for errors of its disk; where it only needs longer, raise `work_timeout`.";
+                return Err(StoreError::new(StoreErrorKind::Broken, what).next(next));
             }
-            std::thread::sleep(Duration::from_millis(1));
+            self.waits.pause(Duration::from_millis(1))?;
         }
         Ok(())
     }

@@ -115,7 +115,7 @@ impl StoreKind for Redis {
                 };
                 let nodes = u16::try_from(options.params.int("nodes")).unwrap_or(1).max(1);
                 let (settings, waits) = (settings(&options.params), &options.waits);
-                RedisStore::start(make, nodes, protocol, data_dir, log_dir, &settings, waits, progress)?
+                RedisStore::start(make, nodes, protocol, [data_dir, log_dir], &settings, waits, progress)?
             }
         };
         Ok(Box::new(store))

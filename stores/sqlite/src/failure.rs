@@ -1,6 +1,6 @@
 //! SQLite's errors as outcomes of operations and as errors for people.
 
-use plimsoll_core::{Answer, KvError, OpKind, Outcome, StoreError, StoreErrorKind};
+use plimsoll_core::{Answer, KvError, OpKind, Outcome, StoreError, StoreErrorKind, waits};
 use rusqlite::ErrorCode;
 
 /// What went wrong with `what`, for people.
@@ -18,6 +18,7 @@ pub(crate) fn store_error(what: &str, error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::SystemIoFailure) => {
             (StoreErrorKind::Broken, "Look at the kernel's log for errors of the disk under the run directory.")
         }
+        Some(ErrorCode::OperationInterrupted) => return waits::interrupted().detail(format!("sqlite: {what}")),
         _ => return StoreError::new(StoreErrorKind::Store, format!("sqlite: {what}")).detail(words(error)),
     };
     StoreError::new(kind, format!("sqlite: {what}")).detail(words(error)).next(next)

@@ -70,7 +70,9 @@ impl StoreKind for SqliteKind {
 
     fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         match &options.target {
-            Target::Private { data_dir, .. } => Ok(Box::new(store::SqliteStore::open(data_dir, &options.params)?)),
+            Target::Private { data_dir, .. } => {
+                Ok(Box::new(store::SqliteStore::open(data_dir, &options.params, options.waits.clone())?))
+            }
             Target::Attach { .. } => {
                 Err(StoreError::new(StoreErrorKind::Usage, "sqlite runs inside Plimsoll and cannot be attached to")
                     .next("Name it without a URL: `--on sqlite`."))

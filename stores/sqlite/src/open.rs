@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plimsoll_core::{Durability, Setting, StoreError};
+use plimsoll_core::{Durability, Setting, StoreError, Waits};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::failure::store_error;
@@ -14,6 +14,9 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Statements that a connection keeps prepared: more than any workload has.
 const STATEMENTS_MAX: usize = 256;
+
+/// Steps of SQLite's machine between two looks whether the user wants an end: well under a millisecond.
+const STEPS: i32 = 10_000;
 
 /// How a connection is opened.
 #[derive(Debug, Clone, Copy)]
@@ -35,11 +38,13 @@ pub(crate) fn synchronous(durability: Durability) -> &'static str {
     }
 }
 
-/// Opens the database at `path`, which is made if it is not there.
-pub(crate) fn open(path: &Path, pragmas: Pragmas) -> Result<Connection, StoreError> {
+/// Opens the database at `path`, which is made if it is not there. What runs there ends when the user wants an end.
+pub(crate) fn open(path: &Path, pragmas: Pragmas, waits: &Waits) -> Result<Connection, StoreError> {
     let failed = |error| store_error(&format!("cannot open {}", path.display()), &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    let waits = waits.clone();
+    connection.progress_handler(STEPS, Some(move || waits.is_stopped())).map_err(failed)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     connection

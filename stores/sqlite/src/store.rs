@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_core::{
     BlockingSession, CacheSize, Cold, Dialect, Durability, Footprint, IndexMode, Layout, OpKind, ParamValue, Params,
-    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values,
+    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits,
 };
 use plimsoll_keyindex::records::Records;
 use plimsoll_lab::page_cache;
@@ -29,6 +29,7 @@ pub(crate) struct SqliteStore {
     records: Option<Records>,
     /// `None` only while the store is being reopened.
     open: Option<Open>,
+    waits: Waits,
 }
 
 /// What is held while the database is open.
@@ -40,7 +41,7 @@ struct Open {
 }
 
 impl SqliteStore {
-    pub(crate) fn open(data_dir: &Path, params: &Params) -> Result<Self, StoreError> {
+    pub(crate) fn open(data_dir: &Path, params: &Params, waits: Waits) -> Result<Self, StoreError> {
         let cache_bytes = match params.0.get("cache_size") {
             Some(ParamValue::Int(bytes)) => *bytes,
             _ => 2000 * 1024,
@@ -51,6 +52,7 @@ impl SqliteStore {
             layout: Layout::default(),
             records: None,
             open: None,
+            waits,
         };
         store.reopen()?;
         Ok(store)
@@ -65,7 +67,7 @@ impl SqliteStore {
     }
 
     fn connect(&self, durability: Durability) -> Result<Connection, StoreError> {
-        open::open(&self.path(), Pragmas { cache_bytes: self.cache_bytes, durability })
+        open::open(&self.path(), Pragmas { cache_bytes: self.cache_bytes, durability }, &self.waits)
     }
 
     fn reopen(&mut self) -> Result<(), StoreError> {

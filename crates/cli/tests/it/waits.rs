@@ -225,6 +225,8 @@ impl Subject {
         });
     }
 
+    // Told to whoever looks for it with `--nocapture`.
+    #[allow(clippy::print_stdout)]
     fn one_is_survived(&self, phase: &str, fault: Fault, after_bytes: u64) {
         let signal = ["-INT", "-TERM"].into_iter().find(|signal| phase.ends_with(signal));
         let limits: &[&str] = if signal.is_some() { &[] } else { &SHORT };

@@ -132,6 +132,39 @@ fn a_server_that_will_not_stop_is_killed_with_its_descendants_and_that_is_an_err
 }
 
 #[test]
+fn a_wish_to_stop_ends_the_wait_for_a_program_that_goes_on_and_kills_it() {
+    let base = base();
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let waits = plimsoll_core::Waits::new(BOUND, BOUND, stop.clone());
+    let logs = base.path().join("logs");
+    let mut server =
+        PrivateServer::new("server", &[base.path().to_owned()], user(), StopSignal::Quit, &logs, &waits).unwrap();
+    let shell = ["-c", "trap '' TERM; while :; do sleep 1; done"];
+    let hour = Duration::from_secs(3_600);
+    for asks in [false, true] {
+        stop.store(false, std::sync::atomic::Ordering::SeqCst);
+        if asks {
+            server.start("shell", Path::new("/bin/sh"), &shell).unwrap();
+        }
+        let wish = stop.clone();
+        let wishes = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            wish.store(true, std::sync::atomic::Ordering::SeqCst);
+        });
+        let started = Instant::now();
+        let ended = match asks {
+            true => server.stop(StopSignal::Term, hour),
+            false => server.run("shell", Path::new("/bin/sh"), &shell, hour),
+        };
+        assert_eq!(ended.unwrap_err().kind, StoreErrorKind::Interrupted);
+        assert!(started.elapsed() < BOUND, "{:?}", started.elapsed());
+        assert_eq!(server.pid(), None);
+        wishes.join().unwrap();
+    }
+    server.close().unwrap();
+}
+
+#[test]
 fn a_server_that_dies_says_how_and_what_it_said_last_and_its_log_is_kept() {
     let base = base();
     let mut server = server(base.path());

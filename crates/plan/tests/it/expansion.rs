@@ -45,6 +45,9 @@ fn the_coupon_study_comes_to_five_trials() {
     assert_eq!(plan.timed_s, 30.0);
     assert_eq!(plan.samplers, ["cpu", "disk"]);
     assert_eq!(plan.slice_ns, 1_000_000_000);
+    let seconds = 1_000_000_000;
+    let timeouts = (plan.timeouts.setup_ns, plan.timeouts.load_ns, plan.timeouts.work_ns);
+    assert_eq!(timeouts, (15 * seconds, 20 * seconds, 3_600 * seconds));
     assert_eq!(plan.figures.len(), 13);
     assert_eq!(plan.figures[0].published.len(), 2);
     assert_eq!(

@@ -84,7 +84,7 @@ fn unknown_keys_are_told_from_near_ones() {
         "stores",
         "«Seed» = 1\nstores",
         "unknown key `Seed` in the plan",
-        "did you mean `seed`? keys here: title, question, source, stores, seed, slice, samplers, repeats, order, start, server_pin, allow_writes, sweep, line, workload, phase, goals, figure",
+        "did you mean `seed`? keys here: title, question, source, stores, seed, slice, setup_timeout, load_timeout, work_timeout, samplers, repeats, order, start, server_pin, allow_writes, sweep, line, workload, phase, goals, figure",
     );
     replaced(
         "name = \"coupons\"",
@@ -145,6 +145,10 @@ fn types_and_ranges_are_checked() {
     );
     replaced("stores", "seed = «-1»\nstores", "`seed` must be at least 0, not -1", "");
     replaced("stores", "slice = «\"1ms\"»\nstores", "`slice` must be 100ms to 60s, not 1ms", "");
+    for key in ["setup_timeout", "load_timeout", "work_timeout"] {
+        let what = format!("`{key}` must be 100ms to 24h, not 5ms");
+        replaced("stores", &format!("{key} = «\"5ms\"»\nstores"), &what, "");
+    }
     replaced("stores", "title = «7»\nstores", "`title` must be a text in quotes, not the number 7", "");
     replaced(
         "[\"sqlite\"]",
