@@ -15,6 +15,9 @@ use crate::tls::Tls;
 /// Received at once; a message that is longer makes the buffer grow.
 const INPUT_BYTES: usize = 256 << 10;
 
+/// How many times as long as it may be silent a server may take for a whole answer, of which it says a little now and then.
+const DRIPS_MAX: u32 = 4;
+
 /// Takes bytes and says how many of them it used; what it appends is sent.
 type Feed<'f> = &'f mut dyn FnMut(&[u8], &mut Vec<u8>) -> usize;
 
@@ -35,6 +38,8 @@ pub struct Channel {
     works: bool,
     /// When it was last written to, or something moved.
     quiet_since: Instant,
+    /// When it was last written to.
+    asked_at: Instant,
     /// When it was first seen that the user wants an end.
     stopped_at: Option<Instant>,
     /// The server has said something.
@@ -75,6 +80,7 @@ impl Channel {
             waits,
             works: false,
             quiet_since: Instant::now(),
+            asked_at: Instant::now(),
             stopped_at: None,
             has_spoken: false,
             is_lost: false,
@@ -104,7 +110,8 @@ impl Channel {
 
     /// Lets somebody write what the next turns send.
     pub fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        self.quiet_since = Instant::now();
+        self.asked_at = Instant::now();
+        self.quiet_since = self.asked_at;
         match &mut self.layer {
             None => write(&mut self.out),
             Some(layer) => {
@@ -119,7 +126,8 @@ impl Channel {
         if self.is_lost {
             return true;
         }
-        self.quiet_since = Instant::now();
+        self.asked_at = Instant::now();
+        self.quiet_since = self.asked_at;
         let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
         poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
     }
@@ -167,6 +175,13 @@ impl Channel {
             true => (self.waits.work(), "work_timeout"),
             false => (self.waits.answer(), "setup_timeout"),
         };
+        if self.asked_at.elapsed() > bound * DRIPS_MAX {
+            let seconds = (bound * DRIPS_MAX).as_secs_f64();
+            let what = format!("{} has not come to the end of its answer within {seconds} s", self.place);
+            return Err(self
+                .unreachable(what)
+                .next(format!("Look at the network; where it only needs longer, raise `{key}`.")));
+        }
         let Some(left) = bound.checked_sub(self.quiet_since.elapsed()) else {
             return Err(self.silent(bound, key, is_amid));
         };

@@ -110,7 +110,34 @@ fn ldap(place: &Place) -> Subject {
     }
 }
 
-const RECORDS: [&str; 7] = ["coupons", "--mix", "read=1,update=1", "--set", "records=3000", "--set", "index=own"];
+/// Records through all phases that an attached server can have.
+const PLAN: [&str; 1] = ["plan"];
+const EVERY_PHASE: &str = r#"
+stores = ["sqlite"]
+[workload]
+name = "coupons"
+records = 2000
+index = "own"
+[[phase]]
+do = "load"
+batch = 500
+durability = "at-end"
+[[phase]]
+do = "settle"
+[[phase]]
+do = "ask"
+op = "query"
+count = 5
+LIMIT
+[[phase]]
+do = "drive"
+clients = 4
+ops = 50
+mix = { read = 1, update = 1 }
+LIMIT
+[[phase]]
+do = "check"
+"#;
 
 /// What a run with a fault came to.
 struct Came {
@@ -133,9 +160,20 @@ impl Subject {
     }
 
     fn command(&self, place: &Place, url: &str, limits: &[&str]) -> Command {
-        let mut args = vec!["drive"];
-        args.extend(&self.drive);
-        args.extend(["--on", url, "--clients", "4", "--ops", "50"]);
+        if self.drive == PLAN {
+            let key = |option: &str| option.trim_start_matches('-').replace('-', "_");
+            let (own, plans): (Vec<_>, Vec<_>) = limits.chunks(2).partition(|limit| limit[0] == "--op-timeout");
+            let limits: String = plans.iter().map(|limit| format!("{} = {:?}\n", key(limit[0]), limit[1])).collect();
+            let own: String = own.iter().map(|limit| format!("{} = {:?}\n", key(limit[0]), limit[1])).collect();
+            let plan = place.plan(&format!("{limits}{}", EVERY_PHASE.replace("LIMIT\n", &own)));
+            return place.command(&["run", &plan, "--on", url]);
+        }
+        let mut args = self.drive.clone();
+        if !args.contains(&"line") {
+            args.insert(0, "drive");
+            args.extend(["--ops", "50"]);
+        }
+        args.extend(["--on", url, "--clients", "4"]);
         args.extend(limits);
         place.command(&args)
     }
@@ -279,13 +317,13 @@ fn a_redis_that_fails_anywhere_ends_the_run() {
 #[test]
 fn a_postgres_that_fails_anywhere_ends_the_run() {
     let place = Place::new();
-    postgres(&place, RECORDS.into()).is_survived(0x200);
+    postgres(&place, PLAN.into()).is_survived(0x200);
 }
 
 #[test]
 fn a_mariadb_that_fails_anywhere_ends_the_run() {
     let place = Place::new();
-    mariadb(&place, RECORDS.into()).is_survived(0x300);
+    mariadb(&place, PLAN.into()).is_survived(0x300);
 }
 
 #[test]
@@ -348,4 +386,100 @@ fn a_load_of_statements_ends_at_a_signal_and_leaves_nothing_on_postgres() {
 fn a_load_of_statements_ends_at_a_signal_and_leaves_nothing_on_mariadb() {
     let place = Place::new();
     a_load_of_statements_ends(&mariadb(&place, vec!["tpcb", "--set", "scale=300"]), "may be an earlier run's");
+}
+
+#[test]
+fn a_load_of_statements_ends_at_a_signal_in_sqlite() {
+    let place = Place::new();
+    let child = place.command(&["drive", "tpcb", "--on", "sqlite", "--set", "scale=200"]).spawn().unwrap();
+    wait_for("the recording", Duration::from_secs(20), || !place.all_runs().is_empty());
+    std::thread::sleep(Duration::from_secs(1));
+    let at = Instant::now();
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let ran = Ran::of(&child.wait_with_output().unwrap()).expect(130);
+    // What was written so far is rolled back and removed, which takes the disk what it takes.
+    assert!(at.elapsed() < Duration::from_secs(10), "{:?}: {ran:?}", at.elapsed());
+    assert!(!place.only_run().join("data").exists());
+}
+
+#[test]
+fn a_search_for_the_line_ends_when_its_server_falls_silent() {
+    let place = Place::new();
+    let redis = redis(&place);
+    let line = "line kv --mix read=1 --set records=200 --set ledger=off --goal p99=100ms --budget 60s";
+    let line = Subject { drive: line.split(' ').collect(), address: redis.address.clone(), ..redis };
+    for (limits, signal) in [(&SHORT[..], None), (&[], Some("-TERM"))] {
+        let Came { ran, took } = line.attacked(Fault::Silent, 400_000, limits, signal);
+        let took = took.expect("the search asks for more than that");
+        assert_eq!(ran.code, Some(if signal.is_some() { 130 } else { 3 }), "{took:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_test_of_honesty_ends_at_a_signal() {
+    let place = Place::new();
+    let child = place.command(&["doctor", "--honesty", "redis"]).spawn().unwrap();
+    wait_for("the server", Duration::from_secs(20), || !place.all_runs().is_empty());
+    std::thread::sleep(Duration::from_secs(2));
+    let at = Instant::now();
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let ran = Ran::of(&child.wait_with_output().unwrap()).expect(130);
+    assert!(at.elapsed() < AFTER_A_SIGNAL, "{:?}: {ran:?}", at.elapsed());
+    assert!(place.all_runs().is_empty(), "{:?}", place.all_runs());
+}
+
+/// A port at which everybody is let in, told `words`, one by one every 100 ms and over again, and never let go.
+fn talker(words: &'static [u8]) -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut caller in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut said = words.iter().cycle();
+                loop {
+                    std::thread::sleep(Duration::from_millis(100));
+                    if let Some(word) = said.next()
+                        && std::io::Write::write_all(&mut caller, &[*word]).is_err()
+                    {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    port
+}
+
+#[test]
+fn who_says_nothing_or_drips_ends_a_run() {
+    // Beginnings of messages that are long, as each protocol has them; and nothing.
+    let stores: [(&[&str], &str, &[u8]); 5] = [
+        (&["select"], "postgres://me@127.0.0.1:PORT/db?sslmode=disable", b"R\0\0\x40\0"),
+        (&["select"], "mariadb://me@127.0.0.1:PORT/db", b"\x00\x40\x00\x00\x0a1"),
+        (&["kv", "--mix", "read=1"], "redis://127.0.0.1:PORT", b"$10000\r\nx"),
+        (
+            &["http"],
+            "http://127.0.0.1:PORT",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nX: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy",
+        ),
+        (&["ldap", "--mix", "search=1"], "ldap://127.0.0.1:PORT/dc=example", b"\x30\x82\x40\x00\x02\x01\x01"),
+    ];
+    std::thread::scope(|scope| {
+        for (drive, url, drip) in stores {
+            for words in [drip, b""] {
+                scope.spawn(move || {
+                    let place = Place::new();
+                    let url = url.replace("PORT", &talker(words).to_string());
+                    let started = Instant::now();
+                    let mut args = vec!["drive"];
+                    args.extend(drive);
+                    args.extend(["--on", &url]);
+                    args.extend(SHORT);
+                    let ran = place.run(&args);
+                    assert!(matches!(ran.code, Some(3 | 9)), "{url}: {ran:?}");
+                    assert!(started.elapsed() < BY_ITSELF, "{url}: {:?}", started.elapsed());
+                });
+            }
+        }
+    });
 }
