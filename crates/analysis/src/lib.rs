@@ -23,6 +23,7 @@
 //! | `timeline` | series, heat map and percentile curves on the run's time axis |
 //! | [`chart`] | charts over a number that is not time |
 //! | [`compare`] | two runs side by side |
+//! | [`mod@ab`] | two sides in turn: what the pairs decide, and what is driven next |
 //! | [`mod@line`] | the search for the load line, rung by rung, and its result |
 //! | [`mod@size`] | how large the data are beside the store's cache and its machine's memory |
 //! | [`slices`] | every slice as rows, for those who go on calculating elsewhere |
@@ -39,6 +40,7 @@
 //!   and unfinished operations stand in it with the time they waited.
 //! - A percentile is given only with at least ten samples above it: p99 needs 1,000.
 
+pub mod ab;
 pub mod chart;
 pub mod compare;
 mod figure;
@@ -92,7 +94,10 @@ pub fn view(run: &data::Run) -> RunView {
     let trials = trial::trials(run, &facts);
     let warnings = warning::warnings(run, &facts, &plan);
     let late = warning::late(&facts, &lines);
-    let verdict = verdict::verdict(run, &plan, &goals, &trials, &lines);
+    let ab = ab::view(run);
+    let verdict = verdict::verdict(run, &plan, &goals, &trials, &lines, ab.as_ref());
+    // Of a search or a comparison in turn each trial says little, and together they are no sweep.
+    let is_series = !lines.is_empty() || ab.is_some();
     RunView {
         format: view::FORMAT,
         run: trial::run_facts(run, end_ns),
@@ -101,10 +106,11 @@ pub fn view(run: &data::Run) -> RunView {
         stores: trial::stores(run),
         headlines: figure::headlines(&figures),
         figures,
-        truth: if lines.is_empty() { None } else { verdict::truth(&trials) },
-        stalls: stall::stalls(run, &facts),
-        sweeps: if lines.is_empty() { sweep::sweeps(run, &facts) } else { Vec::new() },
+        truth: if is_series { verdict::truth(&trials) } else { None },
+        stalls: if ab.is_none() { stall::stalls(run, &facts) } else { Vec::new() },
+        sweeps: if is_series { Vec::new() } else { sweep::sweeps(run, &facts) },
         lines,
+        ab,
         durability: trial::durability(run),
         trials,
         left_out: run.header.left_out.clone(),

@@ -2,6 +2,7 @@
 
 use plimsoll_record::data::{Event, PhaseState, Run, RunState};
 
+use crate::ab::{AbMetric, AbSpec, AbView};
 use crate::line::{self, LineState, LineView};
 use crate::number;
 use crate::phase::state_words;
@@ -12,9 +13,16 @@ use crate::view::{GoalState, GoalView, PhaseView, TrialView, Verdict, VerdictSta
 const ERRORS_PERCENT: f64 = 1.0;
 
 /// Judges the run.
-pub fn verdict(run: &Run, plan: &Planned, goals: &[GoalView], trials: &[TrialView], lines: &[LineView]) -> Verdict {
+pub fn verdict(
+    run: &Run,
+    plan: &Planned,
+    goals: &[GoalView],
+    trials: &[TrialView],
+    lines: &[LineView],
+    ab: Option<&AbView>,
+) -> Verdict {
     let broken = broken(run, goals, trials);
-    let unseen = unseen(run, plan, goals, lines);
+    let unseen = unseen(run, plan, goals, lines, AbSpec::of(run).is_some());
     if let Some(first) = broken.first() {
         let sentence = match (broken.len() - 1, unseen.is_empty()) {
             (0, true) => format!("{first}."),
@@ -44,6 +52,9 @@ pub fn verdict(run: &Run, plan: &Planned, goals: &[GoalView], trials: &[TrialVie
             more => format!("{first}; {} undecided.", number::plural(more as u64, "more goal is", "more goals are")),
         };
         return Verdict { state: VerdictState::Undecided, sentence, reasons: sentences(&undecided, &[], lines) };
+    }
+    if let Some(ab) = ab {
+        return Verdict { state: ab.state(), sentence: ab.sentence.clone(), reasons: Vec::new() };
     }
     let sentence = if lines.is_empty() { kept(run, goals, trials) } else { line::line_sentence(lines) };
     Verdict { state: VerdictState::Pass, sentence, reasons: Vec::new() }
@@ -110,7 +121,8 @@ fn broken(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
 /// Driven phases in which nothing was done, or in which more failed than can pass without being asked for. What was
 /// never sent is not the store's failure. What a goal limits, or a search, is judged there.
 fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
-    let has_goal = run.header.goals.iter().any(|goal| goal.what == "errors");
+    let is_compared = AbSpec::of(run).is_some_and(|spec| spec.metrics.contains(&AbMetric::Errors));
+    let has_goal = is_compared || run.header.goals.iter().any(|goal| goal.what == "errors");
     let mut all = Vec::new();
     for trial in trials {
         let driven = trial.phases.iter().filter(|phase| phase.kind == "drive" && phase.state != "void");
@@ -160,7 +172,8 @@ fn undecided(goals: &[GoalView]) -> Vec<String> {
 }
 
 /// What was not seen: the run's own end, trials that failed, goals without a measurement.
-fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView]) -> Vec<String> {
+fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView], in_turn: bool) -> Vec<String> {
+    let is_planned = lines.is_empty() && !in_turn;
     let mut unseen = Vec::new();
     let planned = plan.trials.len().max(run.trials.len());
     let how = match &run.state {
@@ -173,8 +186,8 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView]) -> 
         let place = match run.trials.last() {
             None => "before the first trial".to_string(),
             Some(trial) => {
-                // How many rungs a search takes is not planned.
-                let of = if lines.is_empty() { format!(" of {planned}") } else { String::new() };
+                // How many rungs a search takes, or pairs a comparison, is not planned.
+                let of = if is_planned { format!(" of {planned}") } else { String::new() };
                 let position = format!("trial {}{of} ({})", run.trials.len(), trial::name(&trial.header));
                 match trial.phases.last() {
                     Some(phase) if trial.end_ns.is_none() || phase.end.state == PhaseState::Interrupted => {
@@ -198,6 +211,10 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView]) -> 
         for phase in &trial.phases {
             // A void rung ends the search, which says so.
             if !lines.is_empty() && line::is_rung(&phase.header.kind, &phase.header.name) {
+                continue;
+            }
+            // A pair of which a turn is void does not count, which the comparison says.
+            if in_turn && matches!(phase.end.state, PhaseState::Void(_)) {
                 continue;
             }
             match &phase.end.state {
@@ -229,8 +246,7 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView]) -> 
         }
     }
     unseen.extend(apart.iter().map(|one| one.sentence(run.trials.len())));
-    // How many rungs a search takes is not planned.
-    if unseen.is_empty() && run.trials.len() < planned && lines.is_empty() {
+    if unseen.is_empty() && run.trials.len() < planned && is_planned {
         unseen.push(format!("{} of {planned} trials were run", run.trials.len()));
     }
     if unseen.is_empty() {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::ab::AbView;
 use crate::line::LineView;
 use crate::stall::StallsView;
 use crate::sweep::SweepView;
@@ -43,8 +44,10 @@ pub struct RunView {
     pub figures: Vec<FigureView>,
     /// The searches for the load line, one for each store; empty for runs that did not search.
     pub lines: Vec<LineView>,
-    /// Of searches: that every answer was right and nothing was lost, all rungs together; `null` where it was not so, was
-    /// not checked, or nothing was searched.
+    /// Two sides in turn; `null` for runs that compared none.
+    pub ab: Option<AbView>,
+    /// Of searches and comparisons in turn: that every answer was right and nothing was lost, all trials together; `null` where it was not so, was
+    /// not checked, or nothing was searched or compared.
     pub truth: Option<String>,
     /// Seconds in which a phase did much less than in its others, and what else was so in them.
     pub stalls: Vec<StallsView>,

@@ -60,6 +60,21 @@ Values between commas are swept: each combination is a trial. `--print-plan` sho
 It climbs a ladder of rates, bisects to ± 2 %, looks at two rungs past the first failure, and repeats the rungs that
 decide. Without a goal: p99=20ms and errors=0.1%.")]
     Line(Box<LineArgs>),
+    /// Compare two sides in turn, pair by pair, until the difference is decided or the time is up.
+    #[command(after_help = "Examples:
+  plimsoll ab tpcb --on postgres --clients 8 --a durability=durable --b durability=at-end
+  plimsoll ab tpcb --on postgres --clients 8 --b 'postgres.settings=wal_compression=on' --metric rate --metric p99
+  plimsoll ab kv --mix read=9,update=1 --clients 16 --a redis --b valkey://other:6379 --rate 20000/s
+  plimsoll ab select --on postgres --b postgres.protocol=extended --metric cpu --difference 1%
+  plimsoll ab before.toml after.toml --fail-if 'rate < -3%'
+  plimsoll ab my-plan.toml --a postgres://db15/bench --b postgres://db16/bench --budget 10min
+
+What is said with --a and --b replaces what was said for both: NAME=VALUE is a setting as in --set, or an option of the
+drive (clients, depth, workers, rate, arrivals, wake, io, durability, op_timeout, mix); anything else is a store, a URL
+or a plan file.
+
+Exit codes: 0 decided, or no --fail-if is met; 1 a --fail-if is met; 11 undecided.")]
+    Ab(Box<AbArgs>),
     /// Read a plan and say what would run and for how long; run nothing.
     #[command(after_help = "Examples:
   plimsoll check my-plan.toml
@@ -164,8 +179,45 @@ pub struct RunArgs {
     pub quiet: bool,
 }
 
-/// Options of `drive`.
+/// Options of `ab`.
 #[derive(Debug, Args)]
+pub struct AbArgs {
+    /// What is driven on both sides. The workload may be a plan file with one `drive` phase.
+    #[command(flatten)]
+    pub drive: DriveArgs,
+    /// Side B's plan file, where side A's was named before it.
+    #[arg(value_name = "PLAN-B")]
+    pub other: Option<String>,
+    /// Side A: a setting, a store, a URL or a plan file; several may be given.
+    #[arg(long, value_name = "WHAT")]
+    pub a: Vec<String>,
+    /// Side B, likewise.
+    #[arg(long, value_name = "WHAT")]
+    pub b: Vec<String>,
+    /// Number that is to be decided: rate, p50, p90, p99, p99.9, errors or cpu (processor time of the store for an
+    /// operation); several may be given [default: rate, and p99 of an open loop].
+    #[arg(long, value_name = "NUMBER")]
+    pub metric: Vec<String>,
+    /// Smallest difference that matters [default: 3%].
+    #[arg(long, value_name = "SHARE")]
+    pub difference: Option<String>,
+    /// Time for all turns [default: 5min].
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<String>,
+    /// Length of a turn, after its warm-up (--warmup, 1s) [default: 5s].
+    #[arg(long, value_name = "TIME")]
+    pub turn: Option<String>,
+    /// Fails (exit code 1) when it is decided so: 'rate < -3%', 'p99 > +5%'. Several may be given; turns go on until each
+    /// is decided.
+    #[arg(long, value_name = "CONDITION")]
+    pub fail_if: Vec<String>,
+    /// The sides are the same on purpose: what is called a difference where there is none?
+    #[arg(long)]
+    pub same: bool,
+}
+
+/// Options of `drive`.
+#[derive(Debug, Clone, Args)]
 pub struct DriveArgs {
     /// The workload (see `plimsoll list workloads`).
     #[arg(value_name = "WORKLOAD")]

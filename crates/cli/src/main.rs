@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `args`, `habits` | the command line; what other tools' options are called here |
 //! | `verbs/` | one file per verb |
+//! | `ab` | two sides in turn, pair by pair |
 //! | `line`, `pin` | the search for the load line, rung by rung; processors for the server |
 //! | `trial`, `steps`, `phase`, `check` | a trial: its phases in order, what each does, one driven phase, the truth afterwards |
 //! | `drive_spec` | a plan's drive in the drive loop's words; whether a workload and a store can do it |
@@ -14,6 +15,7 @@
 //! | `catalogue`, `studies` | what a plan may name; the built-in plans |
 //! | `calibration` | the generator's ceiling and the noise floor of this machine |
 
+mod ab;
 mod args;
 mod at_once;
 mod calibration;
@@ -111,6 +113,7 @@ fn run(verb: Verb) -> Result<u8, CliError> {
         Verb::Run(args) => verbs::run::run(&catalogue, &args),
         Verb::Drive(args) => verbs::drive::run(&catalogue, &args),
         Verb::Line(args) => verbs::line::run(&catalogue, &args),
+        Verb::Ab(args) => verbs::ab::run(&catalogue, &args),
         Verb::Check(args) => verbs::check::run(&catalogue, &args),
         Verb::Report(args) => verbs::report::run(&args),
         Verb::Compare(args) => verbs::compare::run(&args),

@@ -54,6 +54,22 @@ pub use schema::schema;
 use sweep::{Choices, Dimensions};
 pub use url::{password_places, password_ranges, split_password};
 
+/// Reads a time as plans write it, in nanoseconds: `30s`, `5min`.
+///
+/// # Errors
+/// What is wrong, and what to write instead if that can be said.
+pub fn time_ns(text: &str) -> Result<f64, (String, Option<String>)> {
+    quantity::parse(text, quantity::Dimension::Time)
+}
+
+/// Reads a share as plans write it, in per cent: `3%`.
+///
+/// # Errors
+/// As [`time_ns`].
+pub fn share_percent(text: &str) -> Result<f64, (String, Option<String>)> {
+    quantity::parse(text, quantity::Dimension::Share)
+}
+
 /// The keys of a plan.
 const KEYS: &[&str] = &[
     "title",

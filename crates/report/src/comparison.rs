@@ -147,8 +147,12 @@ pub fn legend(comparison: &Comparison) -> String {
 
 /// The interval of a change: `−1.20 % … +3.40 %`.
 pub fn interval(metric: &Metric) -> String {
-    let text = |(low, high): (f64, f64)| format!("{} … {}", signed_percent(low), signed_percent(high));
-    metric.interval_percent.map_or("–".to_string(), text)
+    interval_text(metric.interval_percent)
+}
+
+/// The same of its ends.
+pub fn interval_text(percent: Option<(f64, f64)>) -> String {
+    percent.map_or("–".to_string(), |(low, high)| format!("{} … {}", signed_percent(low), signed_percent(high)))
 }
 
 /// Observations of both, with repeats where there are several.

@@ -28,6 +28,7 @@ mod markdown;
 mod terminal;
 
 use plimsoll_analysis::RunView;
+use plimsoll_analysis::ab::{AbMetricView, AbView, Decision};
 use plimsoll_analysis::compare::Comparison;
 use plimsoll_analysis::slices::SliceRow;
 use plimsoll_analysis::view::Warning;
@@ -55,6 +56,29 @@ fn by_next(warnings: &[Warning]) -> Vec<(&str, Vec<&str>)> {
         }
     }
     groups
+}
+
+/// A number's name; of a percentile with and without pauses of the machine, which it is.
+fn metric_name(ab: &AbView, metric: &AbMetricView) -> String {
+    let name = if metric.name == "p999" { "p99.9" } else { &metric.name };
+    let is_twofold = ab.metrics.iter().filter(|other| other.name == metric.name).count() > 1;
+    match (is_twofold, metric.undisturbed) {
+        (true, false) => format!("{name} as seen"),
+        (true, true) => format!("{name} undisturbed"),
+        (false, _) => name.to_string(),
+    }
+}
+
+/// What came of a number that was to be decided between two sides; empty for the others.
+fn decision(metric: &AbMetricView) -> String {
+    let after = || metric.decided_after.map_or(String::new(), |n| format!(", decided after {n}"));
+    match metric.decision {
+        _ if !metric.asked => String::new(),
+        Decision::More => format!("more in B{}", after()),
+        Decision::Less => format!("less in B{}", after()),
+        Decision::Same => format!("no difference that matters{}", after()),
+        Decision::Open => "undecided".to_string(),
+    }
 }
 
 /// The report as JSON, indented: [`RunView`] as it is.

@@ -6,7 +6,7 @@ use plimsoll_analysis::compare::rule::signed_percent;
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{GoalState, VerdictState};
 
-use crate::comparison::{interval, legend, missing, observations, value};
+use crate::comparison::{interval, interval_text, legend, missing, observations, value};
 
 /// See [`crate::markdown`].
 pub fn run(view: &RunView) -> String {
@@ -34,6 +34,21 @@ pub fn run(view: &RunView) -> String {
     for line in &view.lines {
         out.push_str(&format!("\n**{}**: {}\n", text(&line.store), text(&line.result.sentence)));
     }
+    if let Some(ab) = &view.ab {
+        let shown = ab.metrics.iter().filter(|metric| metric.asked || metric.pairs > 0);
+        let rows = shown.map(|metric| {
+            vec![
+                text(&crate::metric_name(ab, metric)),
+                text(value(&metric.a)),
+                text(value(&metric.b)),
+                metric.change_percent.map_or("–".to_string(), signed_percent),
+                interval_text(metric.interval_percent),
+                number::count(metric.pairs),
+                text(&crate::decision(metric)),
+            ]
+        });
+        table(&mut out, &["", "A", "B", "change", "95 % interval", "pairs", ""], rows.collect());
+    }
     let mut head = vec!["figure"];
     head.extend(view.stores.iter().map(String::as_str));
     head.push("published");
@@ -50,7 +65,8 @@ pub fn run(view: &RunView) -> String {
     });
     table(&mut out, &head, rows.collect());
     let mut rows = Vec::new();
-    for trial in &view.trials {
+    // Of two sides in turn the table above says it.
+    for trial in view.trials.iter().filter(|_| view.ab.is_none()) {
         for phase in trial.phases.iter().filter(|phase| phase.kind == "drive") {
             if let (Some(ops), Some(row)) = (&phase.ops, phase.latencies.first()) {
                 let shown = |value: String| text(&number::marked(value, row.late));

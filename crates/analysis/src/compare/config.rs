@@ -46,8 +46,8 @@ pub fn differences(a: &Run, b: &Run, pairs: &[(&Trial, &Trial)]) -> Vec<ConfigDi
     add("run", "plan", head_a.plan_name.clone(), head_b.plan_name.clone());
     add("run", "seed", head_a.seed.to_string(), head_b.seed.to_string());
     add("run", "slice", crate::number::nanoseconds(head_a.slice_ns), crate::number::nanoseconds(head_b.slice_ns));
-    for (a, b) in changed_lines(&head_a.plan_text, &head_b.plan_text) {
-        add("plan", "line", a, b);
+    for one in plan_lines(&head_a.plan_text, &head_b.plan_text) {
+        add(&one.place, &one.name, one.a, one.b);
     }
     let map = |entries: &[(String, String)]| -> BTreeMap<String, String> {
         let lasting = entries.iter().filter(|(name, _)| !OF_THE_MOMENT.contains(&name.as_str()));
@@ -103,6 +103,12 @@ fn without_own_paths(value: &str, id: &str) -> String {
         let rest = part.trim_start_matches(|c: char| c.is_ascii_hexdigit() || c == '-');
         format!("{all}{OURS}{rest}")
     })
+}
+
+/// Lines that only one of two plans has.
+pub fn plan_lines(a: &str, b: &str) -> Vec<ConfigDifference> {
+    let of = |(a, b)| ConfigDifference { place: "plan".to_string(), name: "line".to_string(), a, b };
+    changed_lines(a, b).into_iter().map(of).collect()
 }
 
 /// Entries that are not equal, or in one of the maps only.

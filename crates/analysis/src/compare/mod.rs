@@ -244,6 +244,18 @@ pub fn compare(a: &Run, b: &Run, rules: &[rule::Rule], noise_floor: Option<Noise
     comparison
 }
 
+/// What differs between two trials of one run, and between the plans that they are of.
+pub(crate) fn side_differences(
+    run: &Run,
+    a: &plimsoll_record::data::Trial,
+    b: &plimsoll_record::data::Trial,
+    plans: &[String; 2],
+) -> Vec<ConfigDifference> {
+    let mut all = config::plan_lines(&plans[0], &plans[1]);
+    all.extend(config::differences(run, run, &[(a, b)]));
+    all
+}
+
 /// A run that did not come to its end meets every condition: nobody has seen what it would have measured.
 fn ended_early((name, side): (&str, &Side)) -> Option<RuleResult> {
     (side.state != "complete").then(|| RuleResult {

@@ -97,6 +97,17 @@ impl Rule {
         Ok(Rule { text: text.trim().to_string(), phase, name, op, above, limit })
     }
 
+    /// Name, whether above, and per cent, of a condition on a change of all kinds of operation in any phase; `None` of
+    /// another.
+    pub fn on_change(&self) -> Option<(&str, bool, f64)> {
+        match self.limit {
+            Limit::Change(percent) if self.phase.is_none() && self.op.is_none() => {
+                Some((&self.name, self.above, percent))
+            }
+            _ => None,
+        }
+    }
+
     /// What comes of it, where equal runs differ by `floor`.
     pub fn check(&self, groups: &[Group], floor: NoiseFloor) -> RuleResult {
         let all = groups.iter().flat_map(|group| group.metrics.iter().map(move |metric| (group, metric)));

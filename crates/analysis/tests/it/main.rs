@@ -3,6 +3,7 @@
 // A failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]
 
+mod ab;
 mod compare;
 mod counted;
 mod driven;

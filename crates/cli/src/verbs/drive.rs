@@ -39,7 +39,7 @@ pub(super) fn run_text(
     }
     let (mut plan, text) = plans::read_plan(catalogue, from, stores, args.seed, &mut passwords)?;
     plan.allow_writes |= args.allow_writes;
-    run::run_plan(catalogue, &plan, &text, &passwords, args.quiet, args.strict)
+    run::run_plan(catalogue, &plan, &text, None, &passwords, args.quiet, args.strict)
 }
 
 /// The plan's name and text.

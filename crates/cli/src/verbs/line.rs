@@ -28,7 +28,7 @@ fn file(args: &LineArgs) -> Option<&str> {
 }
 
 /// Options of a drive that a plan file says itself.
-fn refused(drive: &DriveArgs) -> Option<&'static str> {
+pub(super) fn refused(drive: &DriveArgs) -> Option<&'static str> {
     let given = [
         ("--clients", drive.clients.is_some()),
         ("--depth", drive.depth.is_some()),

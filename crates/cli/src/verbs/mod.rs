@@ -1,5 +1,6 @@
 //! One file per verb.
 
+pub mod ab;
 pub mod check;
 pub mod compare;
 pub mod doctor;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use plimsoll_analysis::ab::AbSpec;
 use plimsoll_analysis::view::VerdictState;
 use plimsoll_core::{Catalogue, OpenOptions, Store, Target, Waits};
 use plimsoll_drive::{Clock, Io, Witness};
@@ -14,6 +15,7 @@ use plimsoll_record::data::{
     Event, FigureSpec, GoalSpec, Phase, PhaseState, PublishedSpec, Run, RunHeader, RunState, SamplerSeries,
 };
 
+use crate::ab;
 use crate::args::RunArgs;
 use crate::calibration::Calibration;
 use crate::drive_spec;
@@ -40,15 +42,16 @@ pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, CliError> {
     }
     let (mut plan, text) = plans::load(catalogue, &args.plan, &mut passwords)?;
     plan.allow_writes |= args.allow_writes;
-    run_plan(catalogue, &plan, &text, &passwords, args.quiet, args.strict)
+    run_plan(catalogue, &plan, &text, None, &passwords, args.quiet, args.strict)
 }
 
-/// Runs a plan that came of `text`; the exit code says whether every goal held. `strict`: a phase in which the generator
-/// was late is void.
+/// Runs a plan that came of `text`, or where `ab` is given its two trials in turn; the exit code says whether every goal
+/// held, or what was decided. `strict`: a phase in which the generator was late is void.
 pub fn run_plan(
     catalogue: &Catalogue,
     plan: &Plan,
     text: &str,
+    ab: Option<&AbSpec>,
     passwords: &Passwords,
     quiet: bool,
     strict: bool,
@@ -59,13 +62,13 @@ pub fn run_plan(
     let interrupt = Interrupt::install();
     let mut progress = Progress::new(quiet);
     let id = plimsoll_record::run_id(wall_ns(), random());
-    announce(catalogue, plan, &runs_dir.join(&id), &id, passwords, &mut progress)?;
+    announce(catalogue, plan, ab.is_some(), &runs_dir.join(&id), passwords, &mut progress)?;
 
     let clock = Clock::start();
     let started_wall_ns = wall_ns();
     let server = plimsoll_sample::ServerProcesses::default();
     let (samplers, unavailable) = plimsoll_sample::open(&plan.samplers, &server);
-    let header = header(plan, text, &id, started_wall_ns, &samplers, environment(&runs_dir, io));
+    let header = header(plan, text, ab, &id, started_wall_ns, &samplers, environment(&runs_dir, io));
     let recorder = Arc::new(Recorder::create(&runs_dir, &header)?);
     if plimsoll_sample::environment::file_system(&runs_dir).is_some_and(|place| place.volatile) {
         let text = format!("{} keeps nothing through a power cut: durable means nothing there", runs_dir.display());
@@ -114,7 +117,7 @@ pub fn run_plan(
         strict,
         server_pin: &plan.server_pin,
     };
-    let result = trials(catalogue, plan, &mut bench, &directory, passwords);
+    let result = trials(catalogue, plan, ab, &mut bench, &directory, passwords);
     drop(ticker);
     progress.clear();
     let state = match &result {
@@ -190,12 +193,16 @@ fn leave_to_the_error(run: &mut Run) {
 fn trials(
     catalogue: &Catalogue,
     plan: &Plan,
+    ab: Option<&AbSpec>,
     bench: &mut Bench<'_>,
     directory: &Path,
     passwords: &Passwords,
 ) -> Result<(), CliError> {
     let mut open = None;
-    let mut result = each_trial(catalogue, plan, bench, directory, passwords, &mut open);
+    let mut result = match ab {
+        Some(spec) => ab::run(catalogue, plan, spec, bench, directory, passwords),
+        None => each_trial(catalogue, plan, bench, directory, passwords, &mut open),
+    };
     if let Some(open) = open {
         let left = leave(bench, open, result.is_err());
         result = result.and(left);
@@ -213,15 +220,15 @@ fn trials(
 }
 
 /// A store that is open.
-struct Open {
+pub(crate) struct Open {
     store_use: StoreUse,
-    store: Box<dyn Store>,
+    pub(crate) store: Box<dyn Store>,
     waits: Waits,
 }
 
 /// Has a store remove what it made. Where that fails after another failure, or after the user wanted an end, it is said
 /// what is left, and no error.
-fn leave(bench: &mut Bench<'_>, open: Open, failed: bool) -> Result<(), CliError> {
+pub(crate) fn leave(bench: &mut Bench<'_>, open: Open, failed: bool) -> Result<(), CliError> {
     let Open { store_use, store, waits } = open;
     waits.leave(failed);
     if failed && store_use.url.is_none() {
@@ -262,17 +269,13 @@ fn each_trial(
                 leave(bench, before, false)?;
             }
             bench.progress.note(&format!("opening {}", trial.store.label));
-            *open = Some(open_store(catalogue, &trial.store, directory, bench, passwords)?);
+            *open = Some(open_store(catalogue, &trial.store, directory, &run_id_of(directory), bench, passwords)?);
             before = None;
             bench.ledger = None;
         }
         let Some(Open { store, .. }) = open else { break };
         let Some(kind) = catalogue.store(&trial.store.kind) else { break };
-        let workload = make_workload(catalogue, trial)?;
-        let as_is = trial.takes_as_is(plan.start);
-        store.set_read_only(as_is && !plan.allow_writes);
-        let fitted = if as_is { found::fitted(bench, &mut **store, trial, &workload)? } else { None };
-        let workload = fitted.as_ref().map_or(Ok(workload), |fitted| make_workload(catalogue, fitted))?;
+        let (fitted, workload) = fitted(catalogue, plan, trial, bench, &mut **store)?;
         let planned = trial;
         let trial = fitted.as_ref().unwrap_or(trial);
         if let Some(spec) = &line {
@@ -289,6 +292,22 @@ fn each_trial(
     Ok(())
 }
 
+/// What `trial` asks of `store`, and the trial as it fits what others have made there, where that is taken as it is.
+pub(crate) fn fitted(
+    catalogue: &Catalogue,
+    plan: &Plan,
+    trial: &Trial,
+    bench: &mut Bench<'_>,
+    store: &mut dyn Store,
+) -> Result<(Option<Trial>, Arc<dyn plimsoll_core::Workload>), CliError> {
+    let workload = make_workload(catalogue, trial)?;
+    let as_is = trial.takes_as_is(plan.start);
+    store.set_read_only(as_is && !plan.allow_writes);
+    let fitted = if as_is { found::fitted(bench, store, trial, &workload)? } else { None };
+    let workload = fitted.as_ref().map_or(Ok(workload), |fitted| make_workload(catalogue, fitted))?;
+    Ok((fitted, workload))
+}
+
 fn make_workload(catalogue: &Catalogue, trial: &Trial) -> Result<Arc<dyn plimsoll_core::Workload>, CliError> {
     let spec = catalogue
         .workload(&trial.workload.name)
@@ -303,20 +322,21 @@ fn make_workload(catalogue: &Catalogue, trial: &Trial) -> Result<Arc<dyn plimsol
     })
 }
 
-fn open_store(
+/// Opens a store; what it makes is marked with `run_id`.
+pub(crate) fn open_store(
     catalogue: &Catalogue,
     store_use: &StoreUse,
     directory: &Path,
+    run_id: &str,
     bench: &mut Bench<'_>,
     passwords: &Passwords,
 ) -> Result<Open, CliError> {
     let kind = catalogue
         .store(&store_use.kind)
         .ok_or_else(|| CliError::new(exit::USAGE, format!("there is no store `{}`", store_use.kind)))?;
-    let run_id = run_id_of(directory);
     let (setup, work) = (Duration::from_nanos(bench.timeouts.setup_ns), Duration::from_nanos(bench.timeouts.work_ns));
     let waits = Waits::new(setup, work, bench.interrupt.flag());
-    let options = OpenOptions { waits: waits.clone(), ..options(store_use, directory, &run_id, passwords) };
+    let options = OpenOptions { waits: waits.clone(), ..options(store_use, directory, run_id, passwords) };
     if let Target::Private { data_dir, .. } = &options.target {
         std::fs::create_dir_all(data_dir).map_err(|error| CliError::io(data_dir.display(), &error))?;
     }
@@ -325,7 +345,8 @@ fn open_store(
     Ok(Open { store_use: store_use.clone(), store, waits })
 }
 
-fn run_id_of(directory: &Path) -> String {
+/// The id of the run that is recorded in `directory`.
+pub(crate) fn run_id_of(directory: &Path) -> String {
     directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
@@ -343,19 +364,23 @@ fn options(store_use: &StoreUse, directory: &Path, run_id: &str, passwords: &Pas
 fn announce(
     catalogue: &Catalogue,
     plan: &Plan,
+    in_turn: bool,
     directory: &Path,
-    id: &str,
     passwords: &Passwords,
     progress: &mut Progress,
 ) -> Result<(), CliError> {
     let mut said = BTreeSet::new();
+    let run_id = |label: &str| match in_turn {
+        true => ab::side_run_id(&run_id_of(directory), label),
+        false => run_id_of(directory),
+    };
     precheck::plan(plan)?;
     for trial in &plan.trials {
         let Some(kind) = catalogue.store(&trial.store.kind) else { continue };
         let workload = make_workload(catalogue, trial)?;
         drive_spec::can_ask(trial, &*workload, kind.spec())?;
         precheck::trial(plan, trial, &*workload, kind.spec())?;
-        let mut lines = kind.announce(&options(&trial.store, directory, id, passwords))?;
+        let mut lines = kind.announce(&options(&trial.store, directory, &run_id(&trial.store.label), passwords))?;
         let changes = writes::allowed(plan, trial, &*workload, kind.spec())?;
         if trial.store.url.is_some() {
             if trial.takes_as_is(plan.start) {
@@ -406,6 +431,7 @@ fn sweep(runs_dir: &Path) {
 fn header(
     plan: &Plan,
     text: &str,
+    ab: Option<&AbSpec>,
     id: &str,
     started_wall_ns: i64,
     samplers: &[Box<dyn plimsoll_core::Sampler>],
@@ -425,7 +451,7 @@ fn header(
         question: plan.question.clone(),
         source: plan.source.clone(),
         plan_text: text.to_owned(),
-        plan_json: plan_json(plan),
+        plan_json: plan_json(plan, ab),
         command_line: secrets::shown_command_line(),
         seed: plan.trials.first().map_or(0, |trial| trial.seed),
         slice_ns: plan.slice_ns,
@@ -474,11 +500,14 @@ fn goals(plan: &Plan) -> Vec<GoalSpec> {
         .collect()
 }
 
-/// The plan as it was expanded; its `line` is the whole spec of the search.
-fn plan_json(plan: &Plan) -> String {
+/// The plan as it was expanded; its `line` is the whole spec of the search, its `ab` that of the comparison.
+fn plan_json(plan: &Plan, ab: Option<&AbSpec>) -> String {
     let mut json = serde_json::to_value(plan).unwrap_or_default();
     if let Some(line) = &plan.line {
         json["line"] = serde_json::to_value(line::spec(line, &goals(plan))).unwrap_or_default();
+    }
+    if let Some(ab) = ab {
+        json["ab"] = serde_json::to_value(ab).unwrap_or_default();
     }
     json.to_string()
 }

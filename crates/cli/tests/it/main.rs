@@ -3,6 +3,7 @@
 // A broken expectation is what a test is there to show.
 #![allow(clippy::unwrap_used)]
 
+mod ab;
 mod action;
 mod attached;
 mod bench;

@@ -4,6 +4,7 @@
 //! A content security policy names the page's own scripts and styles by their hashes: whatever a text from a store
 //! looks like, nothing else runs and nothing is fetched.
 
+mod ab;
 mod bars;
 mod chart;
 mod line;
@@ -76,6 +77,7 @@ pub fn page(view: &RunView) -> String {
     out.push_str(&results::headlines(view));
     let mut charts = chart::Charts::default();
     let sections = [
+        ("ab", "In turn", "Two sides in turn", ab::ab(view, &mut charts)),
         ("line", "Load line", "The load line", line::lines(view, &mut charts)),
         ("sweep", "Sweep", "Throughput over the sweep", sweep::sweeps(view, &mut charts)),
         ("stalls", "Stalls", "Seconds that the mean hides", stalls(view)),

@@ -1,5 +1,6 @@
 //! The report as text: verdict first, then what it rests on, the figures beside the published ones, and tables.
 
+mod ab;
 mod line;
 mod sweep;
 pub mod table;
@@ -38,6 +39,7 @@ pub fn text(view: &RunView, colour: bool, width: usize) -> String {
     text.verdict(view);
     text.goals(view);
     text.lines(view);
+    text.ab(view);
     text.sweeps(view);
     text.stalls(view);
     text.figures(view);
@@ -272,7 +274,7 @@ impl Text {
         let is_first = |trial: &TrialView| {
             view.trials.iter().find(|one| one.store == trial.store).is_some_and(|first| first.ordinal == trial.ordinal)
         };
-        let shown = |trial: &&TrialView| view.lines.is_empty() || is_first(trial);
+        let shown = |trial: &&TrialView| (view.lines.is_empty() && view.ab.is_none()) || is_first(trial);
         for trial in view.trials.iter().filter(shown) {
             let footprint = trial.footprint.as_ref();
             if footprint.is_none() && trial.device_bytes_per_record.is_none() {
@@ -290,7 +292,8 @@ impl Text {
         }
         let note = "after load and settle; written to the device by both";
         self.table("Space", note, &table);
-        let sizes: Vec<_> = view.trials.iter().filter_map(|trial| Some((trial, trial.size.as_ref()?))).collect();
+        let sizes: Vec<_> =
+            view.trials.iter().filter(shown).filter_map(|trial| Some((trial, trial.size.as_ref()?))).collect();
         if table.is_empty() && !sizes.is_empty() {
             self.heading("Space", "");
         }
@@ -354,11 +357,7 @@ impl Text {
         ]);
         let (mut any_missing, mut sentences) = (false, Vec::new());
         for trial in &view.trials {
-            // A rung stands in its search's table, and with every kind of operation in the page.
-            let driven = trial
-                .phases
-                .iter()
-                .filter(|phase| phase.kind == "drive" && (view.lines.is_empty() || !is_rung(&phase.kind, &phase.name)));
+            let driven = trial.phases.iter().filter(|phase| phase.kind == "drive" && is_shown(view, phase));
             for phase in driven {
                 for row in &phase.latencies {
                     let mut cells = vec![
@@ -427,8 +426,7 @@ impl Text {
             ("share".into(), Side::Right),
         ]);
         for trial in &view.trials {
-            for phase in trial.phases.iter().filter(|phase| view.lines.is_empty() || !is_rung(&phase.kind, &phase.name))
-            {
+            for phase in trial.phases.iter().filter(|phase| is_shown(view, phase)) {
                 for step in &phase.steps {
                     let percentile = |name: &str| {
                         let ns = step.percentiles.iter().find(|one| one.name == name).and_then(|one| one.ns);
@@ -490,14 +488,21 @@ impl Text {
 /// The row below the one that has what was seen: the same without what pauses of the machine disturbed.
 fn undisturbed_cells(trial: &TrialView, phase: &PhaseView, undisturbed: &UndisturbedView, late: bool) -> Vec<Cell> {
     let time = |ns| number::marked(number::nanoseconds(ns), late);
-    let mut cells =
-        [&trial.name, &phase.name, "  undisturbed"].map(|text: &str| Cell::styled(text, Style::new().dimmed())).to_vec();
+    let mut cells = [&trial.name, &phase.name, "  undisturbed"]
+        .map(|text: &str| Cell::styled(text, Style::new().dimmed()))
+        .to_vec();
     cells.push(Cell::new(number::count(undisturbed.count)));
     cells.push(Cell::new(""));
     let percentiles = undisturbed.percentiles.iter();
     cells.extend(percentiles.map(|one| Cell::new(one.ns.map_or("–".to_string(), time))));
     cells.push(Cell::new(time(undisturbed.max_ns)));
     cells
+}
+
+/// Whether a phase stands in the tables of phases: rungs and turns stand in tables of their own, and with every kind of
+/// operation in the page.
+fn is_shown(view: &RunView, phase: &PhaseView) -> bool {
+    view.ab.is_none() && (view.lines.is_empty() || !is_rung(&phase.kind, &phase.name))
 }
 
 /// A count that should be zero.

@@ -1,0 +1,303 @@
+//! What pairs decide, and when it is enough.
+
+use plimsoll_record::data::{Run, Trial};
+
+use crate::chart::Chart;
+use crate::compare::{self, Cell, ConfigDifference};
+use crate::number;
+use crate::stat::median;
+use crate::view::Line;
+
+use super::evidence::{self, centre, estimate, rejects};
+use super::pairs::{Pair, Turn, first_trials, pairs};
+use super::{AbMetric, AbMetricView, AbPairView, AbRule, AbRuleView, AbSpec, AbView, Decision, Next, SIDES, sentence};
+
+/// Most pairs that a comparison drives.
+const PAIRS_MAX: usize = 10_000;
+
+/// Pairs without any usable number after which nothing more is expected.
+const USELESS_MAX: usize = 8;
+
+/// What the pairs of one number say.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Series {
+    pub metric: AbMetric,
+    /// Of a percentile: without what pauses of the machine disturbed.
+    pub undisturbed: bool,
+    /// Number of the pair and the logarithm of B's value over A's.
+    pub logs: Vec<(u32, f64)>,
+    /// Why pairs have none.
+    pub missing: Option<String>,
+}
+
+impl Series {
+    /// What is decided on: percentiles undisturbed, where pauses were watched for in all turns.
+    fn of(metric: AbMetric, pairs: &[Pair<'_>]) -> Series {
+        let watched = pairs.iter().flat_map(|pair| &pair.turns).all(Turn::is_watched);
+        Series::with(metric, metric.is_percentile() && watched, pairs)
+    }
+
+    fn with(metric: AbMetric, undisturbed: bool, pairs: &[Pair<'_>]) -> Series {
+        let (mut logs, mut missing) = (Vec::new(), None);
+        for pair in pairs {
+            match pair.log_ratio(metric, undisturbed) {
+                Ok(log) => logs.push((pair.number, log)),
+                Err(why) => missing = missing.or(Some(why)),
+            }
+        }
+        Series { metric, undisturbed, logs, missing }
+    }
+
+    fn values(&self) -> Vec<f64> {
+        self.logs.iter().map(|(_, log)| *log).collect()
+    }
+}
+
+/// The change in per cent that a log of a ratio is.
+fn percent_of(log: f64) -> f64 {
+    // The end of an interval is found to that accuracy.
+    if log.abs() < 1e-9 { 0.0 } else { log.exp_m1() * 100.0 }
+}
+
+/// What the logs of ratios decide: a difference, when no difference is rejected and the estimate is one that matters; none,
+/// when all differences that matter are rejected.
+fn decision(logs: &[f64], difference: f64, alpha: f64) -> Decision {
+    let matters = difference.ln_1p();
+    let Some(value) = centre(logs) else { return Decision::Open };
+    if value.abs() < matters {
+        let is_same = rejects(logs, matters, alpha) && rejects(logs, -matters, alpha);
+        return if is_same { Decision::Same } else { Decision::Open };
+    }
+    match rejects(logs, 0.0, alpha) {
+        true if value > 0.0 => Decision::More,
+        true => Decision::Less,
+        false => Decision::Open,
+    }
+}
+
+/// The first decision that the logs of ratios come to, and after how many: what comes later does not take it back.
+pub fn decided(logs: &[f64], difference: f64, alpha: f64) -> (Decision, Option<usize>) {
+    let fewest = evidence::fewest(alpha);
+    let each = (fewest..=logs.len()).map(|n| (decision(&logs[..n], difference, alpha), Some(n)));
+    let mut found = each.filter(|(decision, _)| *decision != Decision::Open);
+    found.next().unwrap_or((Decision::Open, None))
+}
+
+/// Whether a condition is met, and after how many pairs that was known; `None` where it cannot be told.
+fn met(rule: &AbRule, logs: &[f64], alpha: f64) -> Option<(bool, usize)> {
+    let limit = (rule.percent / 100.0).max(-1.0 + 1e-9).ln_1p();
+    let n = (evidence::fewest(alpha)..=logs.len()).find(|n| rejects(&logs[..*n], limit, alpha))?;
+    Some(((centre(&logs[..n])? > limit) == rule.above, n))
+}
+
+/// Whether all that was to be decided is: the conditions where there are any, else the numbers.
+fn is_decided(spec: &AbSpec, all: &[Series]) -> bool {
+    let of = |metric: AbMetric| all.iter().find(|one| one.metric == metric).map(Series::values).unwrap_or_default();
+    if spec.fail_if.is_empty() {
+        spec.metrics.iter().all(|metric| decided(&of(*metric), spec.difference, spec.alpha()).1.is_some())
+    } else {
+        spec.fail_if.iter().all(|rule| met(rule, &of(rule.metric), spec.alpha()).is_some())
+    }
+}
+
+/// Time from the first turn's begin to the last one's end, in seconds.
+fn spent_s(pairs: &[Pair<'_>]) -> f64 {
+    let turns = || pairs.iter().flat_map(|pair| &pair.turns).map(|turn| turn.facts.phase);
+    let from = turns().map(|phase| phase.header.start_ns).min().unwrap_or(0);
+    let to = turns().map(|phase| phase.end.end_ns).max().unwrap_or(0);
+    to.saturating_sub(from) as f64 / 1e9
+}
+
+/// What is driven next, as far as `run` has recorded: also of a run that goes on, read while it grows.
+pub fn next(spec: &AbSpec, run: &Run) -> Next {
+    let pairs = pairs(run);
+    let last = pairs.iter().map(|pair| pair.number).max().unwrap_or(0);
+    let another = Next::Pair(last + 1);
+    if pairs.is_empty() {
+        return another;
+    }
+    let all: Vec<Series> = spec.metrics.iter().map(|metric| Series::of(*metric, &pairs)).collect();
+    let useless = pairs.len() >= USELESS_MAX && all.iter().any(|one| one.logs.is_empty());
+    let spent = spent_s(&pairs);
+    let a_pair = spent / pairs.len() as f64;
+    if is_decided(spec, &all) || useless || spent + a_pair > spec.budget_s || pairs.len() >= PAIRS_MAX {
+        return Next::Done;
+    }
+    another
+}
+
+/// The comparison of `run`; `None` where it is none, or nothing was begun.
+pub fn view(run: &Run) -> Option<AbView> {
+    let spec = AbSpec::of(run)?;
+    let [a, b] = first_trials(run)?;
+    let pairs = pairs(run);
+    let all: Vec<Series> = AbMetric::ALL.iter().map(|metric| Series::of(*metric, &pairs)).collect();
+    let asked = |one: &&Series| spec.metrics.contains(&one.metric);
+    let metrics: Vec<AbMetricView> = all
+        .iter()
+        .flat_map(|one| {
+            // Neither hides the other.
+            let as_seen = one.undisturbed.then(|| Series::with(one.metric, false, &pairs));
+            [Some(metric(&spec, one, &pairs, true)), as_seen.map(|seen| metric(&spec, &seen, &pairs, false))]
+        })
+        .flatten()
+        .collect();
+    let rules = spec.fail_if.iter().map(|rule| of_rule(rule, &all, spec.alpha())).collect();
+    let mut view = AbView {
+        differences: differences(&spec, run, a, b),
+        sentence: String::new(),
+        decided: is_decided(&spec, &all),
+        difference_percent: spec.difference * 100.0,
+        pairs: pairs.len() as u64,
+        seconds: spent_s(&pairs),
+        metrics,
+        generator_percent: [0, 1].map(|side| {
+            median(&pairs.iter().filter_map(|pair| pair.turns[side].generator_percent()).collect::<Vec<_>>())
+        }),
+        rules,
+        notes: notes(&spec, &all, &pairs, [a, b]),
+        rows: pairs.iter().map(|pair| row(&spec, pair, &all)).collect(),
+        charts: all.iter().filter(asked).filter_map(|one| chart(&spec, one)).collect(),
+        sides: spec.sides.clone(),
+    };
+    view.sentence = sentence::sentence(&spec, &view);
+    Some(view)
+}
+
+/// `decides`: it is what the comparison decides on, if it was asked to.
+fn metric(spec: &AbSpec, series: &Series, pairs: &[Pair<'_>], decides: bool) -> AbMetricView {
+    let metric = series.metric;
+    let logs = series.values();
+    let asked = decides && spec.metrics.contains(&metric);
+    let (decision, decided_after) = match asked {
+        true => decided(&logs, spec.difference, spec.alpha()),
+        false => (Decision::Open, None),
+    };
+    // What was known when it was decided: others may have gone on.
+    let known = estimate(&logs[..decided_after.unwrap_or(logs.len())], spec.alpha());
+    let cell = |side: usize| {
+        let values: Vec<f64> =
+            pairs.iter().filter_map(|pair| pair.turns[side].value(metric, series.undisturbed).ok()).collect();
+        let value = median(&values);
+        Cell {
+            value,
+            text: match (value, &series.missing) {
+                (Some(value), _) => number::with_unit(value, metric.unit()),
+                (None, Some(why)) => why.clone(),
+                (None, None) => "–".to_string(),
+            },
+            n: pairs.iter().map(|pair| pair.turns[side].ops()).sum(),
+            repeats: values.len() as u64,
+            late: pairs.iter().any(|pair| pair.turns[side].facts.is_moved(metric.name())),
+        }
+    };
+    AbMetricView {
+        name: metric.name().to_string(),
+        unit: metric.unit().to_string(),
+        asked,
+        undisturbed: series.undisturbed,
+        a: cell(0),
+        b: cell(1),
+        pairs: logs.len() as u64,
+        change_percent: known.map(|known| percent_of(known.value)),
+        interval_percent: known.and_then(|known| known.interval).map(|(low, high)| (percent_of(low), percent_of(high))),
+        decision,
+        decided_after: decided_after.map(|n| n as u64),
+    }
+}
+
+fn of_rule(rule: &AbRule, all: &[Series], alpha: f64) -> AbRuleView {
+    let logs = all.iter().find(|one| one.metric == rule.metric).map(Series::values).unwrap_or_default();
+    let found = met(rule, &logs, alpha);
+    AbRuleView { rule: rule.text.clone(), met: found.map(|(met, _)| met), known_after: found.map(|(_, n)| n as u64) }
+}
+
+fn differences(spec: &AbSpec, run: &Run, a: &Trial, b: &Trial) -> Vec<ConfigDifference> {
+    let name = crate::trial::name(&a.header);
+    let mut all = compare::side_differences(run, a, b, &spec.plans);
+    for one in &mut all {
+        // The side's name says nothing of where it is.
+        if let Some(phase) = one.place.strip_prefix(&name) {
+            let phase = phase.trim_start_matches([',', ' ']);
+            one.place = if phase.is_empty() { "side".to_string() } else { phase.to_string() };
+        }
+    }
+    all
+}
+
+fn notes(spec: &AbSpec, all: &[Series], pairs: &[Pair<'_>], [a, b]: [&Trial; 2]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if a.header.workload != b.header.workload {
+        notes
+            .push(format!("The sides are asked different workloads: {} and {}.", a.header.workload, b.header.workload));
+    } else if a.header.record_count != b.header.record_count {
+        notes.push(format!(
+            "The sides hold different numbers of records: {} and {}.",
+            number::count(a.header.record_count),
+            number::count(b.header.record_count)
+        ));
+    }
+    for one in all.iter().filter(|one| spec.metrics.contains(&one.metric) && one.logs.len() < pairs.len()) {
+        let without = (pairs.len() - one.logs.len()) as u64;
+        notes.push(format!(
+            "{} of {} say nothing of {}: {}.",
+            number::plural(without, "pair", "pairs"),
+            number::count(pairs.len() as u64),
+            one.metric.name(),
+            one.missing.as_deref().unwrap_or("not measured").trim_end_matches('.')
+        ));
+    }
+    let turns = || pairs.iter().flat_map(|pair| &pair.turns);
+    let late: Vec<&str> = turns().filter_map(|turn| turn.facts.late()).collect();
+    if let Some(first) = late.first() {
+        notes.push(format!(
+            "In {} of {} turns the generator was late, which lengthens response times and lowers rates of either side: {}.",
+            number::count(late.len() as u64),
+            number::count(turns().count() as u64),
+            first.trim_end_matches('.')
+        ));
+    }
+    if spec.plans[0].contains("[goals]") || spec.plans[1].contains("[goals]") {
+        notes.push("The plans' goals were not judged: turns are compared with each other.".to_string());
+    }
+    notes
+}
+
+fn row(spec: &AbSpec, pair: &Pair<'_>, all: &[Series]) -> AbPairView {
+    let asked = || all.iter().filter(|one| spec.metrics.contains(&one.metric));
+    let value = |one: &Series, side: usize| pair.turns[side].value(one.metric, one.undisturbed).ok();
+    let values = asked().map(|one| [0, 1].map(|side| value(one, side))).collect();
+    let left_out = asked().find_map(|one| pair.log_ratio(one.metric, one.undisturbed).err());
+    AbPairView { pair: pair.number, first: SIDES[pair.first], values, left_out }
+}
+
+/// The change by pair, and what was known after it.
+fn chart(spec: &AbSpec, series: &Series) -> Option<Chart> {
+    let logs = series.values();
+    if logs.is_empty() {
+        return None;
+    }
+    let known: Vec<_> = (1..=logs.len()).map(|n| estimate(&logs[..n], spec.alpha())).collect();
+    let of = |name: &str, values: Vec<Option<f64>>| Line { name: name.to_string(), values };
+    let interval = |end: fn((f64, f64)) -> f64| -> Vec<Option<f64>> {
+        known.iter().map(|known| (*known)?.interval.map(end).map(percent_of)).collect()
+    };
+    let lines = vec![
+        of("this pair", logs.iter().map(|log| Some(percent_of(*log))).collect()),
+        of("all so far", known.iter().map(|known| known.map(|known| percent_of(known.value))).collect()),
+        of("95 % from", interval(|(low, _)| low)),
+        of("95 % to", interval(|(_, high)| high)),
+    ];
+    Some(Chart {
+        name: format!("{} of B against A", series.metric.name()),
+        x_name: "Pair".to_string(),
+        x_unit: String::new(),
+        unit: "%".to_string(),
+        logarithmic: false,
+        top: None,
+        x: series.logs.iter().map(|(number, _)| f64::from(*number)).collect(),
+        lines: lines.into_iter().filter(|line| line.values.iter().any(Option::is_some)).collect(),
+        points: vec![0],
+        marks: Vec::new(),
+    })
+}

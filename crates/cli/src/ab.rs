@@ -1,0 +1,251 @@
+//! Two sides in turn: pair after pair, each turn a trial of its own in the recording, until analysis says that the
+//! difference is decided.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use plimsoll_analysis::ab::{self, AbSpec, Next, PAIR, SIDES, WARM_UP};
+use plimsoll_analysis::compare::rule::signed_percent;
+use plimsoll_analysis::number;
+use plimsoll_core::{Catalogue, StoreKind, Workload};
+use plimsoll_plan::model::{Limit, Phase, Plan, Start, Step, Trial};
+use plimsoll_record::data::Run;
+use plimsoll_verify::Ledger;
+
+use crate::error::{CliError, exit};
+use crate::phase::Bench;
+use crate::plans::Passwords;
+use crate::trial::{self, Found};
+use crate::verbs::run::{Open, fitted, leave, open_store, run_id_of};
+
+/// A store that one side has, or both.
+struct Place {
+    open: Open,
+    /// Trials that it has served.
+    trials: u32,
+    ledger: Option<Ledger>,
+}
+
+/// One side.
+struct Side<'a> {
+    trial: Trial,
+    kind: &'a dyn StoreKind,
+    workload: Arc<dyn Workload>,
+    /// Position of its store.
+    place: usize,
+}
+
+/// What is done in a trial.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    /// Everything but the checks, for the pair.
+    Turn(Option<u32>),
+    /// The checks alone.
+    Check,
+}
+
+/// Whether both sides can work on one store and its data: all that differs is how it is driven.
+pub fn share_a_store(a: &Trial, b: &Trial) -> bool {
+    let load = |trial: &Trial| {
+        let of = |phase: &Phase| matches!(phase.step, Step::Load { .. }).then(|| phase.step.clone());
+        trial.phases.iter().find_map(of)
+    };
+    let (store_a, store_b) = (&a.store, &b.store);
+    (&store_a.kind, &store_a.url, &store_a.params) == (&store_b.kind, &store_b.url, &store_b.params)
+        && a.workload == b.workload
+        && a.seed == b.seed
+        && load(a) == load(b)
+}
+
+/// Opens both sides, drives pairs until the recording decides or the user wants an end, checks, and closes them.
+///
+/// # Errors
+/// What a side or the recording failed with; it says which side and pair.
+pub fn run(
+    catalogue: &Catalogue,
+    plan: &Plan,
+    spec: &AbSpec,
+    bench: &mut Bench<'_>,
+    directory: &Path,
+    passwords: &Passwords,
+) -> Result<(), CliError> {
+    let mut places = Vec::new();
+    let mut result = open(catalogue, plan, spec, bench, directory, passwords, &mut places).and_then(|sides| {
+        let (places, bench) = (&mut places[..], &mut *bench);
+        Turns { spec, start: plan.start, bench, places, sides, driven: 0 }.all(directory)
+    });
+    for place in places {
+        let left = leave(bench, place.open, result.is_err());
+        result = result.and(left);
+    }
+    result
+}
+
+/// Both sides, with their stores in `places`.
+fn open<'p>(
+    catalogue: &'p Catalogue,
+    plan: &'p Plan,
+    spec: &AbSpec,
+    bench: &mut Bench<'_>,
+    directory: &Path,
+    passwords: &Passwords,
+    places: &mut Vec<Place>,
+) -> Result<Vec<Side<'p>>, CliError> {
+    let [a, b] = &plan.trials[..] else {
+        return Err(CliError::new(exit::USAGE, format!("{} trials are not two sides", plan.trials.len())));
+    };
+    let mut sides = Vec::new();
+    for (letter, trial) in SIDES.into_iter().zip([a, b]) {
+        let kind = catalogue
+            .store(&trial.store.kind)
+            .ok_or_else(|| CliError::new(exit::USAGE, format!("there is no store `{}`", trial.store.kind)))?;
+        if places.is_empty() || !share_a_store(a, b) {
+            bench.progress.note(&format!("opening {letter}: {}", trial.store.kind));
+            let run_id = side_run_id(&run_id_of(directory), letter);
+            let open = open_store(catalogue, &trial.store, directory, &run_id, bench, passwords)
+                .map_err(|error| of_side(error, spec, places.len(), "as it was opened"))?;
+            places.push(Place { open, trials: 0, ledger: None });
+        }
+        let Some(place) = places.last_mut() else { break };
+        let (fitted, workload) = fitted(catalogue, plan, trial, bench, &mut *place.open.store)?;
+        let trial = fitted.unwrap_or_else(|| trial.clone());
+        sides.push(Side { trial, kind, workload, place: places.len() - 1 });
+    }
+    Ok(sides)
+}
+
+/// The id under which a side's store is made: of two on one server, each has its own.
+pub fn side_run_id(run_id: &str, letter: &str) -> String {
+    format!("{run_id}-{}", letter.to_lowercase())
+}
+
+/// The error with the side and the time it is about.
+fn of_side(error: CliError, spec: &AbSpec, side: usize, when: &str) -> CliError {
+    let place = format!("this was side {} ({}), {when}", SIDES[side], spec.sides[side]);
+    let next = error.next.as_ref().map_or(place.clone(), |next| format!("{}; {place}", next.trim_end_matches('.')));
+    error.next(next)
+}
+
+/// A comparison at work.
+struct Turns<'a, 'b, 'c> {
+    spec: &'a AbSpec,
+    /// What the plan wants trials to start from.
+    start: Start,
+    bench: &'a mut Bench<'b>,
+    places: &'a mut [Place],
+    sides: Vec<Side<'c>>,
+    /// Trials so far.
+    driven: u32,
+}
+
+impl Turns<'_, '_, '_> {
+    fn all(&mut self, directory: &Path) -> Result<(), CliError> {
+        for side in 0..SIDES.len() {
+            self.part(side, Part::Turn(None))?;
+        }
+        while !self.bench.interrupt.is_set() {
+            self.bench.recorder.flush()?;
+            let run = Run::load(directory)?;
+            self.say(&run);
+            let Next::Pair(pair) = ab::next(self.spec, &run) else { break };
+            let first = self.spec.first(pair);
+            self.part(first, Part::Turn(Some(pair)))?;
+            self.part(1 - first, Part::Turn(Some(pair)))?;
+        }
+        for side in 0..SIDES.len() {
+            let is_first_of_store = side == 0 || self.places.len() > 1;
+            let has_check = self.sides[side].trial.phases.iter().any(|phase| matches!(phase.step, Step::Check));
+            if is_first_of_store && has_check {
+                self.part(side, Part::Check)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One trial of a side, unless the user wants an end.
+    fn part(&mut self, side: usize, part: Part) -> Result<(), CliError> {
+        if self.bench.interrupt.is_set() {
+            return Ok(());
+        }
+        let letter = SIDES[side];
+        let Side { trial, kind, workload, place } = &self.sides[side];
+        let pair = match part {
+            Part::Turn(Some(pair)) => pair.to_string(),
+            Part::Turn(None) => WARM_UP.to_owned(),
+            Part::Check => "check".to_owned(),
+        };
+        let mut labels = trial.labels.clone();
+        labels.insert("store".to_owned(), letter.to_owned());
+        labels.insert(PAIR.to_owned(), pair.clone());
+        let phases = self.phases(trial, part);
+        let one = Trial { ordinal: self.driven, labels, phases, ..trial.clone() };
+        self.driven += 1;
+        let place = &mut self.places[*place];
+        // Of the turns that follow none settles the store again, unless each is to start fresh.
+        let goes_on = place.trials > 0 && trial.loads() && self.start != Start::Fresh;
+        let wanted = if goes_on { Start::AsIs } else { self.start };
+        let keeps = trial::ledger_goes_on(&**workload);
+        let found = Found { start: wanted, data: keeps && wanted != Start::Fresh && place.trials > 0 };
+        self.bench.ledger = place.ledger.take();
+        self.bench.progress.trial(match part {
+            Part::Turn(Some(pair)) => format!("{letter}, pair {pair}"),
+            _ => format!("{letter}, {pair}"),
+        });
+        let done = trial::run(self.bench, &mut *place.open.store, kind.spec(), &one, Arc::clone(workload), found);
+        place.ledger = self.bench.ledger.take();
+        place.trials += 1;
+        done.map_err(|error| of_side(error, self.spec, side, &part.words()))
+    }
+
+    /// What of the trial's phases is done in `part`. A load is in all of them, so that it is known what the data are; where
+    /// the store holds them already it is left out.
+    fn phases(&self, trial: &Trial, part: Part) -> Vec<Phase> {
+        let of = |phase: &Phase| match (&phase.step, part) {
+            (Step::Load { .. }, _) | (Step::Check, Part::Check) => Some(phase.clone()),
+            (_, Part::Check) | (Step::Check, _) => None,
+            (Step::Drive(drive), _) => {
+                let mut drive = drive.clone();
+                drive.limit = Limit::DurationNs((self.spec.turn_s * 1e9) as u64);
+                drive.warmup_is_found = false;
+                drive.warmup_ns = (self.spec.warmup_s * 1e9) as u64;
+                Some(Phase { name: phase.name.clone(), step: Step::Drive(drive) })
+            }
+            _ => Some(phase.clone()),
+        };
+        trial.phases.iter().filter_map(of).collect()
+    }
+
+    /// What the last pair came to: `  pair 3: rate 2,600/s, 8,100/s (+212 %); so far +205 % (+120 % … +300 %)`.
+    fn say(&mut self, run: &Run) {
+        let Some(view) = ab::view(run) else { return };
+        let Some(row) = view.rows.last() else { return };
+        let mut text = format!("  pair {}", row.pair);
+        if let Some(why) = &row.left_out {
+            return self.bench.progress.keep(&format!("{text} does not count: {why}"));
+        }
+        for (metric, values) in view.metrics.iter().filter(|metric| metric.asked).zip(&row.values) {
+            if let [Some(a), Some(b)] = values {
+                let shown = |value: f64| number::with_unit(value, &metric.unit);
+                text.push_str(&format!(": {} {}, {}", metric.name, shown(*a), shown(*b)));
+            }
+            if let Some(change) = metric.change_percent {
+                text.push_str(&format!("; so far {}", signed_percent(change)));
+            }
+            if let Some((low, high)) = metric.interval_percent {
+                text.push_str(&format!(" ({} … {})", signed_percent(low), signed_percent(high)));
+            }
+        }
+        self.bench.progress.keep(&text);
+    }
+}
+
+impl Part {
+    /// When it is, in words.
+    fn words(self) -> String {
+        match self {
+            Part::Turn(Some(pair)) => format!("pair {pair}"),
+            Part::Turn(None) => "before the first pair".to_owned(),
+            Part::Check => "in the check after the last pair".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! `plimsoll ab`: two sides in turn until their difference is decided. A side is a plan: one that `drive` puts together from
+//! options and what was said for the side, or a file.
+
+use std::path::Path;
+
+use plimsoll_analysis::ab::{AbMetric, AbRule, AbSpec, SIDES};
+use plimsoll_analysis::compare::rule::Rule;
+use plimsoll_core::Catalogue;
+use plimsoll_plan::model::{Pace, Plan, Step, Trial};
+
+use crate::args::{AbArgs, DriveArgs};
+use crate::error::{CliError, exit};
+use crate::plans::{self, Passwords, PlanText};
+use crate::secrets;
+use crate::verbs::{drive, line, run};
+
+/// Time for all turns, unless said otherwise.
+const BUDGET: &str = "5min";
+/// Length of a turn.
+const TURN: &str = "5s";
+/// Warm-up of a turn.
+const WARMUP: &str = "1s";
+/// Smallest difference that matters.
+const DIFFERENCE: &str = "3%";
+
+/// What one side is.
+struct SideText {
+    /// In the words of the command line.
+    words: String,
+    from: PlanText,
+    /// Stores that replace those of a plan file.
+    on: Vec<String>,
+}
+
+/// Compares the sides that `args` name; the exit code says whether it was decided, and how.
+pub fn run(catalogue: &Catalogue, args: &AbArgs) -> Result<u8, CliError> {
+    refuse(args)?;
+    let sides = [side(catalogue, args, 0)?, side(catalogue, args, 1)?];
+    if args.drive.print_plan {
+        return crate::print(&both(&sides.each_ref().map(|side| side.from.text.clone())));
+    }
+    let mut passwords = Passwords::default();
+    if let Some(path) = &args.drive.password_file {
+        passwords.set_default(secrets::read_password_file(path)?);
+    }
+    for stores in [&args.drive.on, &args.a, &args.b] {
+        passwords.take_from(stores);
+    }
+    let mut read = |side: SideText| -> Result<(String, Plan, String), CliError> {
+        let (plan, text) = plans::read_plan(catalogue, side.from, &side.on, args.drive.seed, &mut passwords)?;
+        Ok((side.words, plan, text))
+    };
+    let [a, b] = sides;
+    let (a, b) = (read(a)?, read(b)?);
+    let spec = spec(args, &a, &b)?;
+    let plan = together(args, a.1, b.1, &spec)?;
+    run::run_plan(catalogue, &plan, &both(&spec.plans), Some(&spec), &passwords, args.drive.quiet, args.drive.strict)
+}
+
+/// Options of `drive` that have no place here.
+fn refuse(args: &AbArgs) -> Result<(), CliError> {
+    let drive = &args.drive;
+    let given = [
+        ("--for", drive.duration.is_some(), "--turn is the length of a turn, --budget bounds them all"),
+        ("--ops", drive.ops.is_some(), "--turn is the length of a turn, --budget bounds them all"),
+        ("--repeats", drive.repeats.is_some(), "turns repeat until the difference is decided; --budget bounds them"),
+        (
+            "--goal",
+            !drive.goal.is_empty(),
+            "the sides are compared with each other: --fail-if 'p99 > +5%' makes it fail",
+        ),
+    ];
+    match given.into_iter().find(|(_, given, _)| *given) {
+        None => Ok(()),
+        Some((option, _, next)) => {
+            Err(CliError::new(exit::USAGE, format!("{option} has no place in a comparison in turn")).next(next))
+        }
+    }
+}
+
+/// The side at `at`: its plan, and what it is called.
+fn side(catalogue: &Catalogue, args: &AbArgs, at: usize) -> Result<SideText, CliError> {
+    let given = [&args.a, &args.b][at];
+    let is_file = |name: &str| name.ends_with(".toml");
+    let named = match &args.other {
+        Some(other) => [args.drive.workload.as_ref(), Some(other)][at].cloned(),
+        None => args.drive.workload.clone().filter(|workload| is_file(workload)),
+    };
+    let (files, given): (Vec<String>, Vec<String>) = given.iter().cloned().partition(|one| is_file(one));
+    let mut words: Vec<String> = given.iter().map(|one| plimsoll_plan::split_password(one).0).collect();
+    let Some(file) = files.into_iter().next().or(named) else {
+        let (name, text) = drive::plan_text(catalogue, &with(&args.drive, &given)?)?;
+        let from = PlanText { name, text, beside: Path::new("").to_owned() };
+        return Ok(SideText { words: words.join(", "), from, on: Vec::new() });
+    };
+    let letter = SIDES[at].to_lowercase();
+    if let Some(option) = line::refused(&args.drive) {
+        let what = format!("{option} was given beside the plan file {file}");
+        return Err(CliError::new(exit::USAGE, what).next("write it in the plan"));
+    }
+    if let Some(setting) = given.iter().find(|one| assignment(one).is_some()) {
+        let what = format!("--{letter} {setting} was given beside the plan file {file}");
+        return Err(CliError::new(exit::USAGE, what).next("write it in a plan file of that side's own"));
+    }
+    let from = plans::read(&file)?;
+    if args.other.is_some() || words.is_empty() {
+        words.insert(0, from.name.clone());
+    }
+    let on = if given.is_empty() { args.drive.on.clone() } else { given };
+    Ok(SideText { words: words.join(", "), from, on })
+}
+
+/// `name=value`, where it is one and not a URL that has an `=` in it.
+fn assignment(given: &str) -> Option<(&str, &str)> {
+    let (name, value) = given.split_once('=')?;
+    (!name.contains("://")).then_some((name, value))
+}
+
+/// The options with what was said for one side: a setting replaces one of the same name, a store replaces the stores.
+fn with(base: &DriveArgs, given: &[String]) -> Result<DriveArgs, CliError> {
+    let mut args = base.clone();
+    let mut stores = Vec::new();
+    for one in given {
+        let Some((name, value)) = assignment(one) else {
+            stores.push(one.clone());
+            continue;
+        };
+        let option = match name.replace('-', "_").as_str() {
+            "clients" => &mut args.clients,
+            "depth" => &mut args.depth,
+            "workers" => &mut args.workers,
+            "rate" => &mut args.rate,
+            "arrivals" => &mut args.arrivals,
+            "wake" => &mut args.wake,
+            "io" => &mut args.io,
+            "durability" => &mut args.durability,
+            "op_timeout" => &mut args.op_timeout,
+            "mix" => &mut args.mix,
+            _ => {
+                args.set.retain(|known| known.split_once('=').is_none_or(|(known, _)| known != name));
+                args.set.push(one.clone());
+                continue;
+            }
+        };
+        *option = Some(value.to_owned());
+    }
+    if !stores.is_empty() {
+        args.on = stores;
+        // What is set for a store that the other side has is not for this one.
+        let schemes: Vec<String> = plans::whole_urls(&args.on)
+            .iter()
+            .map(|store| store.split_once("://").map_or(store.as_str(), |(scheme, _)| scheme).to_owned())
+            .collect();
+        let own = |set: &String| given.contains(set);
+        let fits = |set: &String| set.split_once('.').is_none_or(|(kind, _)| schemes.iter().any(|known| known == kind));
+        args.set.retain(|set| own(set) || fits(set));
+    }
+    Ok(args)
+}
+
+/// Both plans in one text.
+fn both(plans: &[String; 2]) -> String {
+    format!("# Side A\n{}\n# Side B\n{}", plans[0], plans[1])
+}
+
+fn time_s(option: &str, given: &str, least_s: f64) -> Result<f64, CliError> {
+    let ns = plimsoll_plan::time_ns(given).map_err(|(what, help)| told(option, &what, help))?;
+    let seconds = ns / 1e9;
+    if seconds >= least_s { Ok(seconds) } else { Err(told(option, &format!("`{given}` is too short"), None)) }
+}
+
+fn told(option: &str, what: &str, help: Option<String>) -> CliError {
+    let error = CliError::new(exit::USAGE, format!("{option}: {what}"));
+    match help {
+        Some(help) => error.next(help),
+        None => error,
+    }
+}
+
+/// What is to be decided, and within which bounds.
+fn spec(
+    args: &AbArgs,
+    (words_a, a, text_a): &(String, Plan, String),
+    (words_b, b, text_b): &(String, Plan, String),
+) -> Result<AbSpec, CliError> {
+    let fail_if = args.fail_if.iter().map(|text| rule(text)).collect::<Result<Vec<_>, _>>()?;
+    let mut metrics = Vec::new();
+    for name in &args.metric {
+        metrics.push(AbMetric::named(name).map_err(|help| {
+            CliError::new(exit::USAGE, format!("--metric {name}: there is no such number")).next(help)
+        })?);
+    }
+    metrics.extend(fail_if.iter().map(|rule| rule.metric));
+    if metrics.is_empty() {
+        let is_open = |step: &Step| matches!(step, Step::Drive(drive) if drive.pace != Pace::Closed);
+        let open = a.trials.iter().chain(&b.trials).flat_map(|trial| &trial.phases).any(|phase| is_open(&phase.step));
+        metrics.push(if open { AbMetric::P99 } else { AbMetric::Rate });
+    }
+    let metrics: Vec<AbMetric> = AbMetric::ALL.into_iter().filter(|metric| metrics.contains(metric)).collect();
+    let difference = args.difference.as_deref().unwrap_or(DIFFERENCE);
+    let percent = plimsoll_plan::share_percent(difference).map_err(|(what, help)| told("--difference", &what, help))?;
+    if !(0.1..=50.0).contains(&percent) {
+        return Err(told("--difference", &format!("`{difference}` must be 0.1% to 50%"), None));
+    }
+    let unchanged = |words: &String| if words.is_empty() { "unchanged".to_owned() } else { words.clone() };
+    let budget = args.budget.as_deref().unwrap_or(BUDGET);
+    let spec = AbSpec {
+        sides: [unchanged(words_a), unchanged(words_b)],
+        plans: [text_a.clone(), text_b.clone()],
+        metrics,
+        difference: percent / 100.0,
+        fail_if,
+        budget_s: time_s("--budget", budget, 0.0)?,
+        turn_s: time_s("--turn", args.turn.as_deref().unwrap_or(TURN), 0.2)?,
+        warmup_s: time_s("--warmup", args.drive.warmup.as_deref().unwrap_or(WARMUP), 0.0)?,
+        seed: a.trials.first().map_or(0, |trial| trial.seed),
+    };
+    let pairs = (spec.budget_s / spec.pair_s()) as usize;
+    if pairs < spec.fewest_pairs() {
+        let wanted = (spec.fewest_pairs() as f64 * spec.pair_s() * 1.2).ceil();
+        let what = format!(
+            "--budget {budget} has room for {pairs} pairs of turns of {} s, and fewer than {} decide nothing",
+            spec.turn_s + spec.warmup_s,
+            spec.fewest_pairs()
+        );
+        return Err(
+            CliError::new(exit::USAGE, what).next(format!("give it --budget {wanted}s or more, or a shorter --turn"))
+        );
+    }
+    Ok(spec)
+}
+
+/// A condition on a change.
+fn rule(text: &str) -> Result<AbRule, CliError> {
+    let wrong = |what: String| {
+        CliError::new(exit::USAGE, what).next("write a number's name, > or <, and a change with its sign: 'p99 > +5%'")
+    };
+    // A point parts a phase from its number.
+    let parsed = Rule::parse(&text.replacen("p99.9", "p999", 1))
+        .map_err(|error| wrong(format!("--fail-if `{text}` is no condition")).detail(error.to_string()))?;
+    let (name, above, percent) = parsed
+        .on_change()
+        .ok_or_else(|| wrong(format!("--fail-if `{text}` is not about a change of the whole turn")))?;
+    let metric = AbMetric::named(name)
+        .map_err(|help| wrong(format!("--fail-if `{text}`: there is no number `{name}`")).detail(help))?;
+    Ok(AbRule { text: text.trim().to_owned(), metric, above, percent })
+}
+
+/// One plan whose trials are the two sides.
+fn together(args: &AbArgs, a: Plan, b: Plan, spec: &AbSpec) -> Result<Plan, CliError> {
+    for (letter, plan) in SIDES.into_iter().zip([&a, &b]) {
+        let drives = |trial: &Trial| trial.phases.iter().filter(|phase| matches!(phase.step, Step::Drive(_))).count();
+        let what = match &plan.trials[..] {
+            [trial] if drives(trial) == 1 => continue,
+            [trial] => format!("side {letter} has {} `drive` phases, not one", drives(trial)),
+            several => format!("side {letter} comes to {} trials: a side is one point", several.len()),
+        };
+        return Err(CliError::new(exit::USAGE, what).next("give every key one value, and name one store for each side"));
+    }
+    let shared = [
+        ("slice", a.slice_ns == b.slice_ns),
+        ("samplers", a.samplers == b.samplers),
+        ("timeouts", a.timeouts == b.timeouts),
+        ("start", a.start == b.start),
+        ("server_pin", a.server_pin == b.server_pin),
+    ];
+    if let Some((key, _)) = shared.into_iter().find(|(_, same)| !same) {
+        let what = format!("the two plans differ in `{key}`, which both sides share");
+        return Err(CliError::new(exit::USAGE, what).next("say the same in both"));
+    }
+    let (mut sides, b_sides) = (a.trials.clone(), b.trials.clone());
+    sides.extend(b_sides);
+    for (trial, letter) in sides.iter_mut().zip(SIDES) {
+        // Two servers of one kind have directories of their own.
+        trial.store.label = letter.to_owned();
+        trial.labels = [("store".to_owned(), letter.to_owned())].into();
+    }
+    if let [a, b] = &mut sides[..] {
+        b.ordinal = 1;
+        let same = a.store.kind == b.store.kind
+            && (&a.store.url, &a.store.params) == (&b.store.url, &b.store.params)
+            && (&a.workload, &a.phases, a.seed) == (&b.workload, &b.phases, b.seed);
+        if same && !args.same {
+            let next = "say what differs with --a and --b, for example --b durability=buffered; or with --same see what is \
+                        called a difference where there is none";
+            return Err(CliError::new(exit::USAGE, "both sides are the same").next(next));
+        }
+    }
+    let name = if a.name == b.name { a.name.clone() } else { format!("{} and {}", a.name, b.name) };
+    Ok(Plan {
+        title: format!("{name}: B ({}) against A ({})", spec.sides[1], spec.sides[0]),
+        name,
+        goals: Vec::new(),
+        figures: Vec::new(),
+        allow_writes: args.drive.allow_writes || (a.allow_writes && b.allow_writes),
+        repeats: 1,
+        line: None,
+        trials: sides,
+        ..a
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Verb};
+
+    fn sides(options: &str) -> Result<[String; 2], String> {
+        let words = ["plimsoll", "ab"].into_iter().chain(options.split_whitespace());
+        let Verb::Ab(args) = Cli::try_parse_from(words).map_err(|error| error.to_string())?.verb else { panic!() };
+        let catalogue = crate::catalogue::assemble();
+        let text = |at| side(&catalogue, &args, at).map(|side| side.from.text).map_err(|error| error.to_string());
+        Ok([text(0)?, text(1)?])
+    }
+
+    #[test]
+    fn a_side_is_a_setting_an_option_of_the_drive_or_a_store() {
+        let [a, b] = sides(
+            "kv --on redis --mix read=1 --set records=10 --set redis.io_threads=2 --clients 8 \
+             --a records=20 --a redis.io_threads=1 --b clients=16 --b durability=buffered",
+        )
+        .unwrap();
+        assert!(a.contains("records = 20") && a.contains("io_threads = 1") && a.contains("clients = 8"), "{a}");
+        assert!(b.contains("records = 10") && b.contains("io_threads = 2") && b.contains("clients = 16"), "{b}");
+        assert!(b.contains("durability = \"buffered\"") && !a.contains("durability"), "{a}{b}");
+        let [a, b] =
+            sides("kv --mix read=1 --set redis.io_threads=2 --on redis --a redis --b postgres://me:secret@h/d?a=b")
+                .unwrap();
+        assert!(a.contains("{ store = \"redis\", io_threads = 2 }"), "{a}");
+        assert!(b.contains("stores = [\"postgres://me@h/d?a=b\"]"), "{b}");
+    }
+
+    #[test]
+    fn a_condition_is_about_a_change_of_a_known_number() {
+        for tail in ["p99.9 > +5%", " p999 > +5% "] {
+            assert_eq!(rule(tail).unwrap().metric, AbMetric::P999);
+        }
+        let below = rule("rate < -3%").unwrap();
+        assert_eq!((below.above, below.percent, below.text.as_str()), (false, -3.0, "rate < -3%"));
+        for (text, what) in
+            [("p99 > 20ms", "is not about a change"), ("speed < -3%", "no number `speed`"), ("rate", "is no condition")]
+        {
+            let error = rule(text).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+    }
+}

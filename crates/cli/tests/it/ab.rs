@@ -1,0 +1,204 @@
+//! `plimsoll ab`: two sides in turn, on real servers and on stores inside the program.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::ChildStderr;
+
+use serde_json::Value;
+
+use crate::bench::{Guarded, Place, Ran};
+
+/// Two private Redis servers, of which one syncs each write and one does not; turns as short as can be.
+const SYNCED: &[&str] = &[
+    "ab",
+    "kv",
+    "--on",
+    "redis",
+    "--mix",
+    "update=1",
+    "--clients",
+    "4",
+    "--set",
+    "records=500",
+    "--slice",
+    "100ms",
+    "--turn",
+    "400ms",
+    "--warmup",
+    "100ms",
+    "--budget",
+    "60s",
+    "--a",
+    "durability=durable",
+    "--b",
+    "durability=buffered",
+];
+
+fn json(place: &Place) -> Value {
+    serde_json::from_str(&place.run(&["report", "latest", "--format", "json"]).expect(0).out).unwrap()
+}
+
+#[test]
+fn a_true_difference_is_decided_and_found_again_in_the_recording() {
+    let place = Place::new();
+    let ran = place.run(SYNCED).expect(0).says("PASS  B (durability=buffered) is ").says("decided after");
+    assert!(ran.out.contains("Configured differently") && ran.out.contains("acknowledged write was lost"), "{ran:?}");
+    assert!(!place.only_run().join("data").exists(), "servers and data are gone");
+    let report = json(&place);
+    let ab = &report["ab"];
+    assert_eq!((&ab["decided"], &ab["metrics"][0]["decision"]), (&true.into(), &"more".into()));
+    let sentence = ab["sentence"].as_str().unwrap();
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(&ran.out).contains(sentence), "the report says what was said: {sentence}");
+    let pairs = ab["rows"].as_array().unwrap();
+    assert!(pairs.len() >= 7 && pairs.len() as u64 == ab["pairs"], "{pairs:?}");
+    let page = std::fs::read_to_string(place.only_run().join("report.html")).unwrap();
+    assert!(page.contains("Two sides in turn") && page.contains("rate of B against A"));
+}
+
+#[test]
+fn a_condition_that_is_met_fails() {
+    let place = Place::new();
+    let mut args: Vec<&str> = SYNCED[..SYNCED.len() - 4].to_vec();
+    args.extend(["--a", "durability=buffered", "--b", "durability=durable", "--fail-if", "rate < -3%", "--quiet"]);
+    let ran = place.run(&args).expect(1).says("FAIL  B (durability=durable) is ").says("`rate < -3%` is met");
+    assert!(ran.out.contains("slower than A (durability=buffered)"), "{ran:?}");
+}
+
+#[test]
+fn a_budget_that_is_spent_leaves_it_undecided() {
+    let place = Place::new();
+    // Seven turns of either side take a little more than the budget, and six decide nothing.
+    let ran = place
+        .run(&["ab", "nothing", "--on", "null", "--turn", "1s", "--warmup", "0s", "--budget", "14s", "--same"])
+        .expect(11)
+        .says("UNDECIDED  Whether rate of B (unchanged) and A (unchanged) differs is not decided: 6 pairs")
+        .says("nothing");
+    assert!(ran.err.contains("pair 6: rate "), "{ran:?}");
+    let report = json(&place);
+    assert_eq!((&report["verdict"]["state"], &report["ab"]["decided"]), (&"undecided".into(), &false.into()));
+}
+
+#[test]
+fn two_plans_may_ask_different_things_and_are_told_so() {
+    let place = Place::new();
+    let plan = |name: &str, records: u32| {
+        let text = format!(
+            "stores = [\"null\"]\nslice = \"100ms\"\n[workload]\nname = \"kv\"\nrecords = {records}\nledger = \"off\"\n\
+             [[phase]]\ndo = \"load\"\n[[phase]]\ndo = \"drive\"\nclients = 2\nfor = \"9s\"\nmix = {{ read = 1 }}\n\
+             [goals]\nrate = \"1/s\"\n"
+        );
+        let path = place.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (small, large) = (plan("small.toml", 10), plan("large.toml", 2_000));
+    let ran = place.run(&["ab", &small, &large, "--turn", "200ms", "--warmup", "0s", "--budget", "6s"]);
+    assert!(matches!(ran.code, Some(0 | 11)), "{ran:?}");
+    let ran = ran.says("The sides hold different numbers of records: 10 and 2,000.").says("goals were not judged");
+    assert!(ran.out.contains("B (large)") && ran.out.contains("A (small)"), "{ran:?}");
+    let report = json(&place);
+    let lines: Vec<_> = report["ab"]["differences"].as_array().unwrap().iter().map(|one| &one["b"]).collect();
+    assert!(lines.contains(&&"records = 2000".into()), "{lines:?}");
+}
+
+#[test]
+fn what_cannot_be_compared_is_said_before_anything_starts() {
+    let place = Place::new();
+    let base = ["ab", "kv", "--on", "null", "--mix", "read=1"];
+    for (more, what) in [
+        (&[][..], "both sides are the same"),
+        (&["--b", "clients=1"], "both sides are the same"),
+        (&["--b", "colour=red"], "unknown key `colour`"),
+        (&["--b", "redis.maxmemory=1GiB"], "is for a store that is not there"),
+        (&["--b", "clients=2,4"], "side B comes to 2 trials: a side is one point"),
+        (
+            &["--b", "clients=2", "--budget", "30s"],
+            "--budget 30s has room for 2 pairs of turns of 6 s, and fewer than 7",
+        ),
+        (&["--b", "clients=2", "--metric", "rates"], "did you mean `rate`?"),
+        (&["--b", "clients=2", "--fail-if", "p99 > 5ms"], "is not about a change"),
+        (&["--b", "clients=2", "--difference", "3"], "--difference: "),
+        (&["--b", "clients=2", "--difference", "0.01%"], "must be 0.1% to 50%"),
+        (&["--b", "clients=2", "--turn", "1ms"], "--turn: `1ms` is too short"),
+        (&["--b", "clients=2", "--for", "3s"], "--for has no place in a comparison in turn"),
+        (&["--b", "clients=2", "--goal", "p99=1ms"], "--fail-if 'p99 > +5%' makes it fail"),
+        (&["--b", "none.toml"], "--mix was given beside the plan file none.toml"),
+    ] {
+        let args: Vec<&str> = base.iter().chain(more).copied().collect();
+        let ran = place.run(&args).expect(2).says(what);
+        assert!(ran.out.is_empty(), "{ran:?}");
+    }
+    assert_eq!(place.all_runs(), Vec::<std::path::PathBuf>::new());
+    let b = ["--b", "redis://127.0.0.1:1", "--budget", "90s"];
+    let ran = place.run(&base.iter().chain(&b).copied().collect::<Vec<_>>()).expect(3);
+    assert!(ran.err.contains("this was side B (redis://127.0.0.1:1), as it was opened"), "{ran:?}");
+}
+
+/// The private Redis servers that `plimsoll` has running, in the order in which they were started: A's, B's.
+fn servers(plimsoll: u32) -> Vec<u32> {
+    // Of a process: its parent, and when it started.
+    let stat = |pid: u32| -> Option<(u32, u64)> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+        Some((fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?))
+    };
+    let is_ours = |pid: u32| {
+        std::iter::successors(Some(pid), |pid| stat(*pid).map(|(parent, _)| parent)).any(|pid| pid == plimsoll)
+    };
+    let all = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let command = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let is_server = String::from_utf8_lossy(&command).contains("redis-server");
+        Some((stat(pid)?.1, pid)).filter(|_| is_server && is_ours(pid))
+    });
+    let mut all: Vec<(u64, u32)> = all.collect();
+    all.sort_unstable();
+    all.into_iter().map(|(_, pid)| pid).collect()
+}
+
+/// Starts a comparison and waits for its first pair; gives what it goes on to say too.
+fn at_work(place: &Place) -> (Guarded, BufReader<ChildStderr>) {
+    let mut args = SYNCED.to_vec();
+    args.extend(["--difference", "0.1%", "--metric", "rate", "--metric", "p50", "--metric", "errors"]);
+    let mut child = Guarded(place.command(&args).spawn().unwrap());
+    let mut said = BufReader::new(child.0.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("  pair 1: ") {
+        line.clear();
+        assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ended before its first pair");
+    }
+    (child, said)
+}
+
+fn ended((mut child, mut said): (Guarded, BufReader<ChildStderr>)) -> Ran {
+    let (mut err, mut out) = (String::new(), String::new());
+    said.read_to_string(&mut err).unwrap();
+    child.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    Ran { code: child.0.wait().unwrap().code(), out, err }
+}
+
+#[test]
+fn a_side_that_fails_is_named_and_what_was_measured_is_kept() {
+    let place = Place::new();
+    let child = at_work(&place);
+    let pid = *servers(child.0.0.id()).last().unwrap();
+    let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
+    assert!(killed.success());
+    let ran = ended(child).says("this was side B (durability=buffered), pair ");
+    // In its turn it broke off; between two it is not reached any more.
+    assert!(matches!(ran.code, Some(3 | 9)), "{ran:?}");
+    assert!(ran.out.contains("INCOMPLETE"), "{ran:?}");
+    assert!(!place.only_run().join("data").exists());
+    assert!(json(&place)["ab"]["sentence"].as_str().unwrap().contains("B (durability=buffered)"));
+}
+
+#[test]
+fn ctrl_c_ends_the_turn_and_reports_the_pairs_there_are() {
+    let place = Place::new();
+    let child = at_work(&place);
+    let status = std::process::Command::new("kill").args(["-INT", &child.0.0.id().to_string()]).status().unwrap();
+    assert!(status.success());
+    let ran = ended(child).expect(130);
+    assert!(ran.out.contains("INCOMPLETE") && ran.out.contains("Both sides"), "{ran:?}");
+    assert!(!place.only_run().join("data").exists(), "servers and data are gone");
+}
