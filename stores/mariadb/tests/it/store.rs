@@ -126,7 +126,7 @@ fn an_operation_that_was_given_up_does_not_keep_the_database() {
     store.create(&layout(IndexMode::Own)).expect("created");
     let mut given_up = server.control();
     given_up.simple("USE plimsoll_given_up").expect("used");
-    given_up.set_timeout(std::time::Duration::from_millis(300));
+    given_up.set_waits(plimsoll_core::Waits::default().with_answer(std::time::Duration::from_millis(300)));
     let slow = "SELECT SLEEP(20) FROM (SELECT COUNT(*) FROM items) AS counted";
     assert_eq!(given_up.simple(slow).expect_err("too slow").kind, StoreErrorKind::Unreachable);
     drop(given_up);
