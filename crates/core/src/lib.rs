@@ -17,6 +17,7 @@
 //! | [`mod@pause`] | [`Pause`]: the machine stood still |
 //! | [`sampler`] | [`Sampler`]: figures read once a slice |
 //! | [`formula`] | [`Formula`]: arithmetic over the results of phases |
+//! | [`quantity`] | what can be known of a phase, by the names that formulas use |
 //! | [`sql`] | what can be told of a statement without a server: that it only reads |
 //! | [`quantity`] | what can be known of a phase, by the names that formulas use |
 //! | [`mod@nearest`] | what somebody may have meant by a word that nobody knows |
