@@ -4,7 +4,19 @@
 //! index's size has no `index_bytes`), and shows in the results only.
 
 /// Quantities that are told for one kind of operation too: `p99[op=read]`.
-const BY_OPERATION: &[&str] = &["p50", "p90", "p99", "p999", "rate", "ops", "median_seconds"];
+const BY_OPERATION: &[&str] = &[
+    "p50",
+    "p90",
+    "p99",
+    "p999",
+    "undisturbed_p50",
+    "undisturbed_p90",
+    "undisturbed_p99",
+    "undisturbed_p999",
+    "rate",
+    "ops",
+    "median_seconds",
+];
 
 const LOAD: &[&str] = &[
     "seconds",
@@ -48,6 +60,10 @@ const DRIVE: &[&str] = &[
     "p90",
     "p99",
     "p999",
+    "undisturbed_p50",
+    "undisturbed_p90",
+    "undisturbed_p99",
+    "undisturbed_p999",
     "errors",
     "ops",
     "seconds",

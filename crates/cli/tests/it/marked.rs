@@ -88,6 +88,63 @@ fn answers_that_are_no_answers_do_not_pass() {
     drive(&place, &url, &[]).expect(1).says("FAIL").says("operations failed in phase drive").says("unknown");
 }
 
+const PLAN: &str = r#"
+stores = ["sqlite"]
+[workload]
+name = "kv"
+records = 200
+[[phase]]
+do = "load"
+[[phase]]
+do = "settle"
+[[phase]]
+do = "ask"
+op = "read"
+count = 3
+[[phase]]
+name = "mixed"
+do = "drive"
+for = "500ms"
+loop = "open"
+rate = "100/s"
+mix = { read = 9, update = 1 }
+[[phase]]
+do = "check"
+[[figure]]
+name = "what I meant"
+formula = "mixed.p50[op=read] / ask.median_seconds"
+"#;
+
+#[test]
+fn every_number_that_a_phase_records_can_be_named_and_no_other() {
+    let place = Place::new();
+    place.run(&["run", &place.plan(PLAN), "-q"]).expect(0);
+    let json: serde_json::Value =
+        serde_json::from_str(&place.run(&["report", "latest", "--format", "json"]).expect(0).out).unwrap();
+    assert!(json["figures"][0]["rows"][0]["cells"][0]["value"].is_f64(), "{}", json["figures"]);
+    for phase in json["trials"][0]["phases"].as_array().unwrap() {
+        let kind = phase["kind"].as_str().unwrap();
+        let names = phase["results"].as_array().unwrap().iter().map(|result| result["name"].as_str().unwrap());
+        // A name with a blank is of the data's size, and no formula can hold it.
+        let unknown: Vec<_> =
+            names.filter(|name| !name.contains(' ') && !plimsoll_core::quantity::has(kind, name)).collect();
+        assert!(unknown.is_empty(), "a {kind} phase records {unknown:?}, and no formula may name it");
+    }
+    let mistakes = [
+        ("mixed.banana", "a `drive` phase has no `banana`"),
+        ("mxed.rate", "no phase is named `mxed`"),
+        ("mixed.p50[op=delete]", "never"),
+        ("check.p99", "a `check` phase has no `p99`"),
+    ];
+    for (formula, words) in mistakes {
+        let plan = place.plan(&PLAN.replace("mixed.p50[op=read] / ask.median_seconds", formula));
+        place.run(&["check", &plan]).expect(2).says(words).says("[plan:");
+        let runs = place.all_runs().len();
+        place.run(&["run", &plan]).expect(2).says(words);
+        assert_eq!(place.all_runs().len(), runs, "nothing was started");
+    }
+}
+
 /// An open loop whose generator is stopped for half of the time: whatever the machine is, it is late.
 fn stopped_and_going(place: &Place, more: &[&str]) -> Ran {
     let args = ["drive", "nothing", "--on", "null", "--rate", "1000/s", "--for", "3s", "--quiet"];

@@ -415,8 +415,8 @@ fn formulas_are_read_to_the_column() {
     added(
         &figure("\"drive.«banana»\""),
         "in the formula: a `drive` phase has no `banana`",
-        "it has: rate, p50, p90, p99, p999, errors, ops, seconds, planned_seconds, wrong, unfinished, lost_connections, \
-         ended_connections, lag_p50, lag_p99, lag_max, involuntary_switches, witness_cpu_seconds, device_bytes, \
+        "it has: rate, p50, p90, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p99, undisturbed_p999, errors, ops, \
+         seconds, planned_seconds, wrong, unfinished, lost_connections, ended_connections, lag_p50, lag_p99, lag_max, involuntary_switches, witness_cpu_seconds, device_bytes, \
          device_bytes_per_record, data_bytes, index_bytes, total_bytes, memory_bytes",
     );
     added(
@@ -428,7 +428,7 @@ fn formulas_are_read_to_the_column() {
     added(
         &figure("\"drive.«errors»[op=read]\""),
         "in the formula: `errors` is of all operations together: it has no `op`",
-        "by operation: rate, p50, p90, p99, p999, ops",
+        "by operation: rate, p50, p90, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p99, undisturbed_p999, ops",
     );
     added(&figure("\"drive.p99[op=«update»]\""), "in the formula: phase `drive` never asks `update`", "it asks: read");
     added(
