@@ -31,7 +31,8 @@ pub fn short(text: &str) -> Cow<'_, str> {
 }
 
 /// Each line of `text`, clean and short.
-pub fn lines(text: &str) -> String {
+pub fn lines<'a>(text: impl Into<Cow<'a, str>>) -> String {
+    let text = text.into();
     text.lines().map(|line| short(&clean(line)).into_owned()).collect::<Vec<_>>().join("\n")
 }
 

@@ -121,8 +121,8 @@ impl Problem {
             |from: usize| (0..=from.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let start = boundary(span.start);
         let end = boundary(span.end).max(start);
-        let help = help.map(|help| lines(&help));
-        Problem { what: lines(&what), help, source: Arc::clone(source), span: start..end }
+        let help = help.map(lines);
+        Problem { what: lines(what), help, source: Arc::clone(source), span: start..end }
     }
 
     /// What is wrong, in one sentence without a full stop.
