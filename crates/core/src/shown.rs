@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Characters of a line up to which it is shown whole.
-const WHOLE_MAX: usize = 400;
+const WHOLE_MAX: usize = 1_000;
 /// Characters that are shown of a longer one, of its beginning and of its end.
 const HEAD: usize = 240;
 const TAIL: usize = 60;
@@ -18,7 +18,7 @@ fn is_control(c: char) -> bool {
     c.is_control() || ('\u{2028}'..='\u{202e}').contains(&c)
 }
 
-/// `text` in full up to 400 characters; else its beginning and its end, with how much is left out between them.
+/// `text` in full up to 1,000 characters; else its beginning and its end, with how much is left out between them.
 pub fn short(text: &str) -> Cow<'_, str> {
     // Bytes are at least as many as characters, and are counted already.
     let count = if text.len() <= WHOLE_MAX { 0 } else { text.chars().count() };

@@ -121,7 +121,7 @@ impl Problem {
             |from: usize| (0..=from.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let start = boundary(span.start);
         let end = boundary(span.end).max(start);
-        let help = help.map(lines);
+        let help = help.map(|help| clean(&help));
         Problem { what: lines(what), help, source: Arc::clone(source), span: start..end }
     }
 
