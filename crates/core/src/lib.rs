@@ -58,7 +58,9 @@ pub use observer::Observer;
 pub use op::{Access, Answer, Call, HttpCall, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
 pub use pause::{Pause, paused_ns};
 pub use sampler::{Reading, Sampler, SeriesSpec, Unavailable};
-pub use session::{Address, BlockingSession, Branches, Done, Sessions, WireClient, WireSession, WireState, Wish};
+pub use session::{
+    Address, BlockingSession, Branches, Done, SessionShape, Sessions, WireClient, WireSession, WireState, Wish,
+};
 pub use slice::{Measure, Slice, SliceHistogram, Watched};
 pub use store::{
     CacheSize, Cold, Counter, CounterSort, Cycle, Dialect, Durability, Footprint, Interface, OpenOptions, Setting,

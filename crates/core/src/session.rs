@@ -136,10 +136,23 @@ pub struct WireClient {
     pub session: Box<dyn WireSession>,
 }
 
+/// How the sessions of a store are driven: known before any is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionShape {
+    /// [`Sessions::Blocking`].
+    Blocking,
+    /// [`Sessions::Instant`].
+    Instant,
+    /// [`Sessions::Wire`]; [`Sessions::Blocking`] where `keyindex` keeps the indexes.
+    Wire,
+}
+
 /// The sessions of one phase, all of one shape.
 pub enum Sessions {
     /// One thread each.
     Blocking(Vec<Box<dyn BlockingSession>>),
+    /// Many to a worker: their calls never wait for anything.
+    Instant(Vec<Box<dyn BlockingSession>>),
     /// Many to a worker.
     Wire(Vec<WireClient>),
 }
@@ -148,8 +161,17 @@ impl Sessions {
     /// Number of sessions.
     pub fn len(&self) -> usize {
         match self {
-            Sessions::Blocking(all) => all.len(),
+            Sessions::Blocking(all) | Sessions::Instant(all) => all.len(),
             Sessions::Wire(all) => all.len(),
+        }
+    }
+
+    /// How they are driven.
+    pub fn shape(&self) -> SessionShape {
+        match self {
+            Sessions::Blocking(_) => SessionShape::Blocking,
+            Sessions::Instant(_) => SessionShape::Instant,
+            Sessions::Wire(_) => SessionShape::Wire,
         }
     }
 

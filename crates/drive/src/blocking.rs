@@ -1,21 +1,22 @@
-//! The blocking executor: one session on one thread, for stores whose calls return when they are done.
+//! The blocking executor, for stores whose calls return when they are done: one session on one thread, or, where no
+//! call waits for anything, many.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use plimsoll_core::{Answer, BlockingSession, KindId, OpKind, Outcome, StoreError};
+use plimsoll_core::{Answer, BlockingSession, OpKind, Outcome, StoreError};
 
 use crate::board::Board;
 use crate::clock::Ticker;
 use crate::control::{Message, WorkerReport};
 use crate::worker::{CHECK_NS, Next, NextStep, Start, WorkerCore};
 
-/// Prepares the session, waits for the phase to start, and drives it to its end.
+/// Prepares the sessions, waits for the phase to start, and drives it to its end.
 pub(crate) fn run(
     worker: usize,
     mut core: WorkerCore,
-    mut session: Box<dyn BlockingSession>,
+    mut sessions: Vec<Box<dyn BlockingSession>>,
     kinds: &[OpKind],
     mut ticker: Ticker,
     go: &Receiver<Start>,
@@ -23,7 +24,7 @@ pub(crate) fn run(
 ) {
     // Without it the kernel may be 50 µs late.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    let prepared: Result<(), StoreError> = session.prepare(kinds);
+    let prepared: Result<(), StoreError> = sessions.iter_mut().try_for_each(|session| session.prepare(kinds));
     let failed = prepared.is_err();
     // A control thread that does not listen any more has gone on without this worker.
     if to_control.send(Message::Opened(prepared)).is_err() || failed {
@@ -33,11 +34,11 @@ pub(crate) fn run(
     let start_ns = core.begin(start);
     ticker.sleep_until(start_ns);
     ticker.anchor_again();
-    let mut executor = Executor { board: core.board.clone(), session: &mut *session, ticker };
-    if executor.drive(&mut core) {
+    let mut executor = Executor { board: core.board.clone(), sessions: &mut sessions, ticker };
+    if executor.drive(&mut core).is_ok() {
         let report =
             WorkerReport { core: core.report(), io: None, lost_connections: 0, ended_connections: 0, down_ns: 0 };
-        // The session is dropped after this: what it still has to give back to the store is no part of the phase,
+        // The sessions are dropped after this: what they still have to give back to the store is no part of the phase,
         // but the control thread waits for it.
         let _ = to_control.send(Message::Done { worker, report: Box::new(report) });
     }
@@ -45,7 +46,8 @@ pub(crate) fn run(
 
 struct Executor<'a> {
     board: Arc<Board>,
-    session: &'a mut dyn BlockingSession,
+    /// By slot.
+    sessions: &'a mut [Box<dyn BlockingSession>],
     ticker: Ticker,
 }
 
@@ -53,39 +55,41 @@ struct Executor<'a> {
 struct Abandoned;
 
 impl Executor<'_> {
-    /// Runs operations until nothing more is to be started. False when the control thread has given this worker up.
-    fn drive(&mut self, core: &mut WorkerCore) -> bool {
+    /// Runs operations until nothing more is to be started.
+    fn drive(&mut self, core: &mut WorkerCore) -> Result<(), Abandoned> {
         let mut answer = Answer::default();
         let mut slice = core.slice();
         let mut now_ns = self.ticker.now_ns();
-        core.release(0, now_ns);
+        (0..self.sessions.len()).for_each(|slot| core.release(slot, now_ns));
         loop {
+            while let Some(slot) = core.awake(now_ns) {
+                now_ns = self.steps(core, slot, now_ns, &mut answer)?;
+            }
             match core.next(now_ns) {
-                Next::Send { cycle, scheduled_ns, kind, .. } => {
+                Next::Send { slot, cycle, scheduled_ns, kind } => {
                     self.board.enter_store(kind, cycle, scheduled_ns, now_ns);
                     answer.clear();
-                    let outcome = self.session.execute(&core.op(kind), &mut answer);
+                    let outcome = self.sessions[slot].execute(&core.op(kind), &mut answer);
                     if !self.board.back() {
-                        return false;
+                        return Err(Abandoned);
                     }
                     now_ns = self.ticker.now_ns();
                     core.caught_up(now_ns);
-                    core.finish(0, now_ns, outcome, &answer);
-                    core.release(0, now_ns);
+                    core.finish(slot, now_ns, outcome, &answer);
+                    core.release(slot, now_ns);
                 }
-                Next::Steps { cycle, scheduled_ns, kind, .. } => {
-                    let begun = Begun { kind, cycle, scheduled_ns, sent_ns: now_ns };
-                    match self.steps(core, &begun, &mut answer) {
-                        Ok(ended_ns) => now_ns = ended_ns,
-                        Err(Abandoned) => return false,
-                    }
-                    core.release(0, now_ns);
+                Next::Steps { slot, .. } => now_ns = self.steps(core, slot, now_ns, &mut answer)?,
+                Next::SleepUntil(at_ns) => {
+                    let at_ns = core.awake_at_ns().map_or(at_ns, |awake_ns| awake_ns.min(at_ns));
+                    now_ns = self.sleep(core, now_ns, at_ns)?;
                 }
-                Next::SleepUntil(at_ns) => match self.sleep(core, now_ns, at_ns) {
-                    Ok(awake_ns) => now_ns = awake_ns,
-                    Err(Abandoned) => return false,
-                },
-                Next::Wait | Next::Stop => return true,
+                Next::Wait | Next::Stop => {
+                    // Operations that sleep are all that can be in flight here.
+                    let Some(at_ns) = core.awake_at_ns() else { return Ok(()) };
+                    now_ns = self.sleep(core, now_ns, at_ns)?;
+                    core.check_if_due(now_ns);
+                    self.give_up_overdue(core, now_ns, &mut answer);
+                }
             }
             if slice != core.slice() {
                 slice = core.slice();
@@ -114,45 +118,47 @@ impl Executor<'_> {
         Ok(now_ns)
     }
 
-    /// Gets through an operation of several steps. Returns when it ended.
+    /// Takes the operation of `slot` through its steps, to its end or to one before which it sleeps. Returns the time.
     #[inline(never)]
-    fn steps(&mut self, core: &mut WorkerCore, begun: &Begun, answer: &mut Answer) -> Result<u64, Abandoned> {
-        let mut now_ns = begun.sent_ns;
+    fn steps(
+        &mut self,
+        core: &mut WorkerCore,
+        slot: usize,
+        mut now_ns: u64,
+        answer: &mut Answer,
+    ) -> Result<u64, Abandoned> {
+        let begun = core.begun(slot);
         loop {
-            match core.step(0, 1, now_ns) {
+            match core.step(slot, 1, now_ns) {
                 NextStep::Send(op) => {
-                    let Begun { kind, cycle, scheduled_ns, sent_ns } = *begun;
-                    self.board.enter_store_for_step(kind, cycle, scheduled_ns, sent_ns, now_ns);
+                    self.board.enter_store_for_step(begun.kind, begun.cycle, begun.scheduled_ns, begun.sent_ns, now_ns);
                     answer.clear();
-                    let outcome = self.session.execute(&op, answer);
+                    let outcome = self.sessions[slot].execute(&op, answer);
                     if !self.board.back() {
                         return Err(Abandoned);
                     }
                     now_ns = self.ticker.now_ns();
                     core.caught_up(now_ns);
-                    core.answered(0, now_ns, outcome, answer);
+                    core.answered(slot, now_ns, outcome, answer);
                 }
-                NextStep::SleepUntil(at_ns) => {
-                    let give_up_ns = core.deadline_ns(0).unwrap_or(u64::MAX);
-                    now_ns = self.sleep(core, now_ns, at_ns.min(give_up_ns))?;
-                    core.check_if_due(now_ns);
-                    core.awake(now_ns);
-                    if now_ns >= give_up_ns && now_ns < at_ns {
-                        answer.fail(Outcome::Unknown, "timeout", "still asleep when the phase had long ended");
-                        core.give_up(0, now_ns, answer);
-                        return Ok(now_ns);
-                    }
+                NextStep::Wait => return Ok(now_ns),
+                NextStep::Over => {
+                    core.release(slot, now_ns);
+                    return Ok(now_ns);
                 }
-                NextStep::Wait | NextStep::Over => return Ok(now_ns),
             }
         }
     }
-}
 
-/// An operation of several steps that has begun.
-struct Begun {
-    kind: KindId,
-    cycle: u64,
-    scheduled_ns: u64,
-    sent_ns: u64,
+    /// Gives up what still sleeps when the phase has long ended.
+    #[cold]
+    fn give_up_overdue(&mut self, core: &mut WorkerCore, now_ns: u64, answer: &mut Answer) {
+        answer.clear();
+        answer.fail(Outcome::Unknown, "timeout", "still asleep when the phase had long ended");
+        for slot in 0..self.sessions.len() {
+            if core.deadline_ns(slot).is_some_and(|deadline_ns| now_ns >= deadline_ns) {
+                core.give_up(slot, now_ns, answer);
+            }
+        }
+    }
 }

@@ -10,6 +10,7 @@
 //! longer than a processor takes to make a store visible, so a worker that read its clock before the end
 //! is seen to be working. All fields are atomics with one writer at a time and plain moves as code.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::time::Duration;
@@ -43,22 +44,20 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    fn new(kinds: usize, open: bool, watched: bool) -> Self {
+    fn new(kinds: usize, open: bool, watched: bool) -> io::Result<Self> {
         let measures = if open { 2 } else { 1 };
         let each = |measures: usize| {
-            let all = 0..kinds * Outcome::ALL.len() * measures;
-            all.map(move |index| {
+            (0..kinds * Outcome::ALL.len() * measures).map(move |index| {
                 let ok = index / measures % Outcome::ALL.len() == Outcome::Ok as usize;
-                WorkerHistogram::new(if ok { Digits::Three } else { Digits::Two })
+                if ok { Digits::Three } else { Digits::Two }
             })
         };
-        Self {
-            histograms: each(measures).collect(),
-            measures,
-            disturbed: if watched { each(1).collect() } else { Box::default() },
-            lag: WorkerHistogram::new(Digits::Two),
-            unfinished: WorkerHistogram::new(Digits::Three),
-        }
+        let disturbed = each(usize::from(watched));
+        let digits: Vec<_> = [Digits::Two, Digits::Three].into_iter().chain(each(measures)).chain(disturbed).collect();
+        let mut all = WorkerHistogram::several(&digits)?.into_iter();
+        let (Some(lag), Some(unfinished)) = (all.next(), all.next()) else { unreachable!("two of them stand first") };
+        let histograms = all.by_ref().take(each(measures).len()).collect();
+        Ok(Self { histograms, measures, disturbed: all.collect(), lag, unfinished })
     }
 
     #[inline]
@@ -147,9 +146,13 @@ pub(crate) enum Doing {
 
 impl Board {
     /// `watched` says that there is a witness, so that operations can be disturbed.
-    pub fn new(kinds: usize, open: bool, watched: bool) -> Arc<Self> {
-        Arc::new(Self {
-            tallies: std::array::from_fn(|_| Tally::new(kinds, open, watched)),
+    ///
+    /// # Errors
+    /// There is no memory for its histograms.
+    pub fn new(kinds: usize, open: bool, watched: bool) -> io::Result<Arc<Self>> {
+        let tally = || Tally::new(kinds, open, watched);
+        Ok(Arc::new(Self {
+            tallies: [tally()?, tally()?],
             slice: AtomicU32::new(0),
             doing: AtomicU64::new(WORKING),
             sent_ns: AtomicU64::new(0),
@@ -163,7 +166,7 @@ impl Board {
             voluntary: AtomicU64::new(0),
             involuntary: AtomicU64::new(0),
             verdict: AtomicU32::new(GOES_ON),
-        })
+        }))
     }
 
     /// The counts of slice `ordinal`.
@@ -289,7 +292,7 @@ mod tests {
         let mut given_up = 0;
         let trials = 400;
         for trial in 0..trials {
-            let board = Board::new(1, false, false);
+            let board = Board::new(1, false, false).unwrap();
             board.enter_store_for_step(0, trial, 5, 5, 7);
             let worker = board.clone();
             let asked = Arc::new(AtomicBool::new(false));
@@ -315,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_is_in_its_next_call_by_then_is_not_given_up() {
-        let board = Board::new(1, false, false);
+        let board = Board::new(1, false, false).unwrap();
         board.enter_store(0, 0, 5, 7);
         assert!(board.back());
         board.enter_store(0, 1, 8, 9);

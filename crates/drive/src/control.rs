@@ -1,5 +1,6 @@
 //! The control thread's part of a phase: it starts the workers, collects their slices, and ends it.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -35,6 +36,9 @@ const STUCK_NS: u64 = 30_000_000_000;
 const LEAVE_NS: u64 = 30_000_000_000;
 /// Operations whose times are kept where their number is not known beforehand, over all workers.
 const EACH_MAX: usize = 1 << 20;
+
+const NO_MEMORY: &str = "memory for the histograms of its threads: use fewer clients, or raise the limit on addresses \
+                         (ulimit -v)";
 
 /// What a worker tells the control thread.
 pub(crate) enum Message {
@@ -101,6 +105,7 @@ struct Phase<'a> {
     clock: &'a Clock,
     spec: &'a DriveSpec,
     kinds: Arc<[OpKind]>,
+    /// Each session has a thread of its own, which its store may keep for as long as it likes.
     blocking: bool,
     sessions: usize,
     boards: Vec<Arc<Board>>,
@@ -123,15 +128,17 @@ impl<'a> Phase<'a> {
     fn launch(drive: Drive<'a>, workers: usize) -> Result<Self, DriveError> {
         let Drive { clock, spec, sessions, kinds, stream, observers, stop } = drive;
         let (to_control, inbox) = channel();
+        let board = |_| Board::new(kinds.len(), spec.pace.is_open(), spec.witness.is_some());
+        let boards: io::Result<_> = (0..workers).map(board).collect();
+        let no_memory = |error| DriveError::System { what: NO_MEMORY, error };
+        let is_wire = matches!(sessions, Sessions::Wire(_));
         let mut phase = Phase {
             clock,
             spec,
             kinds: kinds.into(),
             blocking: matches!(sessions, Sessions::Blocking(_)),
             sessions: sessions.len(),
-            boards: (0..workers)
-                .map(|_| Board::new(kinds.len(), spec.pace.is_open(), spec.witness.is_some()))
-                .collect(),
+            boards: boards.map_err(no_memory)?,
             shared: Arc::new(Shared {
                 taken: AtomicU32::new(0),
                 halt: AtomicBool::new(false),
@@ -179,7 +186,7 @@ impl<'a> Phase<'a> {
                 ends_on_loss: spec.ends_on_loss,
                 wake: spec.wake,
                 clients,
-                cpu_ns: if phase.blocking { || 0 } else { thread_cpu_ns },
+                cpu_ns: if is_wire { thread_cpu_ns } else { || 0 },
                 taint: spec.witness.as_ref().map(Witness::taint).unwrap_or_default(),
             }));
         }
@@ -468,18 +475,19 @@ fn works(
 ) -> Result<Vec<Work>, DriveError> {
     let workers = cores.len();
     match sessions {
-        Sessions::Blocking(sessions) => Ok(sessions
-            .into_iter()
-            .zip(cores)
-            .enumerate()
-            .map(|(worker, (session, core))| {
+        Sessions::Blocking(sessions) | Sessions::Instant(sessions) => {
+            let mut shares: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+            for (client, session) in sessions.into_iter().enumerate() {
+                shares[client % workers].push(session);
+            }
+            let work = |(worker, (sessions, core)): (usize, (Vec<_>, WorkerCore))| -> Work {
                 let (kinds, ticker) = (kinds.clone(), clock.ticker());
-                let work: Work = Box::new(move |go, to_control| {
-                    blocking::run(worker, core, session, &kinds, ticker, go, to_control);
-                });
-                work
-            })
-            .collect()),
+                Box::new(move |go, to_control| {
+                    blocking::run(worker, core, sessions, &kinds, ticker, go, to_control);
+                })
+            };
+            Ok(shares.into_iter().zip(cores).enumerate().map(work).collect())
+        }
         Sessions::Wire(clients) => {
             let mut links: Vec<Vec<Link>> = (0..workers).map(|_| Vec::new()).collect();
             let mut places = Vec::new();

@@ -4,9 +4,13 @@
 //! worker is known to be writing elsewhere (see [`crate::board`]). The layout is that of `hdrhistogram`,
 //! so that what a recording keeps is exactly what was counted.
 
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use hdrhistogram::Histogram;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Longest time that is told apart: one hour. Longer ones are counted as this.
 pub(crate) const TOP_NS: u64 = 3_600_000_000_000;
@@ -46,10 +50,50 @@ impl Digits {
         ((index & (half - 1)) + half) as u64 * (1u64 << bucket)
     }
 
+    /// How many counts a histogram has.
+    pub const fn counts(self) -> usize {
+        self.index(TOP_NS) + 1
+    }
+
     /// An empty `hdrhistogram` of the same layout.
     pub fn empty(self) -> Histogram<u64> {
         let digits = if self == Digits::Two { 2 } else { 3 };
         Histogram::new_with_bounds(1, TOP_NS, digits).expect("bounds that hdrhistogram accepts")
+    }
+}
+
+/// Counts as they come from the system: zeros, and no memory where they are not touched. The allocator clears by hand
+/// what it has had back before, which made a client of a few kinds cost 2 MB.
+#[derive(Debug)]
+struct Counts {
+    start: NonNull<AtomicU32>,
+    bytes: usize,
+}
+
+// SAFETY: they are atomics in a mapping of their own, which is there for as long as the value is.
+unsafe impl Send for Counts {}
+// SAFETY: as above.
+unsafe impl Sync for Counts {}
+
+impl Counts {
+    fn zeros(count: usize) -> io::Result<Arc<Self>> {
+        let bytes = count * size_of::<AtomicU32>();
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that is there.
+        let start = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
+        };
+        // A huge page for the few counts that are touched would be memory for nothing. Kernels without them say so.
+        // SAFETY: it says something of our own mapping, and changes nothing of what it holds.
+        let _ = unsafe { madvise(start, bytes, Advice::LinuxNoHugepage) };
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Arc::new(Self { start, bytes }))
+    }
+}
+
+impl Drop for Counts {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own, and nobody has a borrow of it any more.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
@@ -58,21 +102,48 @@ impl Digits {
 #[repr(align(64))]
 pub(crate) struct WorkerHistogram {
     digits: Digits,
-    counts: Box<[AtomicU32]>,
+    counts: NonNull<[AtomicU32]>,
+    /// What `counts` points into.
+    _memory: Arc<Counts>,
     /// Touched range, both included; `low > high` when nothing was recorded.
     low: AtomicU32,
     high: AtomicU32,
     clamped: AtomicU64,
 }
 
+// SAFETY: what `counts` points to are atomics that live as long as `_memory`.
+unsafe impl Send for WorkerHistogram {}
+// SAFETY: as above.
+unsafe impl Sync for WorkerHistogram {}
+
 impl WorkerHistogram {
-    /// An empty one. Its memory is taken from the system only where it is touched.
-    pub fn new(digits: Digits) -> Self {
-        let counts = vec![0u32; digits.index(TOP_NS) + 1].into_boxed_slice();
-        // SAFETY: AtomicU32 has the size, alignment and bit validity of u32, and the box is handed over
-        // whole. A zeroed vector comes from the system without being written to; atomics could not.
-        let counts = unsafe { Box::from_raw(Box::into_raw(counts) as *mut [AtomicU32]) };
-        Self { digits, counts, low: AtomicU32::new(u32::MAX), high: AtomicU32::new(0), clamped: AtomicU64::new(0) }
+    /// Empty ones. Their memory is taken from the system only where it is touched.
+    ///
+    /// # Errors
+    /// The system has no room in this process's addresses.
+    pub fn several(digits: &[Digits]) -> io::Result<Vec<Self>> {
+        let memory = Counts::zeros(digits.iter().map(|digits| digits.counts()).sum())?;
+        let mut at = 0;
+        let one = |digits: &Digits| {
+            // SAFETY: the counts of all are within the mapping, by the sum above.
+            let start = unsafe { memory.start.add(at) };
+            at += digits.counts();
+            Self {
+                digits: *digits,
+                counts: NonNull::slice_from_raw_parts(start, digits.counts()),
+                _memory: Arc::clone(&memory),
+                low: AtomicU32::new(u32::MAX),
+                high: AtomicU32::new(0),
+                clamped: AtomicU64::new(0),
+            }
+        };
+        Ok(digits.iter().map(one).collect())
+    }
+
+    #[inline(always)]
+    fn counts(&self) -> &[AtomicU32] {
+        // SAFETY: `several` made it of a mapping that `_memory` keeps, whose zeros are valid atomics.
+        unsafe { self.counts.as_ref() }
     }
 
     /// Counts one value. Only its worker may call this.
@@ -83,7 +154,7 @@ impl WorkerHistogram {
             self.clamped.store(self.clamped.load(Relaxed) + 1, Relaxed);
         }
         let index = self.digits.index(value_ns);
-        let count = &self.counts[index];
+        let count = &self.counts()[index];
         count.store(count.load(Relaxed).saturating_add(1), Relaxed);
         let index = index as u32;
         if index < self.low.load(Relaxed) {
@@ -102,7 +173,7 @@ impl WorkerHistogram {
             return 0;
         }
         let target = into.get_or_insert_with(|| self.digits.empty());
-        for (offset, count) in self.counts[low as usize..=high as usize].iter().enumerate() {
+        for (offset, count) in self.counts()[low as usize..=high as usize].iter().enumerate() {
             let n = count.load(Relaxed);
             if n > 0 {
                 let value = self.digits.value(low as usize + offset);
@@ -119,6 +190,10 @@ impl WorkerHistogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn histogram(digits: Digits) -> WorkerHistogram {
+        WorkerHistogram::several(&[digits]).unwrap().remove(0)
+    }
 
     fn edges() -> Vec<u64> {
         let mut values = vec![0, 1, 2, 2047, 2048, 2049, TOP_NS - 1, TOP_NS];
@@ -139,9 +214,9 @@ mod tests {
         });
         let values: Vec<u64> = edges().into_iter().chain(random.take(50_000)).collect();
         for digits in [Digits::Two, Digits::Three] {
-            let ours = WorkerHistogram::new(digits);
+            let ours = histogram(digits);
             let mut theirs = digits.empty();
-            assert_eq!(ours.counts.len(), digits.index(TOP_NS) + 1);
+            assert_eq!(ours.counts().len(), digits.index(TOP_NS) + 1);
             for &value in &values {
                 ours.record(value);
                 theirs.record(value).unwrap();
@@ -160,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_value_beyond_the_top_counts_as_the_top_and_is_told() {
-        let ours = WorkerHistogram::new(Digits::Three);
+        let ours = histogram(Digits::Three);
         ours.record(TOP_NS + 1);
         ours.record(u64::MAX);
         ours.record(5);
@@ -173,7 +248,7 @@ mod tests {
 
     #[test]
     fn what_was_drained_is_gone_and_later_values_are_not() {
-        let ours = WorkerHistogram::new(Digits::Two);
+        let ours = histogram(Digits::Two);
         let mut drained = None;
         assert_eq!(ours.drain_into(&mut drained), 0);
         assert!(drained.is_none(), "nothing recorded makes no histogram");

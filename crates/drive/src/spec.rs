@@ -34,7 +34,8 @@ pub struct DriveSpec {
     /// session `s` does the operations of clients `s × depth` to `s × depth + depth - 1`. Blocking sessions and
     /// operations of several steps go one at a time.
     pub depth: u32,
-    /// Threads that drive wire sessions. Blocking sessions have one thread each, whatever this says.
+    /// Threads that drive wire sessions. Blocking sessions have one thread each, whatever this says, and sessions whose
+    /// calls never wait at least one for each processor, as far as there are so many sessions.
     pub workers: u32,
     /// Keep the times of every operation ([`DriveResult::each`]); room for them is taken beforehand.
     pub keep_each: bool,
@@ -98,6 +99,10 @@ impl DriveSpec {
         match sessions {
             Sessions::Blocking(all) => all.len(),
             Sessions::Wire(all) => all.len().min(self.workers.max(1) as usize),
+            Sessions::Instant(all) => {
+                let processors = std::thread::available_parallelism().map_or(1, usize::from);
+                all.len().min(processors.max(self.workers as usize))
+            }
         }
     }
 
@@ -112,7 +117,7 @@ impl DriveSpec {
             return fault(format!("a session has 1 to {DEPTH_MAX} operations in flight, not {depth}"));
         }
         match sessions {
-            Sessions::Blocking(_) => fault(format!(
+            Sessions::Blocking(_) | Sessions::Instant(_) => fault(format!(
                 "a depth of {depth} needs sessions with a pipeline, and this store's sessions do one operation at a \
                  time: use a depth of 1 and more clients"
             )),

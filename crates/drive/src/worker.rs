@@ -89,13 +89,22 @@ pub(crate) enum Next {
     // reach the cache is a quarter of all that an operation costs.
     Send { slot: usize, cycle: u64, scheduled_ns: u64, kind: KindId },
     /// An operation of several steps has begun on `slot`: ask [`WorkerCore::step`] what is to be sent.
-    Steps { slot: usize, cycle: u64, scheduled_ns: u64, kind: KindId },
+    Steps { slot: usize },
     /// Nothing is due before this time.
     SleepUntil(u64),
     /// No session is idle.
     Wait,
     /// Nothing will be started any more.
     Stop,
+}
+
+/// An operation that has begun.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    pub kind: KindId,
+    pub cycle: u64,
+    pub scheduled_ns: u64,
+    pub sent_ns: u64,
 }
 
 /// What a slot is busy with.
@@ -435,7 +444,7 @@ impl WorkerCore {
             {
                 slot.busy = Busy::Steps as u64;
                 tracks.begin(index, cycle, kind, op.params);
-                return Next::Steps { slot: index, cycle, scheduled_ns, kind };
+                return Next::Steps { slot: index };
             }
             return Next::Send { slot: index, cycle, scheduled_ns, kind };
         }
@@ -445,6 +454,13 @@ impl WorkerCore {
     #[inline(always)]
     pub fn op(&self, kind: KindId) -> Op<'_> {
         Op::new(kind, self.params.values())
+    }
+
+    /// The operation that `slot` is busy with.
+    pub fn begun(&self, slot: usize) -> Begun {
+        let Slot { kind, cycle, scheduled_ns, sent_ns, .. } = self.slots[slot];
+        // A slot's cycle is that of its next operation.
+        Begun { kind: kind as KindId, cycle: cycle.saturating_sub(1), scheduled_ns, sent_ns }
     }
 
     /// The operation of `slot` came to `outcome` at `now_ns`. The session is not released by this.

@@ -49,7 +49,7 @@ fn paced(sessions: u32, ops: u64, pace: &Pace, warmup_ns: u64, length_ns: Option
         stop: Arc::new(AtomicBool::new(false)),
         next_arrival: AtomicU64::new(0),
     });
-    let board = Board::new(1, pace.is_open(), true);
+    let board = Board::new(1, pace.is_open(), true).unwrap();
     let kinds: Arc<[OpKind]> = Arc::new([OpKind {
         name: "ask".to_owned(),
         call: plimsoll_core::Call::Nothing,

@@ -8,8 +8,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use plimsoll_core::{
     Access, Answer, BlockingSession, Call, Cold, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind,
-    OpenOptions, Outcome, RecordsCall, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, StoreKind,
-    StoreSpec, Target, Values,
+    OpenOptions, Outcome, RecordsCall, SessionShape, Sessions, Store, StoreDescription, StoreError, StoreErrorKind,
+    StoreKind, StoreSpec, Target, Values,
 };
 
 use crate::owned::{Owned, Row, row};
@@ -25,6 +25,7 @@ pub(crate) const SPEC: StoreSpec = StoreSpec {
     dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     concurrent: true,
+    sessions: SessionShape::Blocking,
     keeps_data: true,
     params: &[],
     packages: &[],

@@ -23,8 +23,8 @@ const CHUNKS: usize = 16;
 ///
 /// Of values under keys that say themselves which write they are of and are never deleted (`kv`), answers are judged by
 /// [`Ledger::drain`], while phases run, and what can matter no more is forgotten. Memory: 64 MiB for all workers, at
-/// least 1 MiB each, allocated by [`Ledger::observers`]; about 100 bytes a record, 80 MiB for what was written last, 40
-/// bytes a write whose outcome nobody saw; nothing for an operation. Limit: an observer has room for 87,000 reads or
+/// least 128 KiB each, allocated by [`Ledger::observers`]; about 100 bytes a record, 80 MiB for what was written last, 40
+/// bytes a write whose outcome nobody saw; nothing for an operation. Limit: an observer has room for 10,000 reads or
 /// writes, 1.3 million with few workers, between two drains. Beyond three quarters of that answers are left out and
 /// counted ([`History::skipped`]); a write that is left out makes the verdict *incomplete*.
 ///

@@ -1,8 +1,8 @@
 //! What fjall says of itself before it is opened.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Store, StoreError, StoreErrorKind, StoreKind,
-    StoreSpec, Target,
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SessionShape, Store, StoreError,
+    StoreErrorKind, StoreKind, StoreSpec, Target,
 };
 
 use crate::store::FjallStore;
@@ -24,6 +24,7 @@ static SPEC: StoreSpec = StoreSpec {
     dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Keyindex],
     concurrent: true,
+    sessions: SessionShape::Blocking,
     keeps_data: true,
     params: &[
         ParamSpec {

@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Store, StoreError, StoreKind, StoreSpec,
-    Target,
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SessionShape, Store, StoreError, StoreKind,
+    StoreSpec, Target,
 };
 
 use crate::endpoint;
@@ -19,6 +19,7 @@ static SPEC: StoreSpec = StoreSpec {
     dialect: None,
     index_modes: &[IndexMode::None],
     concurrent: true,
+    sessions: SessionShape::Wire,
     keeps_data: false,
     params: &[ParamSpec {
         name: "access_log",

@@ -5,7 +5,8 @@
 
 use plimsoll_core::{
     Answer, BlockingSession, Cold, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind, OpenOptions,
-    Outcome, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target, Values,
+    Outcome, SessionShape, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
+    Values,
 };
 
 const SPEC: StoreSpec = StoreSpec {
@@ -18,6 +19,7 @@ const SPEC: StoreSpec = StoreSpec {
     dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     concurrent: true,
+    sessions: SessionShape::Instant,
     keeps_data: false,
     params: &[],
     packages: &[],
@@ -69,7 +71,7 @@ impl Store for NullStore {
     }
 
     fn sessions(&mut self, count: u32, _: Durability) -> Result<Sessions, StoreError> {
-        Ok(Sessions::Blocking((0..count).map(|_| Box::new(NullSession) as Box<dyn BlockingSession>).collect()))
+        Ok(Sessions::Instant((0..count).map(|_| Box::new(NullSession) as Box<dyn BlockingSession>).collect()))
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {

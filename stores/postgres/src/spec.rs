@@ -1,8 +1,8 @@
 //! The store as lists show it: its parameters, what it says before it is opened, and how it is.
 
 use plimsoll_core::{
-    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Params, Store, StoreError,
-    StoreErrorKind, StoreKind, StoreSpec, Target,
+    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Params, SessionShape, Store,
+    StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
 };
 
 use crate::conninfo::{self, Environment};
@@ -74,6 +74,7 @@ static SPEC: StoreSpec = StoreSpec {
     dialect: Some(Dialect::Postgres),
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     concurrent: true,
+    sessions: SessionShape::Wire,
     keeps_data: true,
     params: PARAMS,
     packages: &["postgresql"],

@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Params, Store, StoreError, StoreKind,
-    StoreSpec, Target,
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Params, SessionShape, Store, StoreError,
+    StoreKind, StoreSpec, Target,
 };
 
 use crate::endpoint;
@@ -59,6 +59,7 @@ static SPEC: StoreSpec = StoreSpec {
     dialect: None,
     index_modes: &[IndexMode::None],
     concurrent: true,
+    sessions: SessionShape::Wire,
     keeps_data: true,
     params: PARAMS,
     packages: &["redis-server"],

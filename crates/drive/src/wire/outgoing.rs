@@ -159,7 +159,7 @@ impl<R: Reactor> WireWorker<R> {
                     link.session.start(Ticket(lane as u32), &op, &mut link.out);
                     self.deadline_ns = self.deadline_ns.min(now_ns + self.core.op_timeout_ns);
                 }
-                NextStep::Wait | NextStep::SleepUntil(_) => break false,
+                NextStep::Wait => break false,
                 NextStep::Over => break true,
             }
         };

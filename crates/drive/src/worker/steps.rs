@@ -22,10 +22,8 @@ const PIPELINE: usize = 32;
 pub(crate) enum NextStep<'a> {
     /// Send this on its session, and ask again.
     Send(Op<'a>),
-    /// Ask again when an answer has come.
+    /// Ask again when an answer has come, or when [`WorkerCore::awake`] says so.
     Wait,
-    /// Ask again at this time, or when an answer has come.
-    SleepUntil(u64),
     /// It has ended. The session is not released by this.
     Over,
 }
@@ -151,7 +149,7 @@ impl Tracks {
                 return Turn::End { kind, outcome, noted: track.noted };
             }
             if track.sleeps_until_ns > now_ns {
-                return Turn::SleepUntil(track.sleeps_until_ns);
+                return Turn::Wait;
             }
             track.sleeps_until_ns = 0;
             if let Some(step) = self.ask(slot, now_ns) {
@@ -185,7 +183,6 @@ impl Tracks {
 enum Turn {
     Send { kind: KindId, more: bool },
     Wait,
-    SleepUntil(u64),
     End { kind: KindId, outcome: Outcome, noted: bool },
 }
 
@@ -203,7 +200,6 @@ impl WorkerCore {
         let (kind, more) = match turn {
             Turn::Send { kind, more } => (kind, more),
             Turn::Wait => return NextStep::Wait,
-            Turn::SleepUntil(at_ns) => return NextStep::SleepUntil(at_ns),
             Turn::End { kind, outcome, noted } => {
                 self.end_of_steps(slot, now_ns, kind, outcome, noted);
                 return NextStep::Over;

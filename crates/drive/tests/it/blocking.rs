@@ -374,3 +374,35 @@ fn spinning_sends_nothing_before_its_time_and_keeps_the_schedule() {
         assert!(matches!(error, Some(DriveError::Spec(_))));
     }
 }
+
+#[test]
+fn sessions_that_never_wait_share_threads_and_little_memory() {
+    const CLIENTS: usize = 20_000;
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let resident = || {
+        let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+        text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4_096
+    };
+    let before = (threads(), resident());
+    let most = Arc::new(Mutex::new((0, 0)));
+    let seen = most.clone();
+    let script: Script = Arc::new(move |number, _| {
+        if number % 10_000 == 0 {
+            let mut most = seen.lock().unwrap();
+            *most = (most.0.max(threads()), most.1.max(resident()));
+        }
+        Outcome::Ok
+    });
+    let session = |_| Box::new(Scripted(script.clone())) as Box<dyn BlockingSession>;
+    let sessions = Sessions::Instant((0..CLIENTS).map(session).collect());
+    let spec = DriveSpec::default();
+    let workers = spec.worker_count(&sessions);
+    let (driven, log) = drive(&spec, sessions, Arc::new(Numbered { seed: 3, ops: 5 }));
+    assert_eq!((driven.result.ops, driven.result.stop), (5 * CLIENTS as u64, StopReason::Exhausted));
+    log.check_cycles(3);
+    let most = *most.lock().unwrap();
+    // Tests beside this one have threads of their own; one for each client would be seen all the same.
+    assert!(workers <= 64 && most.0 < before.0 + workers + 200, "{workers} workers, {} threads", most.0);
+    let each = most.1.saturating_sub(before.1) / CLIENTS;
+    assert!(each <= 20_000, "{each} bytes a client");
+}

@@ -210,6 +210,10 @@ fn blocking(count: usize, script: fn(i64) -> Act) -> Sessions {
     Sessions::Blocking((0..count).map(|_| Box::new(Slow(script)) as Box<dyn BlockingSession>).collect())
 }
 
+fn instant(count: usize, script: fn(i64) -> Act) -> Sessions {
+    Sessions::Instant((0..count).map(|_| Box::new(Slow(script)) as Box<dyn BlockingSession>).collect())
+}
+
 fn drive(spec: &DriveSpec, sessions: Sessions, stream: Arc<Transactions>) -> (Driven, Arc<Log>) {
     let log = Arc::new(Log::default());
     let observers = (0..spec.worker_count(&sessions)).map(|_| Box::new(Watcher(log.clone())) as Box<dyn Observer>);
@@ -324,11 +328,13 @@ fn a_sleep_is_part_of_the_operation_and_of_no_step(io: Io) {
 fn many_that_sleep_at_the_same_time_cost_little(io: Io) {
     const NAP: Script = &[send(BEGIN), Step::Sleep(100 * MS_NS), send(COMMIT), end(Outcome::Ok)];
     let server = Server::unix(|_, _, _| Act::Answer);
-    let (driven, _) = drive(&ops_over(io, 4), server.clients(100), Transactions::new(NAP));
-    assert_eq!(driven.result.kinds[0], [400, 0, 0, 0]);
-    assert!(driven.length() < MS * 2_000, "400 naps of 100 ms, 100 at a time: {:?}", driven.length());
-    let cpu_ns: u64 = driven.slices.iter().map(|slice| slice.worker_cpu_ns).sum();
-    assert!(cpu_ns < 400 * MS_NS, "{cpu_ns} ns of CPU for 800 steps");
+    for sessions in [server.clients(100), instant(100, |_| Act::Answer)] {
+        let (driven, _) = drive(&ops_over(io, 4), sessions, Transactions::new(NAP));
+        assert_eq!(driven.result.kinds[0], [400, 0, 0, 0]);
+        assert!(driven.length() < MS * 2_000, "400 naps of 100 ms, 100 at a time: {:?}", driven.length());
+        let cpu_ns: u64 = driven.slices.iter().map(|slice| slice.worker_cpu_ns).sum();
+        assert!(cpu_ns < 400 * MS_NS, "{cpu_ns} ns of CPU for 800 steps");
+    }
 }
 
 #[test]

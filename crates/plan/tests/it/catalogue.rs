@@ -1,8 +1,8 @@
 //! A small world to write plans for.
 
 use plimsoll_core::{
-    Catalogue, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SamplerSpec, Store, StoreError,
-    StoreErrorKind, StoreKind, StoreSpec, Workload, WorkloadSpec,
+    Catalogue, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SamplerSpec, SessionShape, Store,
+    StoreError, StoreErrorKind, StoreKind, StoreSpec, Workload, WorkloadSpec,
 };
 
 struct Kind(StoreSpec);
@@ -33,6 +33,7 @@ const PLAIN: StoreSpec = StoreSpec {
     dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     concurrent: true,
+    sessions: SessionShape::Blocking,
     keeps_data: true,
     params: &[],
     packages: &[],
@@ -147,6 +148,7 @@ pub fn catalogue() -> Catalogue {
             interfaces: &[Interface::Records],
             durabilities: &[Durability::Buffered, Durability::AtEnd],
             concurrent: false,
+            sessions: SessionShape::Blocking,
             ..PLAIN
         },
     ];

@@ -47,8 +47,8 @@ use witness::Watcher;
 
 /// Words of all rings of a phase together, as far as each has room for an answer of many records.
 const RINGS_WORDS: usize = 8 << 20;
-/// Words of one ring, at least and at most: 1 MiB and 64 MiB.
-pub(crate) const RING_WORDS: (usize, usize) = (1 << 17, 1 << 23);
+/// Words of one ring, at least and at most: 128 KiB and 64 MiB.
+pub(crate) const RING_WORDS: (usize, usize) = (1 << 14, 1 << 23);
 /// A worker that has said nothing for so long, while others have, has nothing to say about that time.
 const SILENCE_NS: u64 = 1_000_000_000;
 /// Notes between two looks at what may be forgotten.
