@@ -20,7 +20,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 Exit codes: 0 all goals held · 1 a goal missed or not measured, or a promise broken · 2 bad usage or plan ·
 3 store unreachable · 4 credentials refused · 5 something is not installed · 6 address taken ·
 7 disk full · 8 no permission · 9 the store or its server failed · 10 no such run or not readable ·
-11 undecided: cannot be told from what was seen · 130 interrupted"
+11 undecided: cannot be told from what was seen · 12 no more memory, threads or file descriptors · 130 interrupted"
 )]
 pub struct Cli {
     /// What to do.

@@ -34,6 +34,8 @@ pub mod exit {
     pub const RECORDING: u8 = 10;
     /// What was asked cannot be told from what was seen.
     pub const UNDECIDED: u8 = 11;
+    /// No more memory, threads or file descriptors.
+    pub const EXHAUSTED: u8 = 12;
     /// Stopped by the user.
     pub const INTERRUPTED: u8 = 130;
 }
@@ -131,6 +133,7 @@ impl From<StoreError> for CliError {
             StoreErrorKind::DiskFull => exit::DISK_FULL,
             StoreErrorKind::Permission => exit::PERMISSION,
             StoreErrorKind::Interrupted => exit::INTERRUPTED,
+            StoreErrorKind::Exhausted => exit::EXHAUSTED,
             StoreErrorKind::Corrupt | StoreErrorKind::Broken | StoreErrorKind::Store => exit::STORE,
         };
         Self { code, what: error.what, detail: error.detail, next: error.next, drawn: false }

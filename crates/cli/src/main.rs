@@ -8,7 +8,8 @@
 //! | `line`, `pin` | the search for the load line, rung by rung; processors for the server |
 //! | `trial`, `steps`, `phase`, `check` | a trial: its phases in order, what each does, one driven phase, the truth afterwards |
 //! | `drive_spec` | a plan's drive in the drive loop's words; whether a workload and a store can do it |
-//! | `precheck` | what can be known to go wrong before anything is started |
+//! | `precheck`, `needs` | what can be known to go wrong before anything is started; memory, threads and descriptors that a run takes |
+//! | `memory` | what is said when there is none left |
 //! | `error` | expected errors and their exit codes |
 //! | `plans`, `secrets` | from what was typed to a plan; passwords, and keeping them from others |
 //! | `progress`, `interrupt`, `ticker`, `counters`, `written` | what goes on beside: the progress line, Ctrl-C, samplers, what the store counts, device bytes |
@@ -28,6 +29,8 @@ mod found;
 mod habits;
 mod interrupt;
 mod line;
+mod memory;
+mod needs;
 mod phase;
 mod pin;
 mod plans;

@@ -335,6 +335,9 @@ pub fn drive_error(error: DriveError) -> CliError {
     match error {
         DriveError::Store(error) => error.into(),
         DriveError::System { what, error } => CliError::io(what, &error),
+        DriveError::Threads { .. } => {
+            CliError::new(exit::EXHAUSTED, error.to_string()).next(crate::needs::threads_words())
+        }
         DriveError::Spec(what) => CliError::new(exit::USAGE, what),
         other => CliError::new(exit::STORE, other.to_string()),
     }

@@ -12,6 +12,7 @@ use plimsoll_plan::model::Plan;
 
 use crate::args::PlanArgs;
 use crate::error::{CliError, exit};
+use crate::needs;
 use crate::secrets::Password;
 use crate::studies;
 
@@ -85,7 +86,10 @@ pub fn read_plan(
     let overrides = Overrides { on: (!on.is_empty()).then_some(on), seed };
     let files = |path: &str| read_beside(&beside.join(path));
     match plimsoll_plan::parse_with_files(&name, &text, catalogue, &overrides, &files) {
-        Ok(plan) => Ok((plan, text)),
+        Ok(mut plan) => {
+            needs::bound_sessions(catalogue, &mut plan)?;
+            Ok((plan, text))
+        }
         Err(error) => Err(plan_error(&error)),
     }
 }

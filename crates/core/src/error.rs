@@ -30,6 +30,8 @@ pub enum StoreErrorKind {
     AddressTaken,
     /// No space left on a device.
     DiskFull,
+    /// This machine, or a limit on this process, has no more memory, threads or file descriptors.
+    Exhausted,
     /// The operating system or the server does not permit it.
     Permission,
     /// What it holds is damaged, or its parts do not agree: its integrity check failed.
@@ -76,6 +78,14 @@ impl StoreError {
     /// An error of the operating system at `place`, classed by its number.
     pub fn io(place: impl fmt::Display, error: &std::io::Error) -> Self {
         use std::io::ErrorKind as K;
+        // ENOMEM, ENFILE, EMFILE, for which there are no kinds.
+        if let Some(number @ (12 | 23 | 24)) = error.raw_os_error() {
+            let next = match number {
+                12 => "use fewer clients, or free memory",
+                _ => "use fewer clients, or raise the limit: ulimit -n, or LimitNOFILE= of a systemd unit",
+            };
+            return Self::new(StoreErrorKind::Exhausted, format!("{place}: {error}")).next(next);
+        }
         let kind = match error.kind() {
             K::PermissionDenied | K::ReadOnlyFilesystem => StoreErrorKind::Permission,
             K::StorageFull | K::QuotaExceeded => StoreErrorKind::DiskFull,

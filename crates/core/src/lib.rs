@@ -59,7 +59,8 @@ pub use op::{Access, Answer, Call, HttpCall, KindId, KvCall, Op, OpKind, Outcome
 pub use pause::{Pause, paused_ns};
 pub use sampler::{Reading, Sampler, SeriesSpec, Unavailable};
 pub use session::{
-    Address, BlockingSession, Branches, Done, SessionShape, Sessions, WireClient, WireSession, WireState, Wish,
+    Address, BlockingSession, Branches, Done, SessionShape, SessionSpec, Sessions, WireClient, WireSession, WireState,
+    Wish,
 };
 pub use slice::{Measure, Slice, SliceHistogram, Watched};
 pub use store::{

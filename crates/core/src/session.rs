@@ -147,6 +147,21 @@ pub enum SessionShape {
     Wire,
 }
 
+/// What sessions of a store are, and what one takes of this process: known before any is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionSpec {
+    /// How they are driven.
+    pub shape: SessionShape,
+    /// Bytes of memory, as measured with many of them.
+    pub bytes: u64,
+    /// File descriptors.
+    pub descriptors: u32,
+    /// The store's parameter that multiplies both: servers that a session has a connection to each of.
+    pub times: Option<&'static str>,
+    /// The store's parameter that says how many sessions one of our own takes.
+    pub bounded_by: Option<&'static str>,
+}
+
 /// The sessions of one phase, all of one shape.
 pub enum Sessions {
     /// One thread each.

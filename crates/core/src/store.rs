@@ -8,7 +8,7 @@ use crate::catalogue::{ParamSpec, Params};
 use crate::error::StoreError;
 use crate::layout::{IndexMode, Layout};
 use crate::op::{KindId, OpKind};
-use crate::session::{SessionShape, Sessions};
+use crate::session::{SessionSpec, Sessions};
 use crate::value::{ValueBuf, Values};
 use crate::waits::Waits;
 
@@ -111,8 +111,8 @@ pub struct StoreSpec {
     pub index_modes: &'static [IndexMode],
     /// Several sessions may work at a time.
     pub concurrent: bool,
-    /// How they are driven.
-    pub sessions: SessionShape,
+    /// What they are.
+    pub sessions: SessionSpec,
     /// Holds what it was given. False for the null store.
     pub keeps_data: bool,
     /// Its parameters.

@@ -216,7 +216,7 @@ impl<'a> Phase<'a> {
                     let _ = to_control.send(Message::Panicked { worker, message: text.to_owned() });
                 }
             })
-            .map_err(|error| DriveError::System { what: "starting a worker's thread", error })?;
+            .map_err(|error| DriveError::Threads { running: worker, wanted: self.boards.len(), error })?;
         self.threads.push(thread);
         Ok(())
     }

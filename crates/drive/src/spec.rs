@@ -404,6 +404,16 @@ pub enum DriveError {
         /// How long it was waited for.
         waited: Duration,
     },
+    /// A thread could not be started.
+    #[error("thread {} of {wanted} could not be started: {error}", running + 1)]
+    Threads {
+        /// How many run.
+        running: usize,
+        /// How many were to.
+        wanted: usize,
+        /// What the system said.
+        error: std::io::Error,
+    },
     /// The operating system refused something that the drive loop needs.
     #[error("{what}: {error}")]
     System {

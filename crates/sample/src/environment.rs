@@ -45,24 +45,28 @@ pub fn memory_bytes() -> Option<u64> {
 /// Bytes of memory that this process and its children may have: the machine's, or less where a control group says so.
 pub fn own_memory_bytes() -> Option<u64> {
     let groups = read("/proc/self/cgroup").unwrap_or_default();
-    let limits = limit_files(&groups).into_iter().filter_map(|file| read(file)?.parse().ok());
+    let files = group_files(&groups, "memory", "memory.max", "memory.limit_in_bytes");
+    let limits = files.into_iter().filter_map(|file| read(file)?.parse().ok());
     limits.chain(memory_bytes()).min()
 }
 
-/// The files that hold the memory limits of the control groups in the text of `/proc/self/cgroup` and of all above them
-/// (cgroups(7)), for both versions. Some are not there: the root has none, and a container sees its own group as one.
-fn limit_files(groups: &str) -> Vec<PathBuf> {
+/// The files that hold a limit of the control groups in the text of `/proc/self/cgroup` and of all above them
+/// (cgroups(7)), as `controller` calls it in version 2 and in version 1. Some are not there: the root has none, and a
+/// container sees its own group as one.
+pub(crate) fn group_files(groups: &str, controller: &str, v2: &str, v1: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in groups.lines() {
         let mut fields = line.splitn(3, ':');
         let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else { continue };
         let (root, file) = match controllers {
-            "" => ("/sys/fs/cgroup", "memory.max"),
-            list if list.split(',').any(|name| name == "memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            "" => (PathBuf::from("/sys/fs/cgroup"), v2),
+            list if list.split(',').any(|name| name == controller) => {
+                (Path::new("/sys/fs/cgroup").join(controller), v1)
+            }
             _ => continue,
         };
         let groups = Path::new(path).ancestors().filter_map(|group| group.strip_prefix("/").ok());
-        files.extend(groups.map(|group| Path::new(root).join(group).join(file)));
+        files.extend(groups.map(|group| root.join(group).join(file)));
     }
     files
 }
@@ -276,7 +280,12 @@ mod tests {
 
     #[test]
     fn limits_of_memory_are_those_of_the_group_and_of_all_above_it() {
-        let files = limit_files("9:name=systemd:/\n5:cpu:/x\n4:memory:/a/b\n0::/c\nno line\n");
+        let files = group_files(
+            "9:name=systemd:/\n5:cpu:/x\n4:memory:/a/b\n0::/c\nno line\n",
+            "memory",
+            "memory.max",
+            "memory.limit_in_bytes",
+        );
         let files: Vec<_> = files.iter().map(|file| file.to_str().unwrap()).collect();
         let expected = [
             "/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes",

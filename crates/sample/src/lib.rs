@@ -17,6 +17,7 @@
 //! | [`STORE`] | what a store counts of its own work: read by whoever holds the store |
 //! | `tree` | processes and their descendants; what they wrote: [`process_tree_io`], [`own_io`] |
 //! | [`mod@environment`] | what does not change while a run goes on: CPU, kernel, clock source, file system … |
+//! | [`room`] | what is left of memory, threads and file descriptors |
 //! | `proc_file` | reading a file of `/proc` again and again |
 //!
 //! Own parsing rather than the `procfs` crate (0.18, MIT or Apache-2.0, in good health): that one opens each file
@@ -31,6 +32,7 @@ mod memory;
 mod network;
 mod pressure;
 mod proc_file;
+pub mod room;
 mod server;
 mod tasks;
 mod tree;

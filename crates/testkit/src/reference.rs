@@ -8,8 +8,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use plimsoll_core::{
     Access, Answer, BlockingSession, Call, Cold, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind,
-    OpenOptions, Outcome, RecordsCall, SessionShape, Sessions, Store, StoreDescription, StoreError, StoreErrorKind,
-    StoreKind, StoreSpec, Target, Values,
+    OpenOptions, Outcome, RecordsCall, SessionShape, SessionSpec, Sessions, Store, StoreDescription, StoreError,
+    StoreErrorKind, StoreKind, StoreSpec, Target, Values,
 };
 
 use crate::owned::{Owned, Row, row};
@@ -25,7 +25,13 @@ pub(crate) const SPEC: StoreSpec = StoreSpec {
     dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     concurrent: true,
-    sessions: SessionShape::Blocking,
+    sessions: SessionSpec {
+        shape: SessionShape::Blocking,
+        bytes: 4 << 10,
+        descriptors: 0,
+        times: None,
+        bounded_by: None,
+    },
     keeps_data: true,
     params: &[],
     packages: &[],

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use plimsoll_core::{Observer, Workload};
 
 use crate::history::History;
-use crate::log::{Chunk, ChunkRoom, Part, Watch};
+use crate::log::{Chunk, ChunkRoom, Event, Part, Row, Watch};
 use crate::running::{RING_WORDS, Running};
 use crate::witness::{Post, Shared, Witness};
 
@@ -59,6 +59,18 @@ impl Ledger {
         let mut ledger = Self::with_room(workload, ChunkRoom { events: CHUNK_EVENTS, rows: CHUNK_ROWS })?;
         ledger.judge_while_running(RING_WORDS);
         Some(ledger)
+    }
+
+    /// Bytes of memory that a ledger of `workload` comes to, about: `workers` drive `operations` operations, some of which
+    /// may be scans.
+    pub fn bytes(workload: &dyn Workload, workers: u64, operations: u64, scans: bool) -> u64 {
+        let records = workload.record_count();
+        if workload.truth().is_some_and(plimsoll_core::Truth::sees_contents) {
+            let ring = ((64 << 20) / workers.max(1)).clamp(8 * RING_WORDS.0 as u64, 8 * RING_WORDS.1 as u64);
+            return ring.next_power_of_two() * workers + records * if scans { 220 } else { 140 } + (80 << 20);
+        }
+        let events = (records + operations).saturating_mul(80).min(2 << 30);
+        events + workers * (CHUNKS * (CHUNK_EVENTS * size_of::<Event>() + CHUNK_ROWS * size_of::<Row>())) as u64
     }
 
     /// Judges while phases run where that can be done, with rings of so many words, at least and at most.

@@ -1,7 +1,7 @@
 //! What fjall says of itself before it is opened.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SessionShape, Store, StoreError,
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SessionShape, SessionSpec, Store, StoreError,
     StoreErrorKind, StoreKind, StoreSpec, Target,
 };
 
@@ -24,7 +24,13 @@ static SPEC: StoreSpec = StoreSpec {
     dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Keyindex],
     concurrent: true,
-    sessions: SessionShape::Blocking,
+    sessions: SessionSpec {
+        shape: SessionShape::Blocking,
+        bytes: 64 << 10,
+        descriptors: 0,
+        times: None,
+        bounded_by: None,
+    },
     keeps_data: true,
     params: &[
         ParamSpec {

@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SessionShape, Store, StoreError, StoreKind,
-    StoreSpec, Target,
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SessionShape, SessionSpec, Store, StoreError,
+    StoreKind, StoreSpec, Target,
 };
 
 use crate::endpoint;
@@ -19,14 +19,28 @@ static SPEC: StoreSpec = StoreSpec {
     dialect: None,
     index_modes: &[IndexMode::None],
     concurrent: true,
-    sessions: SessionShape::Wire,
+    sessions: SessionSpec {
+        shape: SessionShape::Wire,
+        bytes: 16 << 10,
+        descriptors: 1,
+        times: None,
+        bounded_by: Some("worker_connections"),
+    },
     keeps_data: false,
-    params: &[ParamSpec {
-        name: "access_log",
-        param_type: ParamType::Bool,
-        default: "false",
-        summary: "a private server writes a line for each request",
-    }],
+    params: &[
+        ParamSpec {
+            name: "access_log",
+            param_type: ParamType::Bool,
+            default: "false",
+            summary: "a private server writes a line for each request",
+        },
+        ParamSpec {
+            name: "worker_connections",
+            param_type: ParamType::Int { min: 100, max: 1_000_000 },
+            default: "4096",
+            summary: "most connections a private server takes",
+        },
+    ],
     packages: &["nginx"],
 };
 
@@ -65,7 +79,8 @@ impl StoreKind for Http {
                 HttpStore::attach(endpoint::resolve(url, password.as_deref())?, &options.waits, progress)?
             }
             Target::Private { data_dir, log_dir } => {
-                HttpStore::start(options.params.bool("access_log"), data_dir, log_dir, &options.waits, progress)?
+                let (log, connections) = (options.params.bool("access_log"), options.params.int("worker_connections"));
+                HttpStore::start(log, connections, data_dir, log_dir, &options.waits, progress)?
             }
         };
         Ok(Box::new(store))

@@ -46,7 +46,7 @@ pub struct PrivateNginx {
 
 impl PrivateNginx {
     /// Makes its directory under the first of `bases` that its user can get to, with configuration and files, and starts
-    /// it. The user is the caller, or `www-data` if that is root. Its log is copied to `log_dir` if anything fails.
+    /// it, for so many connections. The user is the caller, or `www-data` if that is root. Its log is copied to `log_dir` if anything fails.
     ///
     /// # Errors
     /// `Missing` when it is not installed; `Permission` when no base will do; `DiskFull`; `Broken` with its last words
@@ -55,6 +55,7 @@ impl PrivateNginx {
         bases: &[PathBuf],
         log_dir: &Path,
         access_log: bool,
+        connections: i64,
         waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
@@ -63,7 +64,7 @@ impl PrivateNginx {
         let server = PrivateServer::new("nginx", bases, user, StopSignal::Term, log_dir, waits)?;
         let data = server.data_dir().to_owned();
         write_files(&data).map_err(|error| StoreError::io(data.display(), &error))?;
-        let text = configuration(&server.socket_dir().join("http.sock"), access_log);
+        let text = configuration(&server.socket_dir().join("http.sock"), access_log, connections);
         let path = data.join("nginx.conf");
         write(&path, text.as_bytes()).map_err(|error| StoreError::io(path.display(), &error))?;
         let mut nginx = Self { server, program };
@@ -165,7 +166,7 @@ impl OwnServer for PrivateNginx {
 
 /// One process, nothing on the network, and connections that live as long as their clients want: with nginx' own
 /// default each would end after 1,000 requests.
-fn configuration(socket: &Path, access_log: bool) -> String {
+fn configuration(socket: &Path, access_log: bool, connections: i64) -> String {
     let access_log = if access_log { "access.log" } else { "off" };
     format!(
         "daemon off;\n\
@@ -173,7 +174,7 @@ fn configuration(socket: &Path, access_log: bool) -> String {
          worker_processes 1;\n\
          pid nginx.pid;\n\
          error_log stderr warn;\n\
-         events {{ worker_connections 4096; }}\n\
+         events {{ worker_connections {connections}; }}\n\
          http {{\n\
          \x20 access_log {access_log};\n\
          \x20 client_body_temp_path temp-body;\n\

@@ -17,6 +17,8 @@ pub(crate) struct HttpStore {
     /// The private server; `None` when attached.
     server: Option<PrivateNginx>,
     access_log: bool,
+    /// Most connections that a private server takes.
+    connections: i64,
     endpoint: Endpoint,
     login: Arc<Login>,
     waits: Waits,
@@ -25,16 +27,17 @@ pub(crate) struct HttpStore {
 impl HttpStore {
     pub fn start(
         access_log: bool,
+        connections: i64,
         data_dir: &Path,
         log_dir: &Path,
         waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
         let bases = plimsoll_lab::bases(data_dir);
-        let server = PrivateNginx::start(&bases, log_dir, access_log, waits, progress)?;
+        let server = PrivateNginx::start(&bases, log_dir, access_log, connections, waits, progress)?;
         let endpoint = server.endpoint();
         let login = Arc::new(endpoint.login.clone());
-        Ok(Self { server: Some(server), access_log, endpoint, login, waits: waits.clone() })
+        Ok(Self { server: Some(server), access_log, connections, endpoint, login, waits: waits.clone() })
     }
 
     pub fn attach(endpoint: Endpoint, waits: &Waits, progress: &mut dyn FnMut(&str)) -> Result<Self, StoreError> {
@@ -43,7 +46,7 @@ impl HttpStore {
             progress(&format!("{place} answers {said} to HEAD; what is asked goes there all the same"));
         }
         let login = Arc::new(endpoint.login.clone());
-        Ok(Self { server: None, access_log: false, endpoint, login, waits: waits.clone() })
+        Ok(Self { server: None, access_log: false, connections: 0, endpoint, login, waits: waits.clone() })
     }
 }
 
@@ -65,7 +68,7 @@ impl Store for HttpStore {
         let mut settings = Vec::new();
         if is_private {
             settings.push(set("master_process", "off", "on"));
-            settings.push(set("worker_connections", "4096", "512"));
+            settings.push(set("worker_connections", &self.connections.to_string(), "512"));
             settings.push(set("sendfile", "on", "off"));
             settings.push(set("keepalive_timeout", "1d", "75s"));
             settings.push(set("keepalive_time", "1d", "1h"));

@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Params, SessionShape, Store, StoreError,
-    StoreKind, StoreSpec, Target,
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Params, SessionShape, SessionSpec, Store,
+    StoreError, StoreKind, StoreSpec, Target,
 };
 
 use crate::endpoint;
@@ -52,7 +52,7 @@ static SPEC: StoreSpec = StoreSpec {
     dialect: None,
     index_modes: &[IndexMode::None],
     concurrent: true,
-    sessions: SessionShape::Wire,
+    sessions: SessionSpec { shape: SessionShape::Wire, bytes: 48 << 10, descriptors: 1, times: None, bounded_by: None },
     keeps_data: true,
     params: PARAMS,
     packages: &["slapd"],

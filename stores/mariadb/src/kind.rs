@@ -1,8 +1,8 @@
 //! What the store says of itself before it is opened, and opening it.
 
 use plimsoll_core::{
-    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SessionShape, Store, StoreError,
-    StoreKind, StoreSpec, Target,
+    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SessionShape, SessionSpec, Store,
+    StoreError, StoreKind, StoreSpec, Target,
 };
 
 use crate::conninfo::{self, Environment};
@@ -42,7 +42,13 @@ static SPEC: StoreSpec = StoreSpec {
     dialect: Some(Dialect::Mysql),
     index_modes: &[IndexMode::None, IndexMode::Own],
     concurrent: true,
-    sessions: SessionShape::Wire,
+    sessions: SessionSpec {
+        shape: SessionShape::Wire,
+        bytes: 32 << 10,
+        descriptors: 1,
+        times: None,
+        bounded_by: Some("max_connections"),
+    },
     keeps_data: true,
     params: PARAMS,
     packages: &["mariadb-server"],

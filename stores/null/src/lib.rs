@@ -5,8 +5,8 @@
 
 use plimsoll_core::{
     Answer, BlockingSession, Cold, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind, OpenOptions,
-    Outcome, SessionShape, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
-    Values,
+    Outcome, SessionShape, SessionSpec, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, StoreKind,
+    StoreSpec, Target, Values,
 };
 
 const SPEC: StoreSpec = StoreSpec {
@@ -19,7 +19,7 @@ const SPEC: StoreSpec = StoreSpec {
     dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     concurrent: true,
-    sessions: SessionShape::Instant,
+    sessions: SessionSpec { shape: SessionShape::Instant, bytes: 16, descriptors: 0, times: None, bounded_by: None },
     keeps_data: false,
     params: &[],
     packages: &[],

@@ -1,8 +1,8 @@
 //! The store as lists show it: its parameters, what it says before it is opened, and how it is.
 
 use plimsoll_core::{
-    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Params, SessionShape, Store,
-    StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
+    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Params, SessionShape, SessionSpec,
+    Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
 };
 
 use crate::conninfo::{self, Environment};
@@ -74,7 +74,14 @@ static SPEC: StoreSpec = StoreSpec {
     dialect: Some(Dialect::Postgres),
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     concurrent: true,
-    sessions: SessionShape::Wire,
+    sessions: SessionSpec {
+        shape: SessionShape::Wire,
+        // Three for its process on this machine, of which the server sampler keeps files open.
+        bytes: 48 << 10,
+        descriptors: 4,
+        times: None,
+        bounded_by: Some("max_connections"),
+    },
     keeps_data: true,
     params: PARAMS,
     packages: &["postgresql"],

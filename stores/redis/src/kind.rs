@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Params, SessionShape, Store, StoreError,
-    StoreKind, StoreSpec, Target,
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Params, SessionShape, SessionSpec, Store,
+    StoreError, StoreKind, StoreSpec, Target,
 };
 
 use crate::endpoint;
@@ -22,6 +22,12 @@ const PARAMS: &[ParamSpec] = &[
         param_type: ParamType::Bytes,
         default: "0B",
         summary: "most memory for a private server's data, writes beyond it are refused; 0 is no limit",
+    },
+    ParamSpec {
+        name: "maxclients",
+        param_type: ParamType::Int { min: 100, max: 1_000_000 },
+        default: "10000",
+        summary: "most connections a private server takes",
     },
     ParamSpec {
         name: "io_threads",
@@ -59,7 +65,13 @@ static SPEC: StoreSpec = StoreSpec {
     dialect: None,
     index_modes: &[IndexMode::None],
     concurrent: true,
-    sessions: SessionShape::Wire,
+    sessions: SessionSpec {
+        shape: SessionShape::Wire,
+        bytes: 16 << 10,
+        descriptors: 1,
+        times: Some("nodes"),
+        bounded_by: Some("maxclients"),
+    },
     keeps_data: true,
     params: PARAMS,
     packages: &["redis-server"],
@@ -135,6 +147,7 @@ fn settings(params: &Params) -> Vec<(String, String)> {
     };
     let all = [
         given("maxmemory", "maxmemory", 0),
+        given("maxclients", "maxclients", 0),
         given("io_threads", "io-threads", 1),
         given("aof_rewrite_min_size", "auto-aof-rewrite-min-size", 0),
     ];

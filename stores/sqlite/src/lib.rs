@@ -19,8 +19,8 @@ mod statements;
 mod store;
 
 use plimsoll_core::{
-    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SessionShape, Store, StoreError,
-    StoreErrorKind, StoreKind, StoreSpec, Target,
+    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SessionShape, SessionSpec, Store,
+    StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
 };
 
 const SPEC: StoreSpec = StoreSpec {
@@ -33,7 +33,13 @@ const SPEC: StoreSpec = StoreSpec {
     dialect: Some(Dialect::Sqlite),
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     concurrent: true,
-    sessions: SessionShape::Blocking,
+    sessions: SessionSpec {
+        shape: SessionShape::Blocking,
+        bytes: 2 << 20,
+        descriptors: 2,
+        times: None,
+        bounded_by: None,
+    },
     keeps_data: true,
     params: &[ParamSpec {
         name: "cache_size",

@@ -23,6 +23,7 @@ use crate::error::{CliError, exit};
 use crate::found;
 use crate::interrupt::Interrupt;
 use crate::line;
+use crate::needs::Needs;
 use crate::phase::Bench;
 use crate::plans::{self, Passwords};
 use crate::precheck;
@@ -308,6 +309,19 @@ pub(crate) fn fitted(
     Ok((fitted, workload))
 }
 
+/// What `plan` takes of this machine.
+///
+/// # Errors
+/// A workload that cannot be made of what the plan says.
+pub fn needs(catalogue: &Catalogue, plan: &Plan) -> Result<Needs, CliError> {
+    let mut needs = Needs::default();
+    for trial in &plan.trials {
+        let Some(kind) = catalogue.store(&trial.store.kind) else { continue };
+        needs.add(trial, &*make_workload(catalogue, trial)?, kind.spec());
+    }
+    Ok(needs)
+}
+
 fn make_workload(catalogue: &Catalogue, trial: &Trial) -> Result<Arc<dyn plimsoll_core::Workload>, CliError> {
     let spec = catalogue
         .workload(&trial.workload.name)
@@ -375,6 +389,7 @@ fn announce(
         false => run_id_of(directory),
     };
     precheck::plan(plan)?;
+    needs(catalogue, plan)?.must_fit()?;
     for trial in &plan.trials {
         let Some(kind) = catalogue.store(&trial.store.kind) else { continue };
         let workload = make_workload(catalogue, trial)?;

@@ -18,6 +18,7 @@ mod kv_crash;
 mod kv_ledger;
 mod line;
 mod marked;
+mod needs;
 mod open_loop;
 mod pgbench_errors;
 mod said;

@@ -339,6 +339,7 @@ fn word(kind: StoreErrorKind) -> &'static str {
         StoreErrorKind::AddressTaken => "ADDRESS_TAKEN",
         StoreErrorKind::DiskFull => "DISK_FULL",
         StoreErrorKind::Permission => "PERMISSION",
+        StoreErrorKind::Exhausted => "EXHAUSTED",
         StoreErrorKind::Corrupt => "CORRUPT",
         StoreErrorKind::Broken => "BROKEN",
         StoreErrorKind::Interrupted => "INTERRUPTED",

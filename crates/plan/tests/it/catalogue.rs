@@ -1,8 +1,8 @@
 //! A small world to write plans for.
 
 use plimsoll_core::{
-    Catalogue, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SamplerSpec, SessionShape, Store,
-    StoreError, StoreErrorKind, StoreKind, StoreSpec, Workload, WorkloadSpec,
+    Catalogue, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SamplerSpec, SessionShape,
+    SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Workload, WorkloadSpec,
 };
 
 struct Kind(StoreSpec);
@@ -33,7 +33,7 @@ const PLAIN: StoreSpec = StoreSpec {
     dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     concurrent: true,
-    sessions: SessionShape::Blocking,
+    sessions: SessionSpec { shape: SessionShape::Blocking, bytes: 0, descriptors: 0, times: None, bounded_by: None },
     keeps_data: true,
     params: &[],
     packages: &[],
@@ -148,7 +148,13 @@ pub fn catalogue() -> Catalogue {
             interfaces: &[Interface::Records],
             durabilities: &[Durability::Buffered, Durability::AtEnd],
             concurrent: false,
-            sessions: SessionShape::Blocking,
+            sessions: SessionSpec {
+                shape: SessionShape::Blocking,
+                bytes: 0,
+                descriptors: 0,
+                times: None,
+                bounded_by: None,
+            },
             ..PLAIN
         },
     ];

@@ -29,13 +29,10 @@ pub(super) fn durabilities(subject: &mut Subject<'_>) -> Result<(), String> {
     for durability in [Durability::Durable, Durability::Buffered, Durability::AtEnd] {
         let declared = subject.spec.durabilities.contains(&durability);
         match (subject.store.sessions(2, durability), declared) {
-            (Ok(sessions), true) if sessions.len() == 2 && sessions.shape() == subject.spec.sessions => {}
+            (Ok(sessions), true) if sessions.len() == 2 && sessions.shape() == subject.spec.sessions.shape => {}
             (Ok(sessions), true) if sessions.len() == 2 => {
-                return Err(format!(
-                    "{:?} sessions are declared, {:?} opened",
-                    subject.spec.sessions,
-                    sessions.shape()
-                ));
+                let declared = subject.spec.sessions.shape;
+                return Err(format!("{declared:?} sessions are declared, {:?} opened", sessions.shape()));
             }
             (Ok(sessions), true) => return Err(format!("2 sessions asked for, {} opened", sessions.len())),
             (Err(error), true) => return Err(format!("{} is declared: {error}", durability.name())),

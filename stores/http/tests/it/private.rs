@@ -15,7 +15,8 @@ use plimsoll_store_http::{PrivateNginx, look};
 use crate::fixture::{GET, TIMEOUT, kept, kinds};
 
 fn start(dir: &tempfile::TempDir) -> PrivateNginx {
-    PrivateNginx::start(&[PathBuf::from("/var/tmp")], dir.path(), false, &Default::default(), &mut |_| {}).unwrap()
+    PrivateNginx::start(&[PathBuf::from("/var/tmp")], dir.path(), false, 4096, &Default::default(), &mut |_| {})
+        .unwrap()
 }
 
 /// Asks for each of a list of targets in turn, again and again.

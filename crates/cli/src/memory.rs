@@ -1,0 +1,71 @@
+//! What is said when the system has no memory left: one line and an exit code, instead of an abort.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+
+use crate::error::exit;
+
+/// The system's allocator. When it has nothing left, the program ends with a word: nobody who asks could go on.
+struct Telling;
+
+#[global_allocator]
+static ALLOCATOR: Telling = Telling;
+
+// SAFETY: what it gives and takes is the system's allocator's; it returns no null.
+unsafe impl GlobalAlloc for Telling {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: passed on to the caller.
+        given(unsafe { System.alloc(layout) }, layout.size())
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: passed on to the caller.
+        given(unsafe { System.alloc_zeroed(layout) }, layout.size())
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: passed on to the caller.
+        given(unsafe { System.realloc(start, layout, size) }, size)
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: passed on to the caller.
+        unsafe { System.dealloc(start, layout) }
+    }
+}
+
+#[inline]
+fn given(start: *mut u8, bytes: usize) -> *mut u8 {
+    if start.is_null() { none_left(bytes) } else { start }
+}
+
+/// Says it and ends the program. Allocates nothing, and runs nothing that might. Private servers end with us, and the
+/// recording is complete up to its last slice.
+#[cold]
+fn none_left(bytes: usize) -> ! {
+    const BEFORE: &[u8] = b"\nerror: there is no memory for ";
+    const AFTER: &[u8] =
+        b" bytes more\n  \xe2\x86\x92 use fewer clients, records or operations (`plimsoll check` says \
+        what a plan takes), or raise the limit: free memory, ulimit -v, or the control group's\n";
+    let (mut text, mut length) = ([0; 320], 0);
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut rest = bytes;
+    while rest > 0 || at == digits.len() {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    for byte in BEFORE.iter().chain(&digits[at..]).chain(AFTER).take(text.len()) {
+        text[length] = *byte;
+        length += 1;
+    }
+    // SAFETY: it reads so many bytes of the text; and ending the process needs nothing.
+    unsafe {
+        libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), length);
+        libc::_exit(i32::from(exit::EXHAUSTED))
+    }
+}

@@ -1,0 +1,341 @@
+//! What a run takes of this machine at its largest moment, and whether there is as much: said by `check`, and refused
+//! before anything is started.
+
+use plimsoll_core::{
+    Call, Catalogue, IndexMode, KvCall, ParamSpec, ParamType, ParamValue, SessionShape, StoreSpec, StreamSpec, Workload,
+};
+use plimsoll_plan::model::{Drive, Limit, Pace, Plan, Step, Trial};
+use plimsoll_sample::room::{self, Room};
+use plimsoll_verify::Ledger;
+
+use crate::error::{CliError, exit};
+
+/// The program, its recording and its samplers.
+const OWN_BYTES: u64 = 64 << 20;
+/// A thread of a session: its stacks, and what it touches of histograms.
+const THREAD_BYTES: u64 = 128 << 10;
+/// Addresses of a thread: its stack, and all of its histograms.
+const THREAD_ADDRESSES: u64 = 8 << 20;
+/// Addresses that the program takes and does not use: libraries, and what its allocator sets aside for threads.
+const OWN_ADDRESSES: u64 = 512 << 20;
+/// What the drive loop keeps of a client, and of an operation in a pipeline besides its record.
+const CLIENT_BYTES: u64 = 256;
+const PLACE_BYTES: u64 = 128;
+/// A client's way through operations of several steps.
+const STEPS_BYTES: u64 = 4 << 10;
+/// Memory of a worker into which the kernel receives, at most.
+const WORKER_BYTES: u64 = 64 << 20;
+/// Threads of the program itself and of an engine inside it.
+const OWN_THREADS: u64 = 24;
+/// Files and sockets of the program itself and of the control plane; of a worker.
+const OWN_DESCRIPTORS: u64 = 64;
+const WORKER_DESCRIPTORS: u64 = 8;
+/// Connections of our own that a server of our own takes beside sessions, and what servers keep for themselves.
+const CONTROL_SESSIONS: u64 = 16;
+/// Operations a second that are assumed of a closed loop, as far as its ledger grows with them.
+const ASSUMED_PER_S: f64 = 20_000.0;
+
+/// So much of something: a part that is there in any case, and one for each client.
+#[derive(Debug, Clone, Default)]
+struct Amount {
+    fixed: u64,
+    each: u64,
+    clients: u64,
+    /// Trial and phase.
+    place: String,
+    /// How it is made up.
+    parts: Vec<String>,
+}
+
+impl Amount {
+    fn total(&self) -> u64 {
+        self.fixed.saturating_add(self.each.saturating_mul(self.clients))
+    }
+
+    /// Clients for which `left` is enough; `None` where clients are not the point.
+    fn clients_for(&self, left: u64) -> Option<u64> {
+        left.checked_sub(self.fixed)?.checked_div(self.each).filter(|clients| *clients > 0)
+    }
+}
+
+/// What a run takes at most of each.
+#[derive(Debug, Clone, Default)]
+pub struct Needs {
+    memory: Amount,
+    addresses: Amount,
+    threads: Amount,
+    descriptors: Amount,
+}
+
+impl Needs {
+    /// What the trial takes besides what the others take.
+    pub fn add(&mut self, trial: &Trial, workload: &dyn Workload, store: &StoreSpec) {
+        for phase in &trial.phases {
+            let crowd = match &phase.step {
+                Step::Load { clients, .. } => Crowd { clients: *clients, depth: 1, workers: 1, drive: None },
+                Step::Drive(drive) => {
+                    Crowd { clients: drive.clients, depth: drive.depth, workers: drive.workers, drive: Some(drive) }
+                }
+                Step::Check => Crowd { clients: 16, depth: 1, workers: 1, drive: None },
+                _ => continue,
+            };
+            let place = format!("trial {} ({}), phase {}", trial.ordinal + 1, trial.store.label, phase.name);
+            for (all, one) in [&mut self.memory, &mut self.addresses, &mut self.threads, &mut self.descriptors]
+                .into_iter()
+                .zip(crowd.needs(trial, workload, store))
+            {
+                if one.total() > all.total() {
+                    *all = Amount { place: place.clone(), clients: u64::from(crowd.clients), ..one };
+                }
+            }
+        }
+    }
+
+    /// In one line.
+    pub fn line(&self) -> String {
+        format!(
+            "needs of this machine, about: {} of memory, {} threads, {} file descriptors",
+            bytes(self.memory.total()),
+            counted(self.threads.total()),
+            counted(self.descriptors.total())
+        )
+    }
+
+    /// Lets this process have the file descriptors, and says whether there is enough of everything.
+    ///
+    /// # Errors
+    /// What there is too little of, how that was calculated, and what would fit.
+    pub fn must_fit(&self) -> Result<(), CliError> {
+        // A server of our own has as many connections, and files of its own.
+        room::raise_descriptors(self.descriptors.total() + 1_024);
+        self.must_fit_into(&Room::now())
+    }
+
+    fn must_fit_into(&self, room: &Room) -> Result<(), CliError> {
+        let sorts: [(_, _, &str, fn(u64) -> String); 4] = [
+            (&self.memory, &room.memory, "memory", bytes),
+            (&self.addresses, &room.addresses, "addresses", bytes),
+            (&self.threads, &room.threads, "threads", counted),
+            (&self.descriptors, &room.descriptors, "file descriptors", counted),
+        ];
+        for (needed, limit, what, shown) in sorts {
+            let Some(limit) = limit.as_ref().filter(|limit| needed.total() > limit.left) else { continue };
+            let text = format!(
+                "{} takes about {} {what}, and there are {} (by {})",
+                needed.place,
+                shown(needed.total()),
+                shown(limit.left),
+                limit.by
+            );
+            let advice = match what {
+                "file descriptors" => format!(
+                    "raise the limit: ulimit -n {}, or LimitNOFILE= of a systemd unit; ",
+                    needed.total().next_multiple_of(1_024)
+                ),
+                "threads" => format!("raise {}; ", limit.by),
+                _ => String::new(),
+            };
+            let fewer = match needed.clients_for(limit.left) {
+                Some(clients) => format!("at most {} clients fit", counted(clients)),
+                None if what == "memory" => {
+                    "use fewer records, fewer operations or no ledger (ledger = \"off\")".to_owned()
+                }
+                None => "use fewer clients".to_owned(),
+            };
+            return Err(CliError::new(exit::USAGE, text)
+                .detail(needed.parts.join("\n"))
+                .next(format!("{advice}{fewer}")));
+        }
+        Ok(())
+    }
+}
+
+/// Who drives a phase.
+struct Crowd<'a> {
+    clients: u32,
+    depth: u32,
+    workers: u32,
+    drive: Option<&'a Drive>,
+}
+
+impl Crowd<'_> {
+    /// Memory, addresses, threads and file descriptors.
+    fn needs(&self, trial: &Trial, workload: &dyn Workload, store: &StoreSpec) -> [Amount; 4] {
+        let session = store.sessions;
+        let times = session.times.map_or(1, |name| trial.store.params.int(name).max(1) as u64);
+        // Where `keyindex` keeps the indexes, sessions are blocking ones over connections of the store's.
+        let is_blocking = session.shape == SessionShape::Blocking || workload.layout().index == IndexMode::Keyindex;
+        let (clients, depth) = (u64::from(self.clients), u64::from(self.depth));
+        let workers = match session.shape {
+            _ if is_blocking => clients,
+            SessionShape::Wire => u64::from(self.workers),
+            _ => std::thread::available_parallelism().map_or(1, |count| count.get() as u64),
+        };
+        let mut each = session.bytes * times + depth * (PLACE_BYTES + workload.record_bytes());
+        each += if is_blocking { THREAD_BYTES } else { CLIENT_BYTES };
+        if self.has_steps(workload) {
+            each += STEPS_BYTES;
+        }
+        let sockets = if session.shape == SessionShape::Wire && !is_blocking { workers * WORKER_BYTES } else { 0 };
+        let ledger = self.ledger_bytes(trial, workload, store, workers);
+        let memory = Amount {
+            fixed: OWN_BYTES + sockets + ledger,
+            each,
+            parts: vec![
+                format!("{} clients of {} each: {}", counted(clients), bytes(each), bytes(clients * each)),
+                format!("sockets of the workers: {}", bytes(sockets)),
+                format!("ledger of {} records: {}", counted(workload.record_count()), bytes(ledger)),
+                format!("the program itself: {}", bytes(OWN_BYTES)),
+            ],
+            ..Amount::default()
+        };
+        let addresses_each = if is_blocking { each + THREAD_ADDRESSES } else { each };
+        let addresses = Amount {
+            fixed: memory.fixed + OWN_ADDRESSES,
+            each: addresses_each,
+            parts: vec![
+                format!("{} clients of {} each", counted(clients), bytes(addresses_each)),
+                format!("everything else: {}", bytes(memory.fixed + OWN_ADDRESSES)),
+            ],
+            ..Amount::default()
+        };
+        let threads = Amount {
+            fixed: OWN_THREADS + if is_blocking { 0 } else { workers },
+            each: u64::from(is_blocking),
+            parts: vec![match is_blocking {
+                true => format!("one for each of {} clients, as {} blocks, and our own", counted(clients), store.name),
+                false => format!("{} workers, and our own", counted(workers)),
+            }],
+            ..Amount::default()
+        };
+        let descriptors_each = u64::from(session.descriptors) * times;
+        let descriptors = Amount {
+            fixed: OWN_DESCRIPTORS + if is_blocking { 0 } else { workers * WORKER_DESCRIPTORS },
+            each: descriptors_each,
+            parts: vec![format!("{} clients with {} each, and our own", counted(clients), descriptors_each)],
+            ..Amount::default()
+        };
+        let with_clients = |amount: Amount| Amount { clients, ..amount };
+        [memory, addresses, threads, descriptors].map(with_clients)
+    }
+
+    fn has_steps(&self, workload: &dyn Workload) -> bool {
+        let mix = self.drive.map(|drive| StreamSpec::Mix { mix: drive.mix.clone(), clients: 1 });
+        mix.is_some_and(|mix| workload.stream(&mix).is_ok_and(|stream| stream.steps(0).is_some()))
+    }
+
+    fn ledger_bytes(&self, trial: &Trial, workload: &dyn Workload, store: &StoreSpec, workers: u64) -> u64 {
+        if !store.keeps_data || workload.truth().is_none() || !trial.loads() {
+            return 0;
+        }
+        let scans =
+            |name: &str| workload.kinds().iter().any(|kind| kind.name == name && kind.call == Call::Kv(KvCall::Scan));
+        let scans = self.drive.is_some_and(|drive| drive.mix.iter().any(|(kind, share)| *share > 0 && scans(kind)));
+        Ledger::bytes(workload, workers, self.operations(), scans)
+    }
+
+    /// Operations of the phase, as far as that can be known.
+    fn operations(&self) -> u64 {
+        let Some(drive) = self.drive else { return 0 };
+        match (drive.limit, &drive.pace) {
+            (Limit::OpsPerClient(ops), _) => ops.saturating_mul(u64::from(drive.clients)),
+            (Limit::DurationNs(ns), pace) => {
+                let rate_per_s = match pace {
+                    Pace::Open { rate, .. } => rate.constant().unwrap_or(ASSUMED_PER_S),
+                    Pace::Closed => ASSUMED_PER_S,
+                };
+                (rate_per_s * (ns + drive.warmup_ns) as f64 / 1e9) as u64
+            }
+        }
+    }
+}
+
+/// Sets in `plan` how many sessions its own servers have to take, where that is more than they take by default.
+///
+/// # Errors
+/// A limit that the plan itself sets is too low, or no such server takes so many.
+pub fn bound_sessions(catalogue: &Catalogue, plan: &mut Plan) -> Result<(), CliError> {
+    for at in 0..plan.trials.len() {
+        let store = plan.trials[at].store.clone();
+        let spec = catalogue.store(&store.kind).map(|kind| kind.spec());
+        let Some((spec, name)) = spec.and_then(|spec| Some((spec, spec.sessions.bounded_by?))) else { continue };
+        let Some(param) = spec.params.iter().find(|param| param.name == name).filter(|_| store.url.is_none()) else {
+            continue;
+        };
+        // One server serves all trials that use the same store.
+        let same = |trial: &&mut Trial| trial.store == store;
+        let most = plan.trials.iter().filter(|trial| trial.store == store).map(most_sessions).max().unwrap_or(0);
+        let wanted = most + CONTROL_SESSIONS;
+        let given = store.params.int(name).max(0) as u64;
+        if given >= wanted {
+            continue;
+        }
+        must_take(param, &store.label, given, wanted, most)?;
+        let raised = ParamValue::Int(wanted as i64);
+        for trial in plan.trials.iter_mut().filter(same) {
+            trial.store.params.0.insert(name.to_owned(), raised.clone());
+        }
+    }
+    Ok(())
+}
+
+fn must_take(param: &ParamSpec, store: &str, given: u64, wanted: u64, clients: u64) -> Result<(), CliError> {
+    let name = param.name;
+    let clients = counted(clients);
+    let refused = |what: String, next: String| Err(CliError::new(exit::USAGE, what).next(next));
+    if let ParamType::Int { max, .. } = param.param_type
+        && wanted > max.max(0) as u64
+    {
+        let what = format!("{clients} clients are more than a private {store} takes: `{name}` is at most {max}");
+        return refused(
+            what,
+            format!("use at most {} clients", counted((max.max(0) as u64).saturating_sub(CONTROL_SESSIONS))),
+        );
+    }
+    if param.default != given.to_string() {
+        let what = format!("{clients} clients need `{name}` = {wanted} of the private {store}, and it is {given}");
+        return refused(what, format!("set {store}.{name}={wanted}, leave it out, or use fewer clients"));
+    }
+    Ok(())
+}
+
+fn most_sessions(trial: &Trial) -> u64 {
+    let clients = trial.phases.iter().map(|phase| match &phase.step {
+        Step::Load { clients, .. } => *clients,
+        Step::Drive(drive) => drive.clients,
+        _ => 1,
+    });
+    u64::from(clients.max().unwrap_or(0))
+}
+
+/// What stood in the way of another thread.
+pub fn threads_words() -> String {
+    match Room::now().threads {
+        Some(limit) => {
+            format!("{} more would be let by {}: raise it, or use fewer clients", counted(limit.left), limit.by)
+        }
+        None => "use fewer clients".to_owned(),
+    }
+}
+
+fn bytes(count: u64) -> String {
+    match count {
+        0..1_024 => format!("{count} B"),
+        1_024..1_048_576 => format!("{:.1} KiB", count as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.0} MiB", count as f64 / 1_048_576.0),
+        _ => format!("{:.1} GiB", count as f64 / 1_073_741_824.0),
+    }
+}
+
+/// With a comma every three digits.
+fn counted(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
