@@ -258,6 +258,9 @@ pub struct DriveArgs {
     /// Processors of a server that is started here, so that the generator has others.
     #[arg(long, value_name = "CPU,…", value_delimiter = ',')]
     pub server_pin: Vec<u32>,
+    /// Most that is kept of one answer: 64MiB [default: 16MiB, and room for all records where an operation reads many].
+    #[arg(long, value_name = "SIZE")]
+    pub answer_max: Option<String>,
     /// How sockets are driven: auto, epoll or io_uring.
     #[arg(long, value_name = "HOW,…")]
     pub io: Option<String>,

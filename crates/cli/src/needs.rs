@@ -4,6 +4,7 @@
 use plimsoll_core::{
     Call, Catalogue, IndexMode, KvCall, ParamSpec, ParamType, ParamValue, SessionShape, StoreSpec, StreamSpec, Workload,
 };
+use plimsoll_drive::INSTANT_WORKERS;
 use plimsoll_plan::model::{Drive, Limit, Pace, Plan, Step, Trial};
 use plimsoll_sample::room::{self, Room};
 use plimsoll_verify::Ledger;
@@ -169,7 +170,7 @@ impl Crowd<'_> {
         let workers = match session.shape {
             _ if is_blocking => clients,
             SessionShape::Wire => u64::from(self.workers),
-            _ => std::thread::available_parallelism().map_or(1, |count| count.get() as u64),
+            _ => clients.min((INSTANT_WORKERS as u64).max(u64::from(self.workers))),
         };
         let mut each = session.bytes * times + depth * (PLACE_BYTES + workload.record_bytes());
         each += if is_blocking { THREAD_BYTES } else { CLIENT_BYTES };

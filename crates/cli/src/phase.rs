@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{
-    Answer, Durability, KindId, Measure, Observer, Op, OpKind, Outcome, Slice, Store, Stream, Ticket, Workload,
+    Answer, Call, Durability, KindId, KvCall, Measure, Observer, Op, OpKind, Outcome, RecordsCall, Slice, Store,
+    Stream, Ticket, Workload,
 };
 use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, Io, StopReason, Witness};
 use plimsoll_plan::model;
@@ -50,6 +51,8 @@ pub struct Bench<'a> {
     pub ledger: Option<Ledger>,
     /// A phase in which the generator was late is void.
     pub strict: bool,
+    /// Most bytes that are kept of one answer; `None` leaves it to the workload.
+    pub answer_max_bytes: Option<u64>,
     /// Processors for the server; none: it runs where the system puts it.
     pub server_pin: &'a [u32],
 }
@@ -182,11 +185,12 @@ impl TrialRun<'_, '_> {
     /// Drives the phase and hands its slices on.
     pub(crate) fn driven(&mut self, driven: Driven) -> Result<DriveResult, CliError> {
         let sessions = self.store.sessions(driven.clients, driven.durability)?;
-        let workers = driven.spec.worker_count(&sessions);
+        let spec = DriveSpec { answer_max: self.answer_max(), ..driven.spec };
+        let workers = spec.worker_count(&sessions);
         let mut observers: Vec<Box<dyn Observer>> = match &mut self.ledger {
             Some(ledger) if driven.measured || driven.reads_back => {
                 // A ticket is the number of a client within its worker.
-                let tickets = driven.spec.clients(sessions.len() as u32) as usize;
+                let tickets = spec.clients(sessions.len() as u32) as usize;
                 match driven.reads_back {
                     true => ledger.observers_reading_back(driven.ordinal as u16, workers, tickets),
                     false => ledger.observers(driven.ordinal as u16, workers, tickets),
@@ -224,7 +228,7 @@ impl TrialRun<'_, '_> {
         };
         let drive = Drive {
             clock: bench.clock,
-            spec: &driven.spec,
+            spec: &spec,
             sessions,
             kinds: workload.kinds(),
             stream: driven.stream,
@@ -257,6 +261,18 @@ impl TrialRun<'_, '_> {
             Some(error) => Err(error.into()),
             None => result.map_err(drive_error),
         }
+    }
+
+    /// Most bytes that are kept of one answer: what the plan says, or enough for the largest that the workload asks for.
+    fn answer_max(&self) -> usize {
+        let many = |kind: &OpKind| match &kind.call {
+            Call::Records { call, .. } => matches!(call, RecordsCall::All | RecordsCall::Find { .. }),
+            call => *call == Call::Kv(KvCall::Scan),
+        };
+        let records = if self.workload.kinds().iter().any(many) { self.workload.record_count() } else { 1 };
+        // Records as texts, with their lengths before them, are several times of what they hold.
+        let room = records.saturating_mul(8 * self.workload.record_bytes()).saturating_add(16 << 20);
+        usize::try_from(self.bench.answer_max_bytes.unwrap_or(room)).unwrap_or(usize::MAX)
     }
 
     /// A load that lost an operation is no load.

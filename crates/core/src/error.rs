@@ -75,6 +75,16 @@ impl StoreError {
         matches!(self.kind, StoreErrorKind::Unreachable | StoreErrorKind::Interrupted)
     }
 
+    /// The server at `place` answers with so many bytes, as far as it said how many, and at most `most` are kept.
+    pub fn answer_too_large(place: &str, bytes: Option<u64>, most: usize) -> Self {
+        let how_many = bytes.map_or("more bytes".to_owned(), |bytes| format!("{bytes} bytes"));
+        Self::new(
+            StoreErrorKind::Usage,
+            format!("{place} answers with {how_many}, and at most {most} are kept of an answer (--answer-max)"),
+        )
+        .next("ask for less at a time, or raise answer_max in the plan (--answer-max)")
+    }
+
     /// An error of the operating system at `place`, classed by its number.
     pub fn io(place: impl fmt::Display, error: &std::io::Error) -> Self {
         use std::io::ErrorKind as K;

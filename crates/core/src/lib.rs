@@ -59,8 +59,8 @@ pub use op::{Access, Answer, Call, HttpCall, KindId, KvCall, Op, OpKind, Outcome
 pub use pause::{Pause, paused_ns};
 pub use sampler::{Reading, Sampler, SeriesSpec, Unavailable};
 pub use session::{
-    Address, BlockingSession, Branches, Done, SessionShape, SessionSpec, Sessions, WireClient, WireSession, WireState,
-    Wish,
+    ANSWER_BYTES_MAX, Address, BlockingSession, Branches, Done, SessionShape, SessionSpec, Sessions, WireClient,
+    WireSession, WireState, Wish,
 };
 pub use slice::{Measure, Slice, SliceHistogram, Watched};
 pub use store::{

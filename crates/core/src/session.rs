@@ -43,6 +43,9 @@ pub trait Done {
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer);
 }
 
+/// Most bytes of one answer that a session keeps, unless it is told otherwise.
+pub const ANSWER_BYTES_MAX: usize = 256 << 20;
+
 /// A protocol without I/O: bytes in, bytes out. The executor owns the socket, partial writes and resets.
 pub trait WireSession: Send {
     /// Begins a new connection: forgets all state and appends the greeting to `out`. `kinds` are
@@ -51,6 +54,11 @@ pub trait WireSession: Send {
 
     /// How far it has come. Cheap.
     fn state(&self) -> &WireState;
+
+    /// Keeps at most so many bytes of one answer, [`ANSWER_BYTES_MAX`] if never told. An answer that is longer ends the
+    /// connection with [`StoreError::answer_too_large`], as soon as its length is known, or that many bytes have passed.
+    /// What nobody wants of an answer is not kept, and may be of any length.
+    fn limit_answers(&mut self, bytes_max: usize);
 
     /// Most operations it takes before one must have been answered; 1 where the protocol has no pipeline.
     fn depth_max(&self) -> u32;

@@ -61,8 +61,9 @@ impl Executor<'_> {
         let mut slice = core.slice();
         let mut now_ns = self.ticker.now_ns();
         (0..self.sessions.len()).for_each(|slot| core.release(slot, now_ns));
+        let has_steps = core.has_steps();
         loop {
-            while let Some(slot) = core.awake(now_ns) {
+            while has_steps && let Some(slot) = core.awake(now_ns) {
                 now_ns = self.steps(core, slot, now_ns, &mut answer)?;
             }
             match core.next(now_ns) {

@@ -19,7 +19,7 @@ use crate::late::{Burden, late_because};
 use crate::link::{Link, Place};
 use crate::pace::Wake;
 use crate::schedule::{Cursor, Schedule};
-use crate::spec::{DriveError, DriveResult, DriveSpec, Hung, Io, IoUsed, Limit, StopReason};
+use crate::spec::{DriveError, DriveResult, DriveSpec, Hung, IoUsed, Limit, StopReason};
 use crate::wire::Wire;
 use crate::witness::Witness;
 use crate::worker::{CANCEL_NS, CoreReport, Setup, Start, Turns, WorkerCore};
@@ -190,7 +190,7 @@ impl<'a> Phase<'a> {
                 taint: spec.witness.as_ref().map(Witness::taint).unwrap_or_default(),
             }));
         }
-        for (worker, work) in works(clock, spec.io_for(workers), sessions, &kinds, cores)?.into_iter().enumerate() {
+        for (worker, work) in works(clock, spec, sessions, &kinds, cores)?.into_iter().enumerate() {
             phase.spawn(worker, work, to_control.clone())?;
         }
         Ok(phase)
@@ -468,7 +468,7 @@ impl Drop for Phase<'_> {
 /// The work of each worker's thread.
 fn works(
     clock: &Clock,
-    io: Io,
+    spec: &DriveSpec,
     sessions: Sessions,
     kinds: &Arc<[OpKind]>,
     cores: Vec<WorkerCore>,
@@ -491,7 +491,7 @@ fn works(
         Sessions::Wire(clients) => {
             let mut links: Vec<Vec<Link>> = (0..workers).map(|_| Vec::new()).collect();
             let mut places = Vec::new();
-            for (client, wire) in clients.into_iter().enumerate() {
+            for (client, mut wire) in clients.into_iter().enumerate() {
                 let known = places.iter().find(|(address, _): &&(_, Place)| *address == wire.address);
                 let place = match known {
                     Some((_, place)) => place.clone(),
@@ -501,10 +501,12 @@ fn works(
                         place
                     }
                 };
+                wire.session.limit_answers(spec.answer_max);
                 links[client % workers].push(Link::new(wire, place));
             }
             let mut works: Vec<Work> = Vec::with_capacity(workers);
             for (worker, (core, links)) in cores.into_iter().zip(links).enumerate() {
+                let io = spec.io_for(workers);
                 let wire = Wire { core, links, kinds: kinds.clone(), ticker: clock.ticker(), io };
                 works.push(Box::new(move |go, to_control| wire.run(worker, go, to_control)));
             }

@@ -48,6 +48,7 @@ pub use clock::Clock;
 pub use control::Drive;
 pub use pace::{Arrivals, Pace, SPIN, Shape, Wake};
 pub use spec::{
-    DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Hung, Io, IoUsed, Lag, Limit, OpTime, StopReason,
+    DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Hung, INSTANT_WORKERS, Io, IoUsed, Lag, Limit, OpTime,
+    StopReason,
 };
 pub use witness::{Seen, Watch, Witness};

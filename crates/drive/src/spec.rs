@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_core::{KindId, Outcome, Sessions, StoreError};
+use plimsoll_core::{ANSWER_BYTES_MAX, KindId, Outcome, Sessions, StoreError};
 
 use crate::pace::{Pace, Wake};
 use crate::reactor::Uring;
@@ -35,8 +35,10 @@ pub struct DriveSpec {
     /// operations of several steps go one at a time.
     pub depth: u32,
     /// Threads that drive wire sessions. Blocking sessions have one thread each, whatever this says, and sessions whose
-    /// calls never wait at least one for each processor, as far as there are so many sessions.
+    /// calls never wait at least [`INSTANT_WORKERS`], as far as there are so many sessions.
     pub workers: u32,
+    /// Most bytes that a wire session keeps of one answer: [`plimsoll_core::WireSession::limit_answers`].
+    pub answer_max: usize,
     /// Keep the times of every operation ([`DriveResult::each`]); room for them is taken beforehand.
     pub keep_each: bool,
     /// Number of each client's first operation. Phases of one trial that write want numbers of their own: the
@@ -60,6 +62,9 @@ pub struct DriveSpec {
 /// 0.93 at 3,000, 0.96 at 8,000, as much at 12,000 and more (docs/journal/2026-11-22-where-the-time-goes.md).
 const SLOW_PER_S: f64 = 10_000.0;
 
+/// Threads that sessions share whose calls never wait, as far as there are so many sessions, where no more are asked for.
+pub const INSTANT_WORKERS: usize = 64;
+
 /// Deepest pipeline of a session.
 pub const DEPTH_MAX: u32 = 1_024;
 
@@ -76,6 +81,7 @@ impl Default for DriveSpec {
             slice: Duration::from_secs(1),
             depth: 1,
             workers: 1,
+            answer_max: ANSWER_BYTES_MAX,
             keep_each: false,
             first_cycle: 0,
             backlog: Duration::from_secs(10),
@@ -99,10 +105,7 @@ impl DriveSpec {
         match sessions {
             Sessions::Blocking(all) => all.len(),
             Sessions::Wire(all) => all.len().min(self.workers.max(1) as usize),
-            Sessions::Instant(all) => {
-                let processors = std::thread::available_parallelism().map_or(1, usize::from);
-                all.len().min(processors.max(self.workers as usize))
-            }
+            Sessions::Instant(all) => all.len().min(INSTANT_WORKERS.max(self.workers as usize)),
         }
     }
 

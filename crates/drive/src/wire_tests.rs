@@ -22,6 +22,8 @@ impl WireSession for Eager {
     fn state(&self) -> &WireState {
         &self.0
     }
+    fn limit_answers(&mut self, _: usize) {}
+
     fn depth_max(&self) -> u32 {
         1
     }

@@ -87,6 +87,7 @@ const KEYS: &[&str] = &[
     "start",
     "server_pin",
     "allow_writes",
+    "answer_max",
     "sweep",
     "line",
     "workload",
@@ -177,6 +178,10 @@ impl<'c> Reading<'c> {
         let samplers = self.samplers(&root);
         let server_pin = root.get("server_pin").map_or(Some(Vec::new()), |node| self.processors(&node));
         let allow_writes = root.get("allow_writes").map_or(Some(false), |node| self.bool(&node));
+        let answer_max_bytes = match root.get("answer_max") {
+            Some(node) => self.answer_max(&node).map(Some),
+            None => Some(None),
+        };
         let seed = match root.get("seed") {
             Some(node) => self.choices("", &node, |node| self.int(node, 0..=i64::MAX).map(i64::unsigned_abs)),
             None => Some(Choices::fixed(SEED, 0..0)),
@@ -250,6 +255,7 @@ impl<'c> Reading<'c> {
             line,
             server_pin: server_pin?,
             allow_writes: allow_writes?,
+            answer_max_bytes: answer_max_bytes?,
             start: series.start,
             timed_s,
         };
@@ -270,6 +276,16 @@ impl<'c> Reading<'c> {
             time("work_timeout", usual.work_ns),
         );
         Some(Timeouts { setup_ns: setup?, load_ns: load?, work_ns: work? })
+    }
+
+    /// At least what an error takes, and not more than lengths in protocols say.
+    fn answer_max(&self, node: &document::Node<'_>) -> Option<u64> {
+        let bytes = self.quantity(node, quantity::Dimension::Size)?;
+        if (1_024.0..=4_294_967_295.0).contains(&bytes) {
+            return Some(bytes as u64);
+        }
+        self.problem(node.span.clone(), format!("`{}` must be 1 KiB to 4 GiB", node.key), None);
+        None
     }
 
     fn samplers(&self, root: &Section<'_>) -> Option<Vec<String>> {

@@ -43,6 +43,9 @@ pub struct Plan {
     /// Operations may change what an attached store held before.
     #[serde(default)]
     pub allow_writes: bool,
+    /// Most bytes that are kept of one answer; `None` leaves it to the workload.
+    #[serde(default)]
+    pub answer_max_bytes: Option<u64>,
     /// The load line of each trial is searched for: its drive is held at one rate after the other.
     #[serde(default)]
     pub line: Option<Line>,

@@ -59,6 +59,7 @@ fn top(key: &str, catalogue: &Catalogue) -> Value {
         "allow_writes" => {
             said(json!({ "type": "boolean" }), "Operations may change what an attached store held before.")
         }
+        "answer_max" => said(quantity(Dimension::Size), "Most that is kept of one answer: \"16MiB\"."),
         "sweep" => tables(object([
             ("mode", json!({ "enum": ["grid", "one-at-a-time"] })),
             ("keys", json!({ "type": "array", "items": { "type": "string" } })),

@@ -82,6 +82,10 @@ impl<S: WireSession> WireSession for TlsSession<S> {
         if is_early { &WireState::Opening } else { state }
     }
 
+    fn limit_answers(&mut self, bytes_max: usize) {
+        self.inner.limit_answers(bytes_max);
+    }
+
     fn depth_max(&self) -> u32 {
         self.inner.depth_max()
     }

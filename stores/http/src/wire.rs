@@ -11,7 +11,8 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Answer, Done, Durability, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, WireSession, WireState,
+    ANSWER_BYTES_MAX, Answer, Done, Durability, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
+    WireSession, WireState,
 };
 
 use crate::endpoint::Login;
@@ -20,9 +21,6 @@ use crate::response::{self, Framing, Head, Malformed};
 
 /// Operations in flight on one connection at most.
 const DEPTH_MAX: u32 = 64;
-/// The most bytes of a body that is kept.
-pub const KEPT_BYTES_MAX: usize = 64 << 20;
-
 /// What arrives next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -61,6 +59,8 @@ pub struct HttpSession {
     /// What the server calls itself.
     server: Vec<u8>,
     answer: Answer,
+    /// Most bytes that are kept of a body.
+    answer_max: usize,
 }
 
 impl HttpSession {
@@ -83,6 +83,7 @@ impl HttpSession {
             trailer_bytes: 0,
             server: Vec::new(),
             answer: Answer::default(),
+            answer_max: ANSWER_BYTES_MAX,
         }
     }
 
@@ -175,8 +176,8 @@ impl HttpSession {
         }
         match head.framing {
             Framing::Length(length) => {
-                if self.keeps() && length > KEPT_BYTES_MAX as u64 {
-                    return Err(self.too_much());
+                if self.keeps() && length > self.answer_max as u64 {
+                    return Err(self.too_large(Some(length)));
                 }
                 if let Some(body) = usize::try_from(length).ok().and_then(|length| rest.get(..length)) {
                     return self.finish(body, done).map(|()| body.len());
@@ -198,8 +199,8 @@ impl HttpSession {
     }
 
     #[cold]
-    fn too_much(&self) -> StoreError {
-        self.broken("answers with more than 64 MiB, which is more than is kept")
+    fn too_large(&self, bytes: Option<u64>) -> StoreError {
+        StoreError::answer_too_large(&self.login.place, bytes, self.answer_max)
     }
 
     #[cold]
@@ -324,8 +325,8 @@ impl HttpSession {
     fn take_piece(&mut self, left: u64, bytes: &[u8]) -> Result<usize, StoreError> {
         let taken = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
         if self.keeps() {
-            if self.body.len() + taken > KEPT_BYTES_MAX {
-                return Err(self.too_much());
+            if self.body.len() + taken > self.answer_max {
+                return Err(self.too_large(None));
             }
             self.body.extend_from_slice(&bytes[..taken]);
         }
@@ -408,6 +409,10 @@ impl WireSession for HttpSession {
 
     fn state(&self) -> &WireState {
         &self.state
+    }
+
+    fn limit_answers(&mut self, bytes_max: usize) {
+        self.answer_max = bytes_max;
     }
 
     fn depth_max(&self) -> u32 {

@@ -61,6 +61,10 @@ impl WireSession for StartTlsSession {
         self.asking.as_ref().unwrap_or_else(|| self.inner.state())
     }
 
+    fn limit_answers(&mut self, bytes_max: usize) {
+        self.inner.limit_answers(bytes_max);
+    }
+
     fn depth_max(&self) -> u32 {
         self.inner.depth_max()
     }

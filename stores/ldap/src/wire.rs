@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Answer, Done, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, WireSession, WireState,
+    ANSWER_BYTES_MAX, Answer, Done, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, WireSession,
+    WireState,
 };
 
 use crate::ber::Malformed;
@@ -18,8 +19,6 @@ use crate::result_code as code;
 
 /// Operations in flight on one connection at most: as many as there are numbers of one byte.
 pub const DEPTH_MAX: u32 = 127;
-/// The most bytes of an answer that is kept, and of a message that has to be read whole.
-pub const KEPT_BYTES_MAX: usize = 64 << 20;
 /// The number of the bind. No operation is in flight then.
 const BIND_ID: u8 = 1;
 
@@ -53,6 +52,8 @@ pub struct LdapSession {
     skip_bytes: usize,
     /// An answer without values.
     answer: Answer,
+    /// Most bytes that are kept of one answer, and of a message that has to be read whole.
+    answer_max: usize,
 }
 
 impl LdapSession {
@@ -69,6 +70,7 @@ impl LdapSession {
             free: Vec::with_capacity(DEPTH_MAX as usize),
             skip_bytes: 0,
             answer: Answer::default(),
+            answer_max: ANSWER_BYTES_MAX,
         }
     }
 
@@ -144,8 +146,9 @@ impl LdapSession {
             self.skip_bytes = message.total - taken;
             return Ok(taken);
         }
-        if message.total > KEPT_BYTES_MAX {
-            return Err(self.too_much());
+        let bytes_kept = slot_of(&mut self.slots, message.id).map_or(0, |slot| slot.kept_bytes) + message.total;
+        if bytes_kept > self.answer_max {
+            return Err(self.too_large(bytes_kept));
         }
         if bytes.len() < message.total {
             return Ok(0);
@@ -177,9 +180,6 @@ impl LdapSession {
         let Some((_, kind)) = slot.asked else { return Ok(()) };
         let request = &self.requests[usize::from(kind)];
         slot.kept_bytes += contents.len();
-        if slot.kept_bytes > KEPT_BYTES_MAX {
-            return Err(Malformed("more than 64 MiB, which is more than is kept"));
-        }
         slot.rows += 1;
         let mut values = vec![None; request.attributes.len()];
         let mut name: &[u8] = &[];
@@ -280,8 +280,8 @@ impl LdapSession {
     }
 
     #[cold]
-    fn too_much(&self) -> StoreError {
-        self.broken("answers with a message of more than 64 MiB, which is more than is kept")
+    fn too_large(&self, bytes: usize) -> StoreError {
+        StoreError::answer_too_large(&self.login.place, Some(bytes as u64), self.answer_max)
     }
 
     #[cold]
@@ -406,6 +406,10 @@ impl WireSession for LdapSession {
 
     fn state(&self) -> &WireState {
         &self.state
+    }
+
+    fn limit_answers(&mut self, bytes_max: usize) {
+        self.answer_max = bytes_max;
     }
 
     fn depth_max(&self) -> u32 {

@@ -14,8 +14,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use plimsoll_core::{
-    Address, Answer, Branches, Done, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, ValueBuf,
-    WireSession, WireState, Wish,
+    ANSWER_BYTES_MAX, Address, Answer, Branches, Done, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
+    ValueBuf, WireSession, WireState, Wish,
 };
 use plimsoll_endpoint::certified_host;
 use plimsoll_tls::{TlsClient, TlsSession};
@@ -64,6 +64,8 @@ pub(crate) struct ClusterSession {
     kinds: Vec<OpKind>,
     nodes: Vec<Node>,
     nodes_max: usize,
+    /// Most bytes that are kept of one answer.
+    answer_max: usize,
     /// By slot, its master's place among `nodes`.
     owners: Box<[u16]>,
     /// Bytes of a key, put together to find its slot.
@@ -176,6 +178,7 @@ impl ClusterSession {
             kinds: Vec::new(),
             nodes: Vec::new(),
             nodes_max: members.nodes.len() + NODES_MORE,
+            answer_max: ANSWER_BYTES_MAX,
             owners: vec![NOBODY; usize::from(SLOTS)].into_boxed_slice(),
             key: Vec::new(),
             flights: Vec::new(),
@@ -206,10 +209,11 @@ impl ClusterSession {
         }
         let (host, place) = (certified_host(&address), login.place.clone());
         let plain = RedisSession::new(Arc::new(login), *protocol, prefix.as_str()).in_cluster();
-        let session: Box<dyn WireSession> = match tls {
+        let mut session: Box<dyn WireSession> = match tls {
             None => Box::new(plain),
             Some(tls) => Box::new(TlsSession::new(plain, tls.clone(), host, &place).ok()?),
         };
+        session.limit_answers(self.answer_max);
         self.nodes.push(Node {
             address,
             session,
@@ -420,6 +424,11 @@ impl WireSession for ClusterSession {
 
     fn state(&self) -> &WireState {
         &self.state
+    }
+
+    fn limit_answers(&mut self, bytes_max: usize) {
+        self.answer_max = bytes_max;
+        self.nodes.iter_mut().for_each(|node| node.session.limit_answers(bytes_max));
     }
 
     fn depth_max(&self) -> u32 {

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Answer, Call, Done, KvCall, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, ValueType, WireSession,
-    WireState,
+    ANSWER_BYTES_MAX, Answer, Call, Done, KvCall, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
+    ValueType, WireSession, WireState,
 };
 
 use crate::endpoint::Login;
@@ -122,6 +122,8 @@ pub struct RedisSession {
     /// Bytes of a value nobody wants that have not arrived yet; with the last of them its operation is done.
     skip_bytes: usize,
     answer: Answer,
+    /// Most bytes of a reply that is kept.
+    answer_max: usize,
 }
 
 impl RedisSession {
@@ -139,6 +141,7 @@ impl RedisSession {
             queue: VecDeque::new(),
             skip_bytes: 0,
             answer: Answer::default(),
+            answer_max: ANSWER_BYTES_MAX,
         }
     }
 
@@ -163,6 +166,11 @@ impl RedisSession {
         self.state = WireState::Failed(error);
     }
 
+    #[cold]
+    fn too_large(&self, bytes: usize) -> StoreError {
+        StoreError::answer_too_large(&self.login.place, Some(bytes as u64), self.answer_max)
+    }
+
     fn broken(&self, what: &str) -> StoreError {
         StoreError::new(StoreErrorKind::Broken, format!("{} {what}", self.login.place))
     }
@@ -179,6 +187,10 @@ impl RedisSession {
                 self.answer.rows = 1;
                 self.answer.columns = 1;
                 if keep {
+                    if value.len() > self.answer_max {
+                        self.queue.push_front((ticket, kind));
+                        return Err(self.too_large(value.len()));
+                    }
                     self.answer.values.push(Value::Bytes(value));
                 }
                 done.push(ticket, Outcome::Ok, &self.answer);
@@ -426,6 +438,10 @@ impl WireSession for RedisSession {
         &self.state
     }
 
+    fn limit_answers(&mut self, bytes_max: usize) {
+        self.answer_max = bytes_max;
+    }
+
     fn depth_max(&self) -> u32 {
         DEPTH_MAX
     }
@@ -474,6 +490,7 @@ impl WireSession for RedisSession {
                     self.skip_bytes = length - rest.len();
                     return bytes.len();
                 }
+                Token::PartialBulk(length) if length > self.answer_max => Err(self.too_large(length)),
                 Token::Partial | Token::PartialBulk(_) => return at,
                 Token::Aggregate(aggregate, elements, used) => match (aggregate, resp::whole(rest)) {
                     (Aggregate::Attributes, Ok(Some(_))) => {
@@ -496,6 +513,10 @@ impl WireSession for RedisSession {
                         Ok(())
                     }
                     (_, Ok(Some(_))) => Err(self.broken("answered an operation with an array, which is none")),
+                    // Its elements have to be there as a whole, and only they say how long they are.
+                    (_, Ok(None)) if rest.len() > self.answer_max => {
+                        Err(StoreError::answer_too_large(&self.login.place, None, self.answer_max))
+                    }
                     (_, Ok(None)) => return at,
                     (_, Err(resp::Malformed)) => Err(self.not_redis(rest)),
                 },

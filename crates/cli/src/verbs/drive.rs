@@ -80,6 +80,7 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(Stri
     ] {
         push_some(&mut text, key, value);
     }
+    push_some(&mut text, "answer_max", args.answer_max.as_deref().map(value));
     if !args.server_pin.is_empty() {
         push(&mut text, "server_pin", &format!("{:?}", args.server_pin));
     }

@@ -117,6 +117,7 @@ pub fn run_plan(
         ledger: None,
         strict,
         server_pin: &plan.server_pin,
+        answer_max_bytes: plan.answer_max_bytes,
     };
     let result = trials(catalogue, plan, ab, &mut bench, &directory, passwords);
     drop(ticker);

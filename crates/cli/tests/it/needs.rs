@@ -94,3 +94,13 @@ fn where_memory_ends_on_the_way_it_is_said_and_nothing_is_aborted() {
     let args = ["drive", "-f", script.to_str().unwrap(), "--on", "null", "--ops", "1"];
     limited(&place, "ulimit -v 420000", &args).expect(12).says("there is no memory for").says("ulimit -v");
 }
+
+#[test]
+fn an_answer_that_is_too_large_names_its_size_and_the_option() {
+    let place = Place::new();
+    let args = ["--set", "field_length=300", "--answer-max", "1KiB"];
+    place.run(&kv("redis", "2", &args)).expect(2).says("bytes, and at most 1024 are kept of an answer (--answer-max)");
+    let args = ["--set", "field_length=300", "--answer-max", "4KiB"];
+    place.run(&kv("redis", "2", &args)).expect(0);
+    place.run(&kv("redis", "2", &["--answer-max", "1B"])).expect(2).says("`answer_max` must be 1 KiB to 4 GiB");
+}

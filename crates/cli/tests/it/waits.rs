@@ -85,7 +85,7 @@ fn mariadb(place: &Place, drive: Vec<&'static str>) -> Subject {
 
 fn http(place: &Place) -> Subject {
     let server =
-        plimsoll_store_http::PrivateNginx::start(&bases(), place.path(), false, &Default::default(), &mut |_| {})
+        plimsoll_store_http::PrivateNginx::start(&bases(), place.path(), false, 4096, &Default::default(), &mut |_| {})
             .expect("nginx: apt-get install nginx-light, or run `cargo xtask test`");
     let address = server.endpoint().address;
     Subject { address, url: "http://127.0.0.1:PORT", drive: vec!["http"], _server: lives(server) }

@@ -50,6 +50,8 @@ impl WireSession for ToySession {
         &self.state
     }
 
+    fn limit_answers(&mut self, _: usize) {}
+
     fn depth_max(&self) -> u32 {
         self.depth as u32
     }

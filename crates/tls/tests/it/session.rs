@@ -20,6 +20,8 @@ impl WireSession for Echo {
         &self.state
     }
 
+    fn limit_answers(&mut self, _: usize) {}
+
     fn depth_max(&self) -> u32 {
         8
     }

@@ -74,11 +74,19 @@ fn a_body_that_is_not_kept_is_thrown_away_as_it_arrives() {
     let mut session = ready();
     start(&mut session, &[GET]);
     assert_eq!(fed(&mut session, head, head.len())[0].1, Outcome::Unknown);
+    let mut session = ready();
+    session.limit_answers(1_000);
+    start(&mut session, &[GET]);
+    fed(&mut session, b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n", 99);
+    let WireState::Failed(error) = session.state() else { panic!("it was taken") };
+    let words = "answers with 1001 bytes, and at most 1000 are kept of an answer (--answer-max)";
+    assert!(error.to_string().contains(words), "{error}");
 }
 
 #[test]
 fn a_chunked_body_that_is_kept_has_a_bound() {
     let mut session = ready();
+    session.limit_answers(64 << 20);
     start(&mut session, &[GET]);
     let mut kept = Kept::default();
     session.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFF\r\n", &mut Vec::new(), &mut kept);
@@ -87,7 +95,9 @@ fn a_chunked_body_that_is_kept_has_a_bound() {
         session.feed(&piece, &mut Vec::new(), &mut kept);
     }
     assert_eq!(kept.0[0].1, Outcome::Unknown);
-    assert!(matches!(session.state(), WireState::Failed(error) if error.to_string().contains("64 MiB")));
+    assert!(
+        matches!(session.state(), WireState::Failed(error) if error.to_string().contains("more bytes, and at most 67108864"))
+    );
 }
 
 #[test]

@@ -25,7 +25,6 @@ fn what_is_no_answer_ends_the_connection_and_leaves_everything_open() {
         (b"\x30\x07\x02\x05\x01\x01\x01\x01\x01".to_vec(), "no LDAP"),
         (b"\x30\x05\x02\x01\x01\x65\x7f".to_vec(), "no LDAP"),
         (b"\x30\x05\x02\x01\x01\x65\0".to_vec(), "no LDAP"),
-        (b"\x30\x84\xff\xff\xff\xff\x02\x01\x01\x65\x84\xff\xff\xff\xf0".to_vec(), "64 MiB"),
         (result(9, 0x65, 0), "nobody asked"),
         (entry(9), "nobody asked"),
         (result(1, 0x6b, 0), "no answer to it"),
@@ -37,6 +36,27 @@ fn what_is_no_answer_ends_the_connection_and_leaves_everything_open() {
         assert!(error.to_string().contains(words), "{error}");
         assert!(kept.0.len() == 2 && kept.0.iter().all(|said| said.1 == Outcome::Unknown), "{bytes:?}");
     }
+}
+
+#[test]
+fn an_answer_that_is_larger_than_what_is_kept_is_refused_as_soon_as_its_length_is_known() {
+    let limited = |bytes: &[u8]| {
+        let (mut session, mut kept) = (ready(), Kept::default());
+        session.limit_answers(1_000);
+        let mut params = ValueBuf::new();
+        params.push(Value::Int(1));
+        session.start(Ticket(0), &Op::new(SEARCH, params.values()), &mut Vec::new());
+        session.feed(bytes, &mut Vec::new(), &mut kept);
+        let WireState::Failed(error) = session.state() else { panic!("it was taken") };
+        assert_eq!(kept.0[0].1, Outcome::Unknown);
+        error.to_string()
+    };
+    let words = "and at most 1000 are kept of an answer (--answer-max)";
+    let one = limited(b"\x30\x84\x10\x00\x00\x00\x02\x01\x01\x65\x84\x0f\xff\xff\xf0");
+    assert!(one.contains("answers with 268435462 bytes") && one.contains(words), "{one}");
+    // Many entries of a search together.
+    let many = limited(&entry(1).repeat(100));
+    assert!(many.contains(words), "{many}");
 }
 
 #[test]

@@ -3,23 +3,20 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Answer, Done, Layout, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, Values, WireSession,
-    WireState,
+    ANSWER_BYTES_MAX, Answer, Done, Layout, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, Values,
+    WireSession, WireState,
 };
 
 use super::auth::Login;
 use super::opening::Phase;
 use super::packet::{
-    self, COM_PING, COM_QUERY, COM_QUIT, Completion, GREETING_BYTES_MAX, HEADER_BYTES, MESSAGE_BYTES_MAX, MORE_RESULTS,
-    PACKET_BYTES_MAX, Reader, ServerError, broken, unexpected,
+    self, COM_PING, COM_QUERY, COM_QUIT, Completion, GREETING_BYTES_MAX, HEADER_BYTES, MORE_RESULTS, PACKET_BYTES_MAX,
+    Reader, ServerError, broken, unexpected,
 };
 use super::statement::Prepared;
 use super::value::{Code, decode_row, decode_text_row, digits};
 use crate::sql::{self, Shape};
 use plimsoll_endpoint::tls::Tls;
-
-/// Most bytes of rows that are kept of one answer.
-const ANSWER_BYTES_MAX: usize = 1 << 30;
 
 /// Most columns of an answer: both servers have at most 4,096.
 const COLUMNS_MAX: usize = 4_096;
@@ -92,6 +89,8 @@ pub struct MySession {
     long: Vec<u8>,
     /// Of the operation that is being answered: rows and errors, outcome, bytes of rows.
     answer: Answer,
+    /// Most bytes of rows that are kept of one answer, and of any message.
+    answer_max: usize,
     outcome: Outcome,
     kept_bytes: usize,
     /// Columns of a [`What::Simple`] answer.
@@ -124,6 +123,7 @@ impl MySession {
             skips_on: false,
             long: Vec::new(),
             answer: Answer::default(),
+            answer_max: ANSWER_BYTES_MAX,
             outcome: Outcome::Ok,
             kept_bytes: 0,
             simple_columns: Vec::new(),
@@ -334,7 +334,10 @@ impl MySession {
         self.answer.rows += 1;
         let is_row = match current.what {
             What::Statement(kind, _) if !self.kinds[kind].keep_answer => return Ok(()),
-            _ if self.kept_bytes + payload.len() > ANSWER_BYTES_MAX => return Err(self.too_much(current)),
+            _ if self.kept_bytes + payload.len() > self.answer_max => {
+                let error = self.too_large(self.kept_bytes + payload.len());
+                return Err(error.detail(self.describe(current)));
+            }
             What::Statement(kind, position) => {
                 let statement = &self.kinds[kind].statements[position];
                 if statement.is_plain() {
@@ -441,10 +444,8 @@ impl MySession {
     }
 
     #[cold]
-    fn too_much(&self, current: InFlight) -> StoreError {
-        let most = ANSWER_BYTES_MAX >> 20;
-        StoreError::new(StoreErrorKind::Usage, format!("{} answers with more than {most} MiB", self.describe(current)))
-            .next("Ask for less at a time.")
+    fn too_large(&self, bytes: usize) -> StoreError {
+        StoreError::answer_too_large(&self.login.place, Some(bytes as u64), self.answer_max)
     }
 
     fn describe(&self, current: InFlight) -> String {
@@ -484,10 +485,9 @@ impl MySession {
             if found != number {
                 return Err(self.implausible(&bytes[at..]));
             }
-            if self.long.len() + length > MESSAGE_BYTES_MAX {
-                let most = MESSAGE_BYTES_MAX >> 20;
-                let what = format!("{} answers with a row of more than {most} MiB", self.login.place);
-                return Err(StoreError::new(StoreErrorKind::Usage, what).next("Ask for less at a time."));
+            let answer_bytes = self.kept_bytes + self.long.len() + length;
+            if answer_bytes > self.answer_max {
+                return Err(self.too_large(answer_bytes));
             }
             let Some(payload) = rest.get(..length) else { return Ok(None) };
             self.long.extend_from_slice(payload);
@@ -546,7 +546,10 @@ impl MySession {
                 result?;
                 continue;
             }
-            let Some(payload) = rest.get(..length) else { return Ok(at) };
+            let Some(payload) = rest.get(..length) else {
+                let answer_bytes = self.kept_bytes + length;
+                return if answer_bytes > self.answer_max { Err(self.too_large(answer_bytes)) } else { Ok(at) };
+            };
             at += HEADER_BYTES + length;
             self.number = number.wrapping_add(1);
             let encrypted = self.tls.is_some();
@@ -589,6 +592,10 @@ impl WireSession for MySession {
 
     fn state(&self) -> &WireState {
         &self.state
+    }
+
+    fn limit_answers(&mut self, bytes_max: usize) {
+        self.answer_max = bytes_max;
     }
 
     fn depth_max(&self) -> u32 {

@@ -262,5 +262,25 @@ fn a_row_beyond_all_bounds_is_an_error() {
     session.feed(&bytes, &mut Vec::new(), &mut seen);
     assert!(seen.0[&0].starts_with("Unknown 0"), "{}", seen.0[&0]);
     let WireState::Failed(error) = session.state() else { panic!("it goes on: {:?}", session.state()) };
-    assert!(error.what.contains("more than 256 MiB"), "{error}");
+    assert!(error.what.contains("and at most 268435456 are kept"), "{error}");
+}
+
+#[test]
+fn an_answer_that_is_larger_than_what_is_kept_is_refused_as_soon_as_its_length_is_known() {
+    let server = Server::start();
+    let layout = layout(IndexMode::Own);
+    create(&mut server.control(), &layout);
+    let (_, recorded) = converse(&server, &layout, 1 << 16);
+    for length in [2_000, 0xff_ffff] {
+        let mut session = opened(&layout, &recorded, &[usize::MAX]);
+        session.limit_answers(1_000);
+        session.start(Ticket(0), &Op::new(ALL, ValueBuf::new().values()), &mut Vec::new());
+        let mut seen = Seen::default();
+        let head = [&[2, 0, 0, 1, 6, 0][..], &row_header(length, 2), &[0; 9]].concat();
+        session.feed(&head, &mut Vec::new(), &mut seen);
+        assert!(seen.0[&0].starts_with("Unknown 0"), "{}", seen.0[&0]);
+        let WireState::Failed(error) = session.state() else { panic!("it goes on: {:?}", session.state()) };
+        let words = format!("answers with {length} bytes, and at most 1000 are kept of an answer (--answer-max)");
+        assert!(error.what.contains(&words), "{error}");
+    }
 }

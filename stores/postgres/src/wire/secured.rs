@@ -233,6 +233,10 @@ impl WireSession for Secured {
         self.inner.state()
     }
 
+    fn limit_answers(&mut self, bytes_max: usize) {
+        self.inner.limit_answers(bytes_max);
+    }
+
     fn depth_max(&self) -> u32 {
         self.inner.depth_max()
     }

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Answer, Done, Layout, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, WireSession, WireState,
+    ANSWER_BYTES_MAX, Answer, Done, Layout, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, WireSession,
+    WireState,
 };
 
 use super::auth::{Auth, Channel, Login};
@@ -19,9 +20,6 @@ use crate::sql;
 
 /// Operations in flight on one connection at most.
 const DEPTH_MAX: u32 = 256;
-
-/// What one answer may hold, as the server sends it, when its values are kept.
-const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// The code of an operation that the server skipped because one before it in its pipeline failed.
 pub const PIPELINE_ABORTED: &str = "pipeline aborted";
@@ -136,6 +134,8 @@ pub struct PgSession {
     /// Of the operation that is being answered: its rows and errors, outcome and completed statements.
     pub(super) answer: Answer,
     answer_bytes: usize,
+    /// Most bytes of rows that are kept of one answer, as the server sends them, and of any message.
+    answer_max: usize,
     pub(super) outcome: Outcome,
     pub(super) completed: u32,
     /// Column types of an answer in plain text.
@@ -165,6 +165,7 @@ impl PgSession {
             skip_bytes: 0,
             answer: Answer::default(),
             answer_bytes: 0,
+            answer_max: ANSWER_BYTES_MAX,
             outcome: Outcome::Ok,
             completed: 0,
             text_columns: Vec::new(),
@@ -299,12 +300,8 @@ impl PgSession {
             What::Text => (&*self.text_columns, true),
         };
         self.answer_bytes += body.len();
-        if self.answer_bytes > ANSWER_BYTES_MAX {
-            return Err(StoreError::new(
-                StoreErrorKind::Usage,
-                format!("{} answers with more than {} MiB", self.describe(current), ANSWER_BYTES_MAX >> 20),
-            )
-            .next("Ask for fewer rows: add a LIMIT, or ask for ranges."));
+        if self.answer_bytes > self.answer_max {
+            return Err(self.too_large(Some(current), self.answer_bytes));
         }
         self.answer.columns = columns.len();
         let values = &mut self.answer.values;
@@ -464,6 +461,15 @@ impl PgSession {
             .detail(format!("it began with `{}`", header.escape_ascii()))
     }
 
+    #[cold]
+    fn too_large(&self, current: Option<InFlight>, bytes: usize) -> StoreError {
+        let error = StoreError::answer_too_large(&self.login.place, Some(bytes as u64), self.answer_max);
+        match current {
+            Some(current) => error.detail(self.describe(current)),
+            None => error,
+        }
+    }
+
     /// True when the operation being answered keeps no rows: they need not be buffered whole.
     fn discards_rows(&self) -> bool {
         match (&self.phase, self.queue.get(self.joint.position())) {
@@ -521,6 +527,10 @@ impl WireSession for PgSession {
         &self.state
     }
 
+    fn limit_answers(&mut self, bytes_max: usize) {
+        self.answer_max = bytes_max;
+    }
+
     fn depth_max(&self) -> u32 {
         DEPTH_MAX
     }
@@ -575,6 +585,12 @@ impl WireSession for PgSession {
                 if tag == b'D' && self.discards_rows() {
                     self.answer.rows += 1;
                     self.skip_bytes = body_length - rest.len();
+                    return bytes.len();
+                }
+                let answer_bytes = self.answer_bytes + body_length;
+                if answer_bytes > self.answer_max {
+                    let error = self.too_large(None, answer_bytes);
+                    self.fail(error, done);
                     return bytes.len();
                 }
                 return at;

@@ -220,6 +220,27 @@ fn a_row_nobody_wants_is_not_held_until_it_is_complete() {
     assert!(seen.0[&0].starts_with("Ok 1 "), "{}", seen.0[&0]);
 }
 
+#[test]
+fn an_answer_that_is_larger_than_what_is_kept_is_refused_as_soon_as_its_length_is_known() {
+    let server = Server::start();
+    let layout = layout(IndexMode::Own);
+    create(&mut server.control(), &layout);
+    let (_, opening, _) = converse(&server, &layout, 1 << 16);
+    let mut session = session(&layout, "any");
+    session.limit_answers(1_000);
+    session.open(&kinds(), &mut Vec::new());
+    session.feed(&opening, &mut Vec::new(), &mut Seen::default());
+    let key = values(&[Value::Text("a")]);
+    session.start(Ticket(0), &Op::new(1, key.values()), &mut Vec::new());
+    let mut seen = Seen::default();
+    let row = [&b"2\0\0\0\x04D"[..], &(200_u32 << 20).to_be_bytes(), b"ab"].concat();
+    session.feed(&row, &mut Vec::new(), &mut seen);
+    assert!(seen.0[&0].starts_with("Unknown 0"), "{}", seen.0[&0]);
+    let WireState::Failed(error) = session.state() else { panic!("it was taken") };
+    let words = "answers with 209715196 bytes, and at most 1000 are kept of an answer (--answer-max)";
+    assert!(error.to_string().contains(words), "{error}");
+}
+
 const FOUND_NOTHING: &[u8] = b"2\0\0\0\x04C\0\0\0\x0dSELECT 0\0";
 const READY: &[u8] = b"Z\0\0\0\x05I";
 

@@ -81,6 +81,29 @@ fn a_long_value_that_nobody_wants_is_not_kept_waiting_for() {
     assert_eq!(kept.0, [(0, Outcome::Ok, None, String::new())]);
 }
 
+/// What a session says that keeps at most 1,000 bytes, when it hears `bytes` in answer to a GET.
+fn limited(bytes: &[u8]) -> String {
+    let mut session = ready();
+    session.limit_answers(1_000);
+    start(&mut session, 0, GET, &[Value::Bytes(b"k")]);
+    let mut kept = Kept::default();
+    assert_eq!(session.feed(bytes, &mut Vec::new(), &mut kept), bytes.len());
+    assert_eq!(kept.0[0].1, Outcome::Unknown);
+    let WireState::Failed(error) = session.state() else { panic!("it was taken") };
+    error.to_string()
+}
+
+#[test]
+fn an_answer_that_is_larger_than_what_is_kept_is_refused_as_soon_as_its_length_is_known() {
+    let words = "answers with 419430414 bytes, and at most 1000 are kept of an answer (--answer-max)";
+    assert!(limited(b"$419430400\r\nab").contains(words));
+    let whole = [&b"$2000\r\n"[..], &[b'x'; 2_000], b"\r\n"].concat();
+    assert!(limited(&whole).contains("answers with 2000 bytes"));
+    // Nobody knows how long its elements are.
+    let list = [&b"*1000000\r\n"[..], &b":1\r\n".repeat(500)].concat();
+    assert!(limited(&list).contains("answers with more bytes, and at most 1000"));
+}
+
 #[test]
 fn what_redis_does_not_speak_is_rejected_when_it_is_asked() {
     let mut session = ready();
