@@ -11,6 +11,9 @@ use crate::latency::{self, Times};
 /// The name of a phase's result that says that the plan leaves its warm-up to be found.
 pub const WARMUP_IS_FOUND: &str = "warmup_is_found";
 
+/// The name of a phase's result that says how many operations were under way when the user wanted an end.
+pub const STOPPED_RESULT: &str = "stopped";
+
 /// What stands before the name of a percentile without what pauses of the machine disturbed.
 pub const UNDISTURBED: &str = "undisturbed_";
 
@@ -187,14 +190,20 @@ impl<'a> PhaseFacts<'a> {
     pub fn error_percent(&self) -> Option<Quantity> {
         let unfinished = self.unfinished_count();
         let n = self.count(None, |_| true) + unfinished;
-        let errors = self.count(None, Outcome::is_error) + unfinished;
+        let errors = self.count(None, Outcome::is_error).saturating_sub(self.stopped_count()) + unfinished;
         (n > 0).then(|| Quantity { value: errors as f64 * 100.0 / n as f64, n })
     }
 
     /// Share of the operations that ended and were rejected or unknown, in per cent; `None` when none ended.
     pub fn failed_percent(&self) -> Option<Quantity> {
         let n = self.count(None, |_| true);
-        (n > 0).then(|| Quantity { value: self.count(None, Outcome::is_error) as f64 * 100.0 / n as f64, n })
+        let failed = self.count(None, Outcome::is_error).saturating_sub(self.stopped_count());
+        (n > 0).then(|| Quantity { value: failed as f64 * 100.0 / n as f64, n })
+    }
+
+    /// Operations that were under way when the user wanted an end. They are unknown, and nobody's failure.
+    pub fn stopped_count(&self) -> u64 {
+        self.result(STOPPED_RESULT).map_or(0, |stopped| stopped.value as u64)
     }
 
     /// How many of the operations of `kind` with `outcome` ended after the planned end.

@@ -5,7 +5,7 @@ use plimsoll_record::data::{Event, PhaseState, Run, RunState};
 use crate::ab::{AbMetric, AbSpec, AbView};
 use crate::line::{self, LineState, LineView};
 use crate::number;
-use crate::phase::state_words;
+use crate::phase::{STOPPED_RESULT, state_words};
 use crate::trial::{self, Planned};
 use crate::view::{GoalState, GoalView, PhaseView, TrialView, Verdict, VerdictState};
 
@@ -134,7 +134,7 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
                 }
                 continue;
             };
-            let failed = ops.rejected + ops.unknown;
+            let failed = (ops.rejected + ops.unknown).saturating_sub(stopped(run, trial.ordinal, &phase.name));
             let percent = failed as f64 * 100.0 / ops.count as f64;
             if percent > ERRORS_PERCENT && !has_goal {
                 let first = first_error(run, trial.ordinal, phase).map_or(String::new(), |text| format!(": {text}"));
@@ -148,6 +148,13 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
         }
     }
     all
+}
+
+/// Operations that were under way when the user wanted an end: nobody's failure.
+fn stopped(run: &Run, trial: u32, phase: &str) -> u64 {
+    let phases = run.trials.iter().filter(|run| run.header.ordinal == trial).flat_map(|run| &run.phases);
+    let results = phases.filter(|run| run.header.name == phase).flat_map(|run| &run.end.results);
+    results.filter(|result| result.name == STOPPED_RESULT).map(|result| result.value as u64).sum()
 }
 
 /// The error that was seen most in `phase`, as its events have it.

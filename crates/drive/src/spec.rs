@@ -345,7 +345,7 @@ pub struct OpTime {
 pub struct ErrorCount {
     /// What the operations came to.
     pub outcome: Outcome,
-    /// The store's code, at most 32 bytes of it; `timeout`, `connection` and `steps` are the drive's own.
+    /// The store's code, at most 32 bytes of it; `timeout`, `connection`, `stopped` and `steps` are the drive's own.
     pub code: String,
     /// The first one's words, at most 256 bytes of them.
     pub message: String,
