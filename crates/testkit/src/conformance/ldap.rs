@@ -111,7 +111,7 @@ pub(super) fn operations(subject: &mut Subject<'_>) -> Result<(), String> {
         use Outcome::{NotFound, Ok as Done, Rejected};
         let outcomes = [
             NotFound, Done, Rejected, Done, Done, Done, Done, Done, Done, Done, Done, Done, Rejected, Done, NotFound,
-            NotFound, NotFound, Done,
+            NotFound, NotFound, NotFound,
         ];
         for (at, (reply, outcome)) in replies.iter().zip(outcomes).enumerate() {
             if reply.outcome != outcome {

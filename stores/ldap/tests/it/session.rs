@@ -59,7 +59,7 @@ fn every_code_is_an_outcome() {
     use Outcome::{NotFound, Ok, Rejected, Unknown};
     let (search, deleted, added, compared) = (0x65, 0x6b, 0x69, 0x6f);
     for (kind, tag, code, outcome, name) in [
-        (LOOK, search, 0, Ok, ""),
+        (LOOK, search, 0, NotFound, ""),
         (LOOK, search, 32, NotFound, ""),
         (DELETE, deleted, 32, NotFound, ""),
         (ADD, added, 32, Rejected, "noSuchObject"),
@@ -97,5 +97,5 @@ fn a_referral_names_its_place() {
     bytes = [vec![0x30, 0x0b, 2, 1, 1, 0x73, 6, 4, 4, 0, 0, 0, 0], vec![0x30, 5, 2, 1, 1, 0x79, 0]].concat();
     bytes.extend(result(1, 0x65, 0));
     assert_eq!(session.feed(&bytes, &mut Vec::new(), &mut kept), bytes.len());
-    assert_eq!((kept.0[1].1, kept.0[1].2), (Outcome::Ok, 0));
+    assert_eq!((kept.0[1].1, kept.0[1].2), (Outcome::NotFound, 0));
 }

@@ -125,7 +125,7 @@ fn an_operation_that_was_given_up_does_not_keep_the_schema() {
     let mut store = attached(&server, "postgres").expect("attached");
     store.create(&layout(IndexMode::Own)).expect("created");
     let mut given_up = server.control();
-    given_up.set_timeout(std::time::Duration::from_millis(300));
+    given_up.set_waits(std::time::Duration::from_millis(300).into());
     let slow = "SELECT pg_sleep(20) FROM (SELECT count(*) FROM plimsoll_20260102_030405_ab12.items) AS counted";
     assert_eq!(given_up.simple(slow).expect_err("too slow").kind, StoreErrorKind::Unreachable);
     drop(given_up);
