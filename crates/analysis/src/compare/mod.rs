@@ -251,8 +251,13 @@ pub(crate) fn side_differences(
     b: &plimsoll_record::data::Trial,
     plans: &[String; 2],
 ) -> Vec<ConfigDifference> {
-    let mut all = config::plan_lines(&plans[0], &plans[1]);
-    all.extend(config::differences(run, run, &[(a, b)]));
+    let mut all = Vec::new();
+    // A line may stand in several phases.
+    for one in config::plan_lines(&plans[0], &plans[1]).into_iter().chain(config::differences(run, run, &[(a, b)])) {
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
     all
 }
 

@@ -15,7 +15,10 @@ use crate::study::SECOND_NS;
 fn spec() -> AbSpec {
     AbSpec {
         sides: ["durability=durable".into(), "durability=at-end".into()],
-        plans: ["a = 1\ndurability = \"durable\"".into(), "a = 1\ndurability = \"at-end\"".into()],
+        plans: ["durable", "at-end"].map(|durability| {
+            let line = format!("durability = \"{durability}\"");
+            format!("a = 1\n{line}\n[[phase]]\n{line}\n")
+        }),
         metrics: vec![AbMetric::Rate],
         difference: 0.03,
         fail_if: Vec::new(),

@@ -84,7 +84,7 @@ impl Text {
         cells.extend(["–", "–", "", "", "", ""].map(str::to_string));
         table.row(cells.into_iter().map(Cell::new).collect());
         let note = format!(
-            "medians of turns; {} in {}; a difference below {} % does not matter",
+            "medians of turns, change by pairs; {} in {}; a difference below {} % does not matter",
             number::plural(ab.pairs, "pair", "pairs"),
             number::seconds(ab.seconds),
             number::significant(ab.difference_percent)
