@@ -53,7 +53,7 @@ pub fn run(catalogue: &Catalogue, args: &AbArgs) -> Result<u8, CliError> {
     let [a, b] = sides;
     let (a, b) = (read(a)?, read(b)?);
     let spec = spec(args, &a, &b)?;
-    let plan = together(args, a.1, b.1, &spec)?;
+    let plan = together(args, a.1, &b.1, &spec)?;
     run::run_plan(catalogue, &plan, &both(&spec.plans), Some(&spec), &passwords, args.drive.quiet, args.drive.strict)
 }
 
@@ -247,8 +247,8 @@ fn rule(text: &str) -> Result<AbRule, CliError> {
 }
 
 /// One plan whose trials are the two sides.
-fn together(args: &AbArgs, a: Plan, b: Plan, spec: &AbSpec) -> Result<Plan, CliError> {
-    for (letter, plan) in SIDES.into_iter().zip([&a, &b]) {
+fn together(args: &AbArgs, a: Plan, b: &Plan, spec: &AbSpec) -> Result<Plan, CliError> {
+    for (letter, plan) in SIDES.into_iter().zip([&a, b]) {
         let drives = |trial: &Trial| trial.phases.iter().filter(|phase| matches!(phase.step, Step::Drive(_))).count();
         let what = match &plan.trials[..] {
             [trial] if drives(trial) == 1 => continue,
