@@ -207,7 +207,8 @@ impl TrialRun<'_, '_> {
         push(end, "seconds", "s", (result.end_ns - result.measured_from_ns) as f64 / 1e9, 1);
         self.push_totals(end, &result);
         if let model::Limit::DurationNs(ns) = drive.limit {
-            push(end, "planned_seconds", "s", ns as f64 / 1e9, 1);
+            let planned_ns = result.planned_end_ns.map_or(ns, |end_ns| end_ns.saturating_sub(result.measured_from_ns));
+            push(end, "planned_seconds", "s", planned_ns as f64 / 1e9, 1);
         }
         for (name, ended) in self.cycles_unless_stopped()? {
             let before = cycles.iter().find(|(other, _)| *other == name).map_or(0.0, |(_, before)| *before);

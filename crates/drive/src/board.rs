@@ -259,6 +259,8 @@ pub(crate) struct Shared {
     pub taken: AtomicU32,
     /// Nothing new is to be started: a worker met something that ends the phase, or the control thread did.
     pub halt: AtomicBool,
+    /// The planned end, where there is one. It may be put off until shortly before it has come.
+    pub end_ns: AtomicU64,
     /// The caller's wish to end the phase.
     pub stop: Arc<AtomicBool>,
     /// Next operation of the schedule that blocking workers share.

@@ -47,11 +47,13 @@ pub(crate) struct Watching {
     lasting: Vec<Pause>,
     /// Up to here disturbed time has been counted.
     counted_to_ns: u64,
+    /// Disturbed time of the slices that were cut and count.
+    disturbed_ns: u64,
 }
 
 impl Watching {
     pub fn new(witness: &Witness) -> Self {
-        Self { watch: witness.watch(), pauses: Vec::new(), lasting: Vec::new(), counted_to_ns: 0 }
+        Self { watch: witness.watch(), pauses: Vec::new(), lasting: Vec::new(), counted_to_ns: 0, disturbed_ns: 0 }
     }
 
     /// What there is of the slice from `start_ns` to `end_ns`; the last one has all that is left.
@@ -62,13 +64,10 @@ impl Watching {
             self.pauses.iter().partition(|pause| is_last || pause.end_ns <= end_ns);
         self.pauses = later;
         self.lasting.extend(&pauses);
-        self.lasting.sort_unstable();
-        let mut disturbed_ns = 0;
-        for pause in &self.lasting {
-            let to_ns = pause.until_ns().min(end_ns);
-            disturbed_ns += to_ns.saturating_sub(pause.start_ns.max(self.counted_to_ns));
-            self.counted_to_ns = self.counted_to_ns.max(to_ns);
-        }
+        let disturbed_ns = disturbed_ns(self.lasting.clone(), self.counted_to_ns, end_ns);
+        // Not the slice's end: of a pause over it nobody knows yet.
+        let counted_to_ns = self.lasting.iter().map(|pause| pause.until_ns().min(end_ns)).max();
+        self.counted_to_ns = self.counted_to_ns.max(counted_to_ns.unwrap_or(0));
         self.lasting.retain(|pause| pause.until_ns() > end_ns);
         if pauses.len() > PAUSES_MAX {
             pauses.sort_unstable_by_key(|pause| std::cmp::Reverse(pause.length_ns()));
@@ -273,10 +272,27 @@ impl Collector {
         }
     }
 
+    /// Disturbed time by `now_ns`, without the warm-up's; `None` where nobody watches.
+    pub fn disturbed_ns(&self, now_ns: u64) -> Option<u64> {
+        let watching = self.watch.as_ref()?;
+        let open: Vec<Pause> =
+            watching.lasting.iter().chain(&watching.pauses).chain(watching.watch.pauses()).copied().collect();
+        let from_ns = watching.counted_to_ns.max(self.grid.warmup_end_ns);
+        Some(watching.disturbed_ns + disturbed_ns(open, from_ns, now_ns))
+    }
+
+    /// The phase ends later than was planned.
+    pub fn put_off_end(&mut self, end_ns: u64) {
+        self.grid.end_ns = Some(end_ns);
+    }
+
     /// Adds what the witness saw. Comes after [`Collector::merge`] and before the workers get the slice's counts again.
     fn watched(&mut self, slice: &mut Slice, is_last: bool) {
         let Some(watching) = &mut self.watch else { return };
         let mut watched = watching.cut(slice.start_ns, slice.end_ns, is_last);
+        if !slice.warmup && !slice.drain {
+            watching.disturbed_ns += watched.disturbed_ns;
+        }
         let tallies = self.boards.iter().map(|board| board.tally(self.ordinal));
         // Times beyond the top are told of by the histograms that hold all operations.
         (watched.disturbed, _) = merged(tallies.map(|tally| tally.each_disturbed()).collect());
@@ -334,6 +350,18 @@ impl Collector {
             self.totals.started_ns += slice.end_ns.saturating_sub(slice.start_ns);
         }
     }
+}
+
+/// Time between `from_ns` and `to_ns` that is in pauses and their aftermath.
+fn disturbed_ns(mut pauses: Vec<Pause>, mut from_ns: u64, to_ns: u64) -> u64 {
+    pauses.sort_unstable();
+    let mut sum_ns = 0;
+    for pause in pauses {
+        let until_ns = pause.until_ns().min(to_ns);
+        sum_ns += until_ns.saturating_sub(pause.start_ns.max(from_ns));
+        from_ns = from_ns.max(until_ns);
+    }
+    sum_ns
 }
 
 /// Merges and empties the workers' histograms, which `rows` has in the same order, and says how many times were beyond

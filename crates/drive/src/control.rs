@@ -32,6 +32,12 @@ const LOOK_NS: u64 = 20_000_000;
 const WIRE_LOOK_NS: u64 = 100_000_000;
 /// How late a slice may be before its workers are given up.
 const STUCK_NS: u64 = 30_000_000_000;
+/// How long before the planned end it is seen whether it has to be put off, and until when it can be: workers look for
+/// it every 10 ms.
+const PUT_OFF_NS: u64 = 200_000_000;
+const PUT_OFF_LAST_NS: u64 = 30_000_000;
+/// Shortest time by which an end is put off.
+const PUT_OFF_BY_NS: u64 = 100_000_000;
 /// How long the end of a phase waits for its threads to drop their sessions.
 const LEAVE_NS: u64 = 30_000_000_000;
 /// Operations whose times are kept where their number is not known beforehand, over all workers.
@@ -144,6 +150,7 @@ impl<'a> Phase<'a> {
                 halt: AtomicBool::new(false),
                 stop,
                 next_arrival: AtomicU64::new(0),
+                end_ns: AtomicU64::new(0),
             }),
             go: Vec::new(),
             threads: Vec::new(),
@@ -278,13 +285,14 @@ impl<'a> Phase<'a> {
         let mut collector = Collector::new(self.grid, self.arrivals.clone(), self.boards.clone(), &self.kinds);
         collector.watch = self.spec.witness.as_ref().map(Watching::new);
         while !self.all_done() {
-            self.wait_until(collector.due_ns())?;
+            self.wait_until(collector.due_ns().min(self.put_off_at_ns()))?;
             if self.all_done() {
                 break;
             }
             let now_ns = self.clock.now_ns();
             self.look_for_ends(now_ns);
             collector.look();
+            self.put_off_end(now_ns, &mut collector);
             if now_ns >= collector.due_ns() {
                 let done = |worker: usize| self.reports[worker].is_some();
                 if let Some(slice) = collector.take(now_ns, &self.shared, &done) {
@@ -296,6 +304,33 @@ impl<'a> Phase<'a> {
             }
         }
         self.finish(collector, on_slice)
+    }
+
+    /// When it is to be seen whether the end has to be put off.
+    fn put_off_at_ns(&self) -> u64 {
+        let end_ns = self.grid.end_ns.filter(|_| self.spec.undisturbed.is_some() && self.halted.is_none());
+        let at_ns = end_ns.map_or(u64::MAX, |end_ns| end_ns.saturating_sub(PUT_OFF_NS));
+        // Once it is seen, the slices alone say when to be awake.
+        if self.clock.now_ns() < at_ns { at_ns } else { u64::MAX }
+    }
+
+    /// Puts the planned end off when the phase will not have been undisturbed for long enough by then.
+    fn put_off_end(&mut self, now_ns: u64, collector: &mut Collector) {
+        let (Some(wanted), Some(end_ns)) = (self.spec.undisturbed, self.grid.end_ns) else { return };
+        let left_ns = end_ns.saturating_sub(now_ns);
+        if !(PUT_OFF_LAST_NS..=PUT_OFF_NS).contains(&left_ns) || self.halted.is_some() {
+            return;
+        }
+        let Some(disturbed_ns) = collector.disturbed_ns(now_ns) else { return };
+        let undisturbed_ns = (end_ns - self.grid.warmup_end_ns).saturating_sub(disturbed_ns);
+        let missing_ns = nanos(wanted.at_least).saturating_sub(undisturbed_ns);
+        let last_ns = self.grid.warmup_end_ns + nanos(wanted.at_most);
+        if missing_ns > 0 && last_ns > end_ns {
+            let end_ns = (end_ns + missing_ns.max(PUT_OFF_BY_NS)).min(last_ns);
+            self.shared.end_ns.store(end_ns, Ordering::Relaxed);
+            self.grid.end_ns = Some(end_ns);
+            collector.put_off_end(end_ns);
+        }
     }
 
     fn all_done(&self) -> bool {
@@ -423,6 +458,7 @@ impl<'a> Phase<'a> {
         Ok(DriveResult {
             start_ns: self.grid.start_ns,
             measured_from_ns: self.grid.warmup_end_ns.min(end_ns),
+            planned_end_ns: self.grid.end_ns,
             end_ns,
             ops: totals.kinds.iter().flatten().sum(),
             warmup_ops: totals.warmup_ops,

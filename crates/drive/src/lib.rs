@@ -49,6 +49,6 @@ pub use control::Drive;
 pub use pace::{Arrivals, Pace, SPIN, Shape, Wake};
 pub use spec::{
     DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Hung, INSTANT_WORKERS, Io, IoUsed, Lag, Limit, OpTime,
-    StopReason,
+    StopReason, Undisturbed,
 };
 pub use witness::{Seen, Watch, Witness};

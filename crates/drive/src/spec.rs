@@ -56,6 +56,18 @@ pub struct DriveSpec {
     pub pin: Vec<u32>,
     /// Who watches the machine's own pauses, on the same clock; none: nobody knows which operations were disturbed.
     pub witness: Option<Witness>,
+    /// How much of [`Limit::Duration`] has to be undisturbed, where there is a witness.
+    pub undisturbed: Option<Undisturbed>,
+}
+
+/// A phase that lasts until it has had enough undisturbed time: neither in a pause of the machine nor in its aftermath.
+/// Neither counts the warm-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Undisturbed {
+    /// As much as there has to be.
+    pub at_least: Duration,
+    /// As long as the phase lasts at most, however little there was.
+    pub at_most: Duration,
 }
 
 /// Operations a second of one worker up to which epoll costs less than io_uring in an open loop: 0.87 of it at 1,000,
@@ -89,6 +101,7 @@ impl Default for DriveSpec {
             io: Io::Auto,
             pin: Vec::new(),
             witness: None,
+            undisturbed: None,
         }
     }
 }
@@ -167,6 +180,15 @@ impl DriveSpec {
         {
             return fault("a worker looks at the clock for more than 0 and at most 1 ms before an operation is due");
         }
+        match (self.undisturbed, self.limit) {
+            (Some(wanted), Limit::Duration(length)) if wanted.at_most < length || wanted.at_most < wanted.at_least => {
+                return fault("a phase may last no shorter than it is planned and undisturbed");
+            }
+            (Some(_), Limit::Ops(_) | Limit::Exhausted) => {
+                return fault("undisturbed time is wanted of a phase that has a length");
+            }
+            _ => {}
+        }
         match self.limit {
             Limit::Duration(length) if length.is_zero() => fault("a phase lasts longer than 0"),
             Limit::Ops(0) => fault("a phase has at least one operation to a client"),
@@ -231,6 +253,9 @@ pub struct DriveResult {
     pub start_ns: u64,
     /// End of the warm-up; equal to `start_ns` where there is none, and to `end_ns` where the phase ended in it.
     pub measured_from_ns: u64,
+    /// When nothing was started any more, had nothing else ended the phase: its planned end, or a later one where it had to
+    /// be [`Undisturbed`] for longer. `None` where no time was planned.
+    pub planned_end_ns: Option<u64>,
     /// When the last operation ended, and not before the planned end if that was reached.
     pub end_ns: u64,
     /// Operations that ended, all outcomes.

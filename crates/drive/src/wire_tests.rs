@@ -49,6 +49,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
         halt: AtomicBool::new(false),
         stop: Arc::default(),
         next_arrival: AtomicU64::new(0),
+        end_ns: AtomicU64::new(0),
     };
     let core = WorkerCore::new(Setup {
         stream: Arc::new(Nothing),

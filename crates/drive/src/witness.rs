@@ -181,10 +181,10 @@ impl Witness {
 
     /// Begins to look on: what happens from now on is seen by it.
     pub fn watch(&self) -> Watch {
-        let shared = self.0.shared.clone();
+        let shared = &self.0.shared;
         let next = shared.lines.iter().map(|line| line.count.load(Acquire)).collect();
         let seen = Seen { from_ns: shared.clock.now_ns(), ..Seen::default() };
-        Watch { shared, next, seen }
+        Watch { threads: self.0.clone(), next, seen }
     }
 
     /// Looks on for `length`, and says what was seen. The calling thread sleeps meanwhile.
@@ -192,7 +192,7 @@ impl Witness {
         let mut watch = self.watch();
         let ends_ns = watch.seen.from_ns + length.as_nanos() as u64;
         loop {
-            let left_ns = ends_ns.saturating_sub(watch.shared.clock.now_ns());
+            let left_ns = ends_ns.saturating_sub(watch.threads.shared.clock.now_ns());
             if left_ns == 0 {
                 return watch.take();
             }
@@ -268,7 +268,7 @@ fn take_precedence() -> Result<(), String> {
 /// Somebody who looks on: sees what the witness notes from when it was made.
 #[derive(Debug)]
 pub struct Watch {
-    shared: Arc<Shared>,
+    threads: Arc<Threads>,
     /// The number of each processor's next wake-up.
     next: Vec<u64>,
     seen: Seen,
@@ -277,7 +277,8 @@ pub struct Watch {
 impl Watch {
     /// Takes over what there is. To be called every few seconds: older wake-ups are forgotten.
     pub fn look(&mut self) {
-        let Self { shared, next, seen } = self;
+        let Self { threads, next, seen } = self;
+        let shared = &threads.shared;
         for (line, next) in shared.lines.iter().zip(next) {
             *next = line.read_from(*next, &mut |due_ns, late_ns| {
                 seen.wake_ups += 1;
@@ -289,6 +290,11 @@ impl Watch {
             });
         }
         seen.to_ns = shared.clock.now_ns();
+    }
+
+    /// The pauses that were seen since it was last taken.
+    pub(crate) fn pauses(&self) -> &[Pause] {
+        &self.seen.pauses
     }
 
     /// What was seen since it was last taken.

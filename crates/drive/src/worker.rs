@@ -603,6 +603,10 @@ impl WorkerCore {
     #[cold]
     fn check(&mut self, now_ns: u64) {
         let taken = self.shared.taken.load(std::sync::atomic::Ordering::Acquire);
+        if let Some(end_ns) = &mut self.grid.end_ns {
+            // Only ever later, and long before the end that was planned.
+            *end_ns = (*end_ns).max(self.shared.end_ns.load(Relaxed));
+        }
         // A worker that has nothing to count any more stays where it is, so that the slice is the phase's last.
         let is_over = self.in_flight == 0 && (self.has_ended() || self.grid.end_ns.is_some_and(|end| now_ns >= end));
         let current = if is_over { taken } else { self.grid.at(now_ns, self.slice) };

@@ -48,6 +48,7 @@ fn paced(sessions: u32, ops: u64, pace: &Pace, warmup_ns: u64, length_ns: Option
         halt: AtomicBool::new(false),
         stop: Arc::new(AtomicBool::new(false)),
         next_arrival: AtomicU64::new(0),
+        end_ns: AtomicU64::new(0),
     });
     let board = Board::new(1, pace.is_open(), true).unwrap();
     let kinds: Arc<[OpKind]> = Arc::new([OpKind {

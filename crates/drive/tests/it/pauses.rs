@@ -1,12 +1,12 @@
 //! The witness of the machine's own pauses, with pauses that are real: a thread that goes before it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use plimsoll_core::{Measure, Outcome, Pause, Slice};
-use plimsoll_drive::{Clock, Drive, DriveResult, DriveSpec, Limit, Pace, Witness};
+use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, Limit, Pace, StopReason, Undisturbed, Witness};
 
 use crate::allocations::AllocationWatch;
 use crate::seen::{endless, kinds};
@@ -14,6 +14,9 @@ use crate::toy::{Act, Server};
 
 const MS: Duration = Duration::from_millis(1);
 const MS_NS: u64 = 1_000_000;
+
+/// Held by whoever makes pauses: two pauses at once are a longer one.
+static PAUSING: Mutex<()> = Mutex::new(());
 
 /// The witness, or what is said where real-time priority is refused: that it is, and what to do. True with all rights.
 fn witness(clock: &Clock) -> Option<Witness> {
@@ -81,7 +84,7 @@ struct Driven {
 
 fn drive(clock: &Clock, spec: &DriveSpec, server: &Server, watched: bool) -> Driven {
     let mut slices = Vec::new();
-    let (watch, found) = AllocationWatch::between(100, 200);
+    let (watch, found) = AllocationWatch::between(1_500, 2_500);
     let observers = if watched { vec![watch] } else { Vec::new() };
     let drive = Drive {
         clock,
@@ -93,7 +96,7 @@ fn drive(clock: &Clock, spec: &DriveSpec, server: &Server, watched: bool) -> Dri
         stop: Arc::default(),
     };
     let result = drive.run(&mut |slice| slices.push(slice)).unwrap();
-    assert!(!watched || found.load(SeqCst) == 0, "the worker allocated");
+    assert!(!watched || found.load(SeqCst) == 0, "{} allocations of the worker", found.load(SeqCst));
     Driven { result, slices }
 }
 
@@ -139,6 +142,7 @@ impl Driven {
 
 #[test]
 fn a_pause_is_seen_with_its_length_and_disturbs_what_waited_for_its_end_and_nothing_else() {
+    let _alone = PAUSING.lock().unwrap_or_else(PoisonError::into_inner);
     let clock = Clock::start();
     let Some(witness) = witness(&clock) else { return };
     let mut watch = witness.watch();
@@ -158,6 +162,8 @@ fn a_pause_is_seen_with_its_length_and_disturbs_what_waited_for_its_end_and_noth
         .map(|(spec, measure)| (drive(&clock, &spec, &server, true), measure));
     ends.store(true, SeqCst);
     let (cpu, spins) = spinner.join().unwrap();
+    // The last spin may have ended just now.
+    std::thread::sleep(MS * 30);
     let seen = watch.take();
     // The spinner itself may have been kept from running, which makes its spins longer but not unknown.
     let met = |tolerance_ns: u64| {
@@ -213,6 +219,69 @@ fn a_slow_store_is_no_pause() {
     // What is disturbed the witness accounts for; where the machine is quiet that is nothing.
     let (least, most) = driven.disturbed_by(&seen.pauses);
     assert!((least..=most).contains(&driven.disturbed()), "{} of {:?}", driven.disturbed(), seen.pauses);
+}
+
+#[test]
+fn a_phase_lasts_until_it_was_undisturbed_for_long_enough() {
+    let _alone = PAUSING.lock().unwrap_or_else(PoisonError::into_inner);
+    let clock = Clock::start();
+    let Some(witness) = witness(&clock) else { return };
+    let ends = Arc::new(AtomicBool::new(false));
+    // A pause and its aftermath are 40 ms of every 100.
+    let spinner = spinner(clock, MS * 20, MS * 80, ends.clone());
+    let server = Server::unix(|_, _, _| Act::Answer);
+    let driven = [(MS * 500, MS * 5_000), (MS * 600, MS * 640)].map(|(at_least, at_most)| {
+        let spec = DriveSpec {
+            limit: Limit::Duration(MS * 500),
+            warmup: MS * 150,
+            slice: MS * 200,
+            pace: Pace::even(1_000.0),
+            witness: Some(witness.clone()),
+            undisturbed: Some(Undisturbed { at_least, at_most }),
+            ..DriveSpec::default()
+        };
+        drive(&clock, &spec, &server, false)
+    });
+    ends.store(true, SeqCst);
+    spinner.join().unwrap();
+    for (driven, least_ms, most_ms) in [(&driven[0], 640, 5_000), (&driven[1], 640, 640)] {
+        driven.check_parts();
+        assert_eq!(driven.result.stop, StopReason::Limit);
+        let planned_ns = driven.result.planned_end_ns.unwrap() - driven.result.measured_from_ns;
+        assert!((least_ms * MS_NS..=most_ms * MS_NS).contains(&planned_ns), "{planned_ns} ns");
+        // Nothing is missing where the plan said that it would end, and nothing is started after it did.
+        let ops = driven.result.ops + driven.result.unfinished;
+        // What was due in the warm-up may have ended after it.
+        assert!(ops.abs_diff(planned_ns / MS_NS) <= 50, "{ops} operations in {planned_ns} ns at 1,000 a second");
+        let counted = driven.slices.iter().filter(|slice| !slice.warmup && !slice.drain);
+        assert_eq!(counted.clone().map(|slice| slice.end_ns - slice.start_ns).sum::<u64>(), planned_ns);
+        assert_eq!(counted.last().unwrap().end_ns, driven.result.planned_end_ns.unwrap());
+    }
+    let counted = driven[0].slices.iter().filter(|slice| !slice.warmup && !slice.drain);
+    let undisturbed_ns: u64 =
+        counted.map(|slice| slice.end_ns - slice.start_ns - slice.watched.as_ref().unwrap().disturbed_ns).sum();
+    // What the last pause before the end takes was not known when the end was settled.
+    assert!(undisturbed_ns > 430 * MS_NS, "{undisturbed_ns} ns");
+}
+
+#[test]
+fn what_cannot_be_undisturbed_is_refused() {
+    let wanted = |at_least: u32, at_most: u32| Some(Undisturbed { at_least: MS * at_least, at_most: MS * at_most });
+    let long = Limit::Duration(MS * 100);
+    for (limit, undisturbed) in [(long, wanted(50, 99)), (long, wanted(200, 150)), (Limit::Ops(5), wanted(50, 200))] {
+        let spec = DriveSpec { limit, undisturbed, ..DriveSpec::default() };
+        let server = Server::unix(|_, _, _| Act::Answer);
+        let drive = Drive {
+            clock: &Clock::start(),
+            spec: &spec,
+            sessions: server.clients(1),
+            kinds: &kinds(),
+            stream: endless(),
+            observers: Vec::new(),
+            stop: Arc::default(),
+        };
+        assert!(matches!(drive.run(&mut |_| {}), Err(DriveError::Spec(what)) if what.contains("undisturbed")));
+    }
 }
 
 #[test]
