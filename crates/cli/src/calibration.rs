@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Catalogue, Durability, OpenOptions, Params, StreamSpec, Target};
-use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
+use plimsoll_drive::{Clock, Drive, DriveSpec, Limit, Seen, Watch, Witness};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CliError, exit};
@@ -42,6 +42,45 @@ pub struct Calibration {
     pub noise: [f64; 3],
     /// Time in which a thread that wanted to run was not let, as a share; and the longest such time in nanoseconds.
     pub taken_away: (f64, u64),
+    /// What a witness saw of the machine's own pauses meanwhile, or why there was none; `None` in those made before there
+    /// were witnesses.
+    #[serde(default)]
+    pub pauses: Option<Result<Pauses, String>>,
+}
+
+/// What was seen of the machine's own pauses.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Pauses {
+    /// Seconds that were watched.
+    pub seconds: f64,
+    /// Pauses of 1 ms and more.
+    pub count: u64,
+    /// The longest in nanoseconds.
+    pub longest_ns: u64,
+    /// Share of the time, 0 to 1, in pauses of [`PAUSES_ABOVE_MS`] and more.
+    pub share_above: [f64; 3],
+}
+
+/// Lengths of pauses, in milliseconds, from which on their share of the time is told.
+const PAUSES_ABOVE_MS: [u64; 3] = [1, 5, 10];
+
+impl Pauses {
+    /// The same of what a witness saw.
+    pub fn of(seen: &Seen) -> Self {
+        Self {
+            seconds: seen.seconds(),
+            count: seen.pauses.len() as u64,
+            longest_ns: seen.longest_ns(),
+            share_above: PAUSES_ABOVE_MS.map(|ms| seen.share_above(ms * 1_000_000)),
+        }
+    }
+
+    fn line(&self) -> String {
+        let shares = self.share_above.iter().zip(PAUSES_ABOVE_MS);
+        let shares: Vec<String> = shares.map(|(share, ms)| format!("{:.2} % above {ms} ms", share * 100.0)).collect();
+        let (longest_ms, count) = (self.longest_ns as f64 / 1e6, self.count);
+        format!("of the time {}; {longest_ms:.1} ms at most (n = {count} in {:.0} s)", shares.join(", "), self.seconds)
+    }
 }
 
 impl Calibration {
@@ -97,7 +136,11 @@ impl Calibration {
         };
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let two = self.ceiling_of_two_per_s;
-        vec![
+        let pauses = self.pauses.iter().map(|seen| match seen {
+            Ok(pauses) => ("pauses of the machine".to_owned(), pauses.line()),
+            Err(why) => ("pauses of the machine".to_owned(), why.clone()),
+        });
+        let lines = vec![
             ("generator's ceiling, 1 worker".to_owned(), mops(self.ceiling_per_s)),
             (
                 "generator's ceiling, 2 workers".to_owned(),
@@ -118,13 +161,16 @@ impl Calibration {
                 "time taken from a thread that wants to run".to_owned(),
                 format!("{}, {:.2} ms at once at most", percent(self.taken_away.0), self.taken_away.1 as f64 / 1e6),
             ),
-        ]
+        ];
+        lines.into_iter().chain(pauses).collect()
     }
 }
 
 /// Measures this machine; `say` is told what takes a while.
 pub fn measure(catalogue: &Catalogue, say: &mut dyn FnMut(&str)) -> Result<Calibration, CliError> {
     let clock = Clock::start();
+    // It goes before all that is measured here, so what it sees is nothing of it.
+    let mut watch = Witness::start(&clock).map(|witness| witness.watch());
     let seconds = |runs: usize, run: Duration| runs as f64 * run.as_secs_f64();
     say(&format!("the generator with nothing behind it ({:.0} s)", seconds(2 * CEILING_RUNS, CEILING_RUN)));
     // One and two in turn: what drifts meanwhile falls on both.
@@ -132,11 +178,13 @@ pub fn measure(catalogue: &Catalogue, say: &mut dyn FnMut(&str)) -> Result<Calib
     for _ in 0..CEILING_RUNS {
         one.push(ceiling(catalogue, &clock, 1)?);
         two.push(ceiling(catalogue, &clock, 2)?);
+        watch.iter_mut().for_each(Watch::look);
     }
     say(&format!("the same thing again and again ({:.0} s)", seconds(NOISE_RUNS, NOISE_RUN)));
     let mut runs = Vec::new();
     for _ in 0..NOISE_RUNS {
         runs.push(echo().map_err(|error| CliError::io("a pair of sockets", &error))?);
+        watch.iter_mut().for_each(Watch::look);
     }
     say(&format!("a thread that wants to run ({:.0} s)", IDLE_RUN.as_secs_f64()));
     Ok(Calibration {
@@ -146,6 +194,7 @@ pub fn measure(catalogue: &Catalogue, say: &mut dyn FnMut(&str)) -> Result<Calib
         ceiling_of_two_per_s: spread(&mut two),
         noise: [0, 1, 2].map(|of| differences_95(&runs.iter().map(|run| run[of]).collect::<Vec<_>>())),
         taken_away: taken_away(),
+        pauses: Some(watch.map(|mut watch| Pauses::of(&watch.take()))),
     })
 }
 
@@ -287,11 +336,27 @@ mod tests {
             ceiling_of_two_per_s: [6e7, 5e7, 7e7],
             noise: [0.01, 0.02, 0.3],
             taken_away: (0.001, 2_000_000),
+            pauses: Some(Ok(Pauses {
+                seconds: 14.2,
+                count: 31,
+                longest_ns: 16_100_000,
+                share_above: [0.0081, 0.004, 0.0],
+            })),
         };
         assert_eq!(Calibration::load(&runs), None);
         made.keep(&runs).unwrap();
         assert_eq!(Calibration::load(&runs).as_ref(), Some(&made));
         assert_eq!(made.lines()[1].1, "60.0 M op/s, 2.00 × one");
+        let pauses =
+            "of the time 0.81 % above 1 ms, 0.40 % above 5 ms, 0.00 % above 10 ms; 16.1 ms at most (n = 31 in 14 s)";
+        assert_eq!(made.lines()[4].1, pauses);
+        made.pauses = Some(Err("no real-time priority".to_owned()));
+        assert_eq!(made.lines()[4].1, "no real-time priority");
+        // One that was made before there were witnesses says nothing of pauses.
+        let mut old = serde_json::to_value(&made).unwrap();
+        old.as_object_mut().unwrap().remove("pauses");
+        let old: Calibration = serde_json::from_value(old).unwrap();
+        assert_eq!((old.lines().len(), old.pauses), (4, None));
         made.machine = "another".to_owned();
         made.keep(&runs).unwrap();
         assert_eq!(Calibration::load(&runs), None);

@@ -255,7 +255,7 @@ fn a_phase_lasts_until_it_was_undisturbed_for_long_enough() {
         assert!(ops.abs_diff(planned_ns / MS_NS) <= 50, "{ops} operations in {planned_ns} ns at 1,000 a second");
         let counted = driven.slices.iter().filter(|slice| !slice.warmup && !slice.drain);
         assert_eq!(counted.clone().map(|slice| slice.end_ns - slice.start_ns).sum::<u64>(), planned_ns);
-        assert_eq!(counted.last().unwrap().end_ns, driven.result.planned_end_ns.unwrap());
+        assert_eq!(counted.max_by_key(|slice| slice.end_ns).unwrap().end_ns, driven.result.planned_end_ns.unwrap());
     }
     let counted = driven[0].slices.iter().filter(|slice| !slice.warmup && !slice.drain);
     let undisturbed_ns: u64 =
@@ -314,4 +314,21 @@ fn without_a_witness_nothing_is_said_of_pauses() {
     let server = Server::unix(|_, _, _| Act::Answer);
     let driven = drive(&clock, &DriveSpec { limit: Limit::Ops(50), ..DriveSpec::default() }, &server, false);
     assert!(driven.slices.iter().all(|slice| slice.watched.is_none()));
+}
+
+#[test]
+fn where_real_time_priority_is_refused_it_is_said_and_nothing_is_called_a_pause() {
+    // Rights are a thread's own, and those it starts have no more of them.
+    let refused = std::thread::spawn(|| {
+        use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+        let mut rights = capabilities(None).unwrap();
+        rights.effective.remove(CapabilitySet::SYS_NICE);
+        rights.permitted.remove(CapabilitySet::SYS_NICE);
+        rights.inheritable.remove(CapabilitySet::SYS_NICE);
+        set_capabilities(None, rights).unwrap();
+        Witness::start(&Clock::start()).map(drop)
+    });
+    let words = refused.join().unwrap().unwrap_err();
+    assert!(words.starts_with("pauses of the machine are not told apart here: no real-time priority ("), "{words}");
+    assert!(words.ends_with("); give CAP_SYS_NICE or run as root"), "{words}");
 }
