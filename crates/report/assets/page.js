@@ -124,7 +124,7 @@
       if (end < range[0] || start > range[1]) continue;
       const from = x(start), width = Math.max(ratio, x(end) - from);
       ctx.fillRect(from, bbox.top, width, bbox.height);
-      ctx.fillRect(from, bbox.top + bbox.height - 4 * ratio, width, 4 * ratio);
+      for (let strong = 0; strong < 3; strong += 1) ctx.fillRect(from, bbox.top + bbox.height - 5 * ratio, width, 5 * ratio);
     }
     ctx.font = font(11.5 * ratio);
     ctx.textBaseline = "middle";

@@ -212,6 +212,38 @@ fn nothing_sticks_out_of_a_narrow_window() {
 }
 
 #[test]
+fn pauses_of_the_machine_are_shaded_in_every_plot_over_time() {
+    let paths = [page("unpaused", &study::complete()), page("paused", &study::paused(study::complete()))];
+    // Pixels of each plot over time that have the colour of a pause, whatever is behind it.
+    let shaded = "[...document.querySelectorAll('#stack .plot')].map((plot) => {
+        const canvas = plot.querySelector('canvas');
+        const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+        let n = 0;
+        for (let at = 0; at < pixels.length; at += 4) {
+            if (pixels[at] - pixels[at + 1] > 30 && pixels[at + 2] - pixels[at + 1] > -5) n += 1;
+        }
+        return n;
+    })";
+    let mut browser = Browser::start();
+    for (width, scheme) in [(1200, "light"), (1200, "dark"), (400, "light")] {
+        let [without, with] = paths.each_ref().map(|path| {
+            browser.look(width, 900, scheme);
+            browser.open(path);
+            browser.wait_for(DRAWN);
+            browser.picture(
+                &path.with_file_name(format!("{}-{width}-{scheme}.png", path.file_stem().unwrap().to_str().unwrap())),
+            );
+            browser.eval(shaded).as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect::<Vec<_>>()
+        });
+        assert_eq!(without.len(), with.len());
+        for (at, (without, with)) in without.iter().zip(&with).enumerate() {
+            assert!(*with > without + 100, "plot {at} at {width}, {scheme}: {with} pixels, {without} without pauses");
+        }
+        assert_eq!(browser.eval("document.documentElement.scrollWidth"), browser.eval("innerWidth"), "at {width}");
+    }
+}
+
+#[test]
 fn the_keyboard_reaches_everything_and_moves_the_cursor() {
     let path = page("complete-keyboard", &study::complete());
     let mut browser = Browser::start();
