@@ -315,6 +315,7 @@ mod tests {
             ceiling_of_two_per_s: [6e7, 5e7, 7e7],
             noise,
             taken_away: (0.001, 2_000_000),
+            pauses: None,
         };
         assert_eq!(made([0.1, 0.02, 0.09]).refused(), None);
         let refused = made([0.829, 0.02, 0.3]);
