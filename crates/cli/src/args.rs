@@ -338,7 +338,7 @@ pub struct LineArgs {
     /// Rate to start from; otherwise what a closed loop reaches.
     #[arg(long, value_name = "RATE")]
     pub from: Option<String>,
-    /// Half of the gap that may stay [default: 2%].
+    /// Half of the line's 95 % interval that may stay [default: 2%].
     #[arg(long, value_name = "SHARE")]
     pub precision: Option<String>,
 }

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll_analysis::line::{self, LineResult, LineSpec, Next, RUNG_PHASE, Rung};
 use plimsoll_analysis::number;
@@ -13,6 +14,9 @@ use plimsoll_record::data::{GoalSpec, Run};
 use crate::error::{CliError, exit};
 use crate::phase::Bench;
 use crate::trial::{self, Found};
+
+/// How long the machine is watched before a search.
+const WATCH: Duration = Duration::from_secs(3);
 
 /// The spec of the search that `line` and the plan's goals come to.
 pub fn spec(line: &Line, goals: &[GoalSpec]) -> LineSpec {
@@ -55,6 +59,11 @@ impl Search<'_> {
         bench.ledger = None;
         let keeps = self.plan.start != Start::Fresh && trial::ledger_goes_on(&**self.workload);
         let mut driven = 0;
+        let seen = bench.witness.as_ref().map(|witness| witness.watch_for(WATCH));
+        let finer = seen.and_then(|seen| line::finer_than_machine(&self.spec.goals, &|ns| seen.share_above(ns)));
+        if let Some(finer) = finer {
+            bench.progress.keep(&format!("  {finer}"));
+        }
         while !bench.interrupt.is_set() {
             bench.recorder.flush()?;
             let run = Run::load(directory)?;

@@ -12,7 +12,7 @@ const BUDGET_NS: u64 = 300 * 1_000_000_000;
 const THOROUGH_NS: u64 = 1_800 * 1_000_000_000;
 /// Shortest and longest time for everything: half a minute, a week.
 const BUDGETS_NS: std::ops::RangeInclusive<u64> = 30 * 1_000_000_000..=7 * 86_400 * 1_000_000_000;
-/// Half of the gap that may stay between what held and what did not, in percent.
+/// Half of the line's 95 % interval that may stay, in percent.
 const PRECISION: f64 = 2.0;
 const PRECISIONS: std::ops::RangeInclusive<f64> = 0.1..=25.0;
 /// Warm-up of a rung, unless said otherwise.

@@ -85,7 +85,7 @@ pub struct Line {
     pub least_per_s: Option<f64>,
     /// Highest rate that is tried.
     pub most_per_s: Option<f64>,
-    /// Half of the gap that may stay between the highest rate that held and the lowest that did not, as a share.
+    /// Half of the line's 95 % interval that may stay, as a share of it.
     pub precision: f64,
     /// Time for everything, in nanoseconds.
     pub budget_ns: u64,

@@ -175,13 +175,12 @@ fn state(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: &Ending, poster
     let share = posterior.map(|posterior| posterior.line()).map(|(line, half)| half / line);
     match (ending, share) {
         (Ending::Found | Ending::NoFailure, _) => LineState::Decided,
-        (Ending::NoPass | Ending::Failed(_), _) => LineState::NoLine,
+        (Ending::NoPass | Ending::Failed(_) | Ending::Stopped, _) => LineState::NoLine,
         (Ending::TimeUp | Ending::Generator(_), Some(share)) if share <= spec.precision.max(WIDEST) => {
             LineState::Decided
         }
         (Ending::Generator(why), _) => LineState::Undecided(why.clone()),
         (Ending::NotMeasured(why), _) => LineState::Undecided(why.clone()),
-        (Ending::Stopped, _) => LineState::Undecided("the search was stopped".to_string()),
         (Ending::TimeUp, None) => LineState::Undecided("time was up before a goal broke".to_string()),
         (Ending::TimeUp, Some(_)) => LineState::Undecided(
             contradiction(rungs).unwrap_or_else(|| "time was up; a longer --budget tells".to_string()),

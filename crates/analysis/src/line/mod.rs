@@ -26,12 +26,14 @@
 //! | `cycle` | how long the store's own maintenance cycle is, and which rungs lasted through one |
 //! | `estimate` | which rates held and which did not; everything there is to say of a search |
 //! | `explain` | what the store ran into |
+//! | `finer` | whether a goal is finer than the machine |
 //! | `replay` | a search found again from a recording, finished or growing, and its view |
 //! | `sentence` | the result in words |
 
 mod cycle;
 mod estimate;
 mod explain;
+mod finer;
 mod observed;
 mod posterior;
 mod replay;
@@ -43,6 +45,7 @@ use plimsoll_record::data::GoalSpec;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use explain::waits_for;
+pub use finer::finer_than_machine;
 pub use replay::{LineView, RUNG_PHASE, RungView, asked_words, is_rung, lines, replay, spec};
 pub(crate) use replay::{of_store, sentence as line_sentence};
 pub use rung::{CYCLE_LENGTH_RESULT, CYCLE_REMARK, CYCLE_RESULT, CYCLE_WORK_RESULT, GoalSeen, Resource, RungSummary};
@@ -181,7 +184,7 @@ pub enum LineState {
     Decided,
     /// What was seen does not tell it; why, and what would.
     Undecided(String),
-    /// To the knowledge that no rate keeps the goals, or to a failure.
+    /// To the knowledge that no rate keeps the goals, to a failure, or to an end from outside.
     NoLine,
 }
 

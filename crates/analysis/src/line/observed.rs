@@ -19,6 +19,9 @@ pub(super) const FAR: f64 = 2.0;
 const TOGETHER: f64 = 10.0;
 const TOGETHER_N: f64 = 10.0;
 
+/// An excess up to which rungs tell it: above, the queue grows.
+const NEAR: f64 = 1.2;
+
 /// What of the excess is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Says {
@@ -119,7 +122,7 @@ fn together(rungs: &[(Rung, RungSummary)]) -> f64 {
     let near = rungs.iter().filter(|(rung, seen)| seen.void.is_none() && rung.rate_per_s.is_some());
     let (mut sum, mut alone) = (TOGETHER * TOGETHER_N, TOGETHER_N);
     for count in near.flat_map(|(_, seen)| &seen.goals).filter_map(Count::of) {
-        if count.excess.abs() <= FAR {
+        if count.excess.abs() <= NEAR {
             sum += count.variances.0;
             alone += count.variances.1;
         }

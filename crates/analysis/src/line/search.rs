@@ -13,7 +13,7 @@ const DECIDING: usize = 3;
 const NEAR: f64 = 1.1;
 
 /// Half of the interval, as a share, above which the search bisects: it asks the rate of which all rungs together leave
-/// it most open on which side it is. Mostly the middle, and now and then beside it.
+/// it most open on which side it is. First the middle, then beside it; what is open after these is for longer rungs.
 const WIDE: f64 = 0.05;
 const BISECT_AT: [f64; 5] = [0.5, 0.5, 0.5, 0.25, 0.75];
 
@@ -207,9 +207,9 @@ impl LineSearch {
             return Ok((Some(rounded((low * high).sqrt())), Purpose::Bisect));
         };
         let (line, half) = posterior.line();
-        if half / line > WIDE.max(2.0 * self.spec.precision) {
-            let done = self.rungs.iter().filter(|(rung, _)| rung.purpose == Purpose::Bisect).count();
-            let share = BISECT_AT.get(done % BISECT_AT.len()).copied().unwrap_or(0.5);
+        let done = self.rungs.iter().filter(|(rung, _)| rung.purpose == Purpose::Bisect).count();
+        if half / line > WIDE.max(2.0 * self.spec.precision) && done < BISECT_AT.len() {
+            let share = BISECT_AT.get(done).copied().unwrap_or(0.5);
             return Ok((Some(self.known(posterior.rate(share))), Purpose::Bisect));
         }
         if let Some(rate) = [low, high].into_iter().find(|rate| self.lacks_cycle(*rate)) {
@@ -413,8 +413,7 @@ impl LineSearch {
 /// Time of a rung as a share of that for everything.
 fn share(purpose: Purpose) -> f64 {
     match purpose {
-        Purpose::Start | Purpose::Climb => 1.0 / 30.0,
-        Purpose::Beyond => 1.0 / 40.0,
+        Purpose::Start | Purpose::Climb | Purpose::Beyond => 1.0 / 50.0,
         Purpose::Bisect => 1.0 / 20.0,
         Purpose::Decide => 1.0 / 12.0,
     }

@@ -47,7 +47,13 @@ pub(super) fn sentence(result: &LineResult) -> String {
             None => format!("{NO_LINE}: {}.", generator.unwrap_or_default()),
         },
         _ => match (result.held_per_s, result.failed_per_s) {
-            (Some(held), _) => format!("Carries at least {} op/s; the search did not end.", number::significant(held)),
+            (Some(held), _) => {
+                let why = match &result.state {
+                    LineState::Undecided(why) => why.as_str(),
+                    _ => "the search did not end",
+                };
+                format!("Carries at least {} op/s; {why}.", number::significant(held))
+            }
             (_, Some(failed)) => format!(
                 "Does not carry {} op/s; whether it carries less was not tried in the time there was.",
                 number::significant(failed)

@@ -1,46 +1,6 @@
-//! Straight lines and ranks.
+//! Ranks.
 
 use super::mean;
-
-/// A straight line through points, least squares with weights.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Line {
-    /// Height at x = 0.
-    pub at_zero: f64,
-    /// Rise for each 1 of x.
-    pub slope: f64,
-    /// Standard deviation of the points around it, in y; 0 with two points.
-    pub spread: f64,
-    /// Number of points.
-    pub n: u64,
-    /// The points' weighted middle, and their weighted variance around it, in x.
-    middle: (f64, f64),
-}
-
-impl Line {
-    /// Standard error of its height at `x` (Draper & Smith, *Applied Regression Analysis*, section 1.4).
-    pub fn error_at(&self, x: f64) -> f64 {
-        let (middle, variance) = self.middle;
-        self.spread * ((1.0 + (x - middle).powi(2) / variance) / self.n as f64).sqrt()
-    }
-}
-
-/// The line through (x, y, weight); `None` with fewer than two distinct x.
-pub fn line(points: &[(f64, f64, f64)]) -> Option<Line> {
-    let weight: f64 = points.iter().map(|(_, _, w)| w).sum();
-    let middle = |of: fn(&(f64, f64, f64)) -> f64| points.iter().map(|point| of(point) * point.2).sum::<f64>() / weight;
-    let (x, y) = (middle(|point| point.0), middle(|point| point.1));
-    let xx: f64 = points.iter().map(|(at, _, w)| w * (at - x).powi(2)).sum();
-    if xx <= 0.0 || !xx.is_finite() {
-        return None;
-    }
-    let slope = points.iter().map(|(at, value, w)| w * (at - x) * (value - y)).sum::<f64>() / xx;
-    let at_zero = y - slope * x;
-    let rest: f64 = points.iter().map(|(at, value, w)| w * (value - at_zero - slope * at).powi(2)).sum();
-    let n = points.len() as f64;
-    let spread = if n > 2.0 { (rest / weight * n / (n - 2.0)).sqrt() } else { 0.0 };
-    Some(Line { at_zero, slope, spread, n: points.len() as u64, middle: (x, xx / weight) })
-}
 
 /// Spearman's rank correlation (Am. J. Psychol. 15, 1904), ties by their middle rank; 0 with fewer than three pairs
 /// or without any variation.
@@ -76,13 +36,6 @@ fn ranks(values: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_line_goes_through_its_points() {
-        let fitted = line(&[(1.0, 3.0, 1.0), (2.0, 5.0, 2.0), (4.0, 9.0, 1.0)]).unwrap();
-        assert!((fitted.slope - 2.0).abs() < 1e-12 && (fitted.at_zero - 1.0).abs() < 1e-12 && fitted.spread < 1e-6);
-        assert_eq!(line(&[(1.0, 3.0, 1.0), (1.0, 4.0, 1.0)]), None);
-    }
 
     #[test]
     fn ranks_do_not_care_for_size() {

@@ -6,7 +6,7 @@
 //! | [`interval`] | medians, paired ratios and bootstrap, each with a 95 % interval |
 //! | [`difference`] | are two samples different: Welch's t for slice series, Mann–Whitney for few repeats |
 //! | [`series`] | autocorrelation and effective sample size; where a warm-up ends |
-//! | [`fit`] | straight lines and rank correlation |
+//! | [`fit`] | rank correlation |
 //! | [`special`] | distribution functions |
 //!
 //! No randomness that is not from a fixed seed: the same run gives the same numbers on any machine.

@@ -1,0 +1,74 @@
+//! Whether a goal is finer than the machine: it stands still for longer than the limit, for more of the time than the goal
+//! allows operations above it.
+
+use plimsoll_record::data::GoalSpec;
+
+use crate::latency::PERCENTILES;
+use crate::number;
+
+use super::goal_name;
+
+/// Limits that are proposed, in milliseconds.
+const LIMITS_MS: [u64; 10] = [1, 2, 5, 10, 20, 40, 60, 100, 200, 500];
+
+/// Share of what a goal allows that pauses may take: more of them, and they decide.
+const LEFT: f64 = 0.5;
+
+/// What is to be said before a search for what holds `goals`; `None` where the machine is in the way of none. `share_above`
+/// is the share of time, 0 to 1, in which it stood still for longer than so many nanoseconds at once.
+///
+/// An operation that is due in such a pause takes as long as what is left of it, at least; so this is about goals as
+/// they would be seen. Where pauses are known, rungs are judged without what they disturbed.
+pub fn finer_than_machine(goals: &[GoalSpec], share_above: &dyn Fn(u64) -> f64) -> Option<String> {
+    let allows = |one_in: u64| LEFT / one_in as f64;
+    let first = goals.iter().find_map(|goal| {
+        let (name, one_in) = PERCENTILES.iter().find(|(name, _)| *name == goal.what)?;
+        (share_above(goal.limit as u64) > allows(*one_in)).then_some((goal, *name, *one_in))
+    });
+    let (goal, name, one_in) = first?;
+    let limit = number::with_unit(goal.limit, &goal.unit);
+    let can_ms = LIMITS_MS.iter().find(|ms| {
+        let ns = **ms * 1_000_000;
+        ns as f64 > goal.limit && share_above(ns) <= allows(one_in)
+    });
+    let can_percentile =
+        PERCENTILES.iter().rev().find(|(_, of)| *of < one_in && share_above(goal.limit as u64) <= allows(*of));
+    let mut can: Vec<String> = Vec::new();
+    can.extend(can_ms.map(|ms| format!("{} ≤ {}", goal_name(name), number::with_unit(*ms as f64, "ms"))));
+    can.extend(can_percentile.map(|(other, _)| format!("{} ≤ {limit}", goal_name(other))));
+    let can = if can.is_empty() { "no other can".to_string() } else { format!("{} can", can.join(" or ")) };
+    Some(format!(
+        "this machine stands still for more than {limit} in {} of the time: {} ≤ {limit} cannot be decided here as it is \
+         seen; {can}",
+        number::with_unit(share_above(goal.limit as u64) * 100.0, "%"),
+        goal_name(name),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn goal(what: &str, limit_ms: f64) -> GoalSpec {
+        GoalSpec { what: what.into(), limit: limit_ms * 1e6, unit: "ns".into() }
+    }
+
+    #[test]
+    fn a_goal_finer_than_the_machine_is_said_with_those_that_can_be_decided() {
+        let pauses = |ns: u64| match ns {
+            0..10_000_000 => 0.013,
+            10_000_000..40_000_000 => 0.006,
+            _ => 0.0,
+        };
+        let said = finer_than_machine(&[goal("p99", 5.0)], &pauses).unwrap();
+        assert_eq!(
+            said,
+            "this machine stands still for more than 5.00 ms in 1.30 % of the time: p99 ≤ 5.00 ms cannot be decided here \
+             as it is seen; p99 ≤ 40.0 ms or p90 ≤ 5.00 ms can"
+        );
+        assert_eq!(finer_than_machine(&[goal("p99", 50.0), goal("p50", 1.0)], &pauses), None);
+        let errors = GoalSpec { what: "errors".into(), limit: 0.1, unit: "%".into() };
+        assert_eq!(finer_than_machine(&[errors], &|_| 1.0), None);
+        assert!(finer_than_machine(&[goal("p50", 5.0)], &|_| 1.0).unwrap().ends_with("; no other can"));
+    }
+}
