@@ -139,16 +139,20 @@ fn a_wish_to_stop_ends_the_wait_for_a_program_that_goes_on_and_kills_it() {
     let logs = base.path().join("logs");
     let mut server =
         PrivateServer::new("server", &[base.path().to_owned()], user(), StopSignal::Quit, &logs, &waits).unwrap();
-    let shell = ["-c", "trap '' TERM; while :; do sleep 1; done"];
+    let shell = ["-c", "trap '' TERM; echo >>ready; while :; do sleep 1; done"];
+    let ready = server.data_dir().join("ready");
     let hour = Duration::from_secs(3_600);
     for asks in [false, true] {
         stop.store(false, std::sync::atomic::Ordering::SeqCst);
         if asks {
+            // The first may have been killed before it got there.
+            let _ = fs::remove_file(&ready);
             server.start("shell", Path::new("/bin/sh"), &shell).unwrap();
+            wait_for("the shell's deafness", || ready.exists());
         }
         let wish = stop.clone();
         let wishes = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(500));
             wish.store(true, std::sync::atomic::Ordering::SeqCst);
         });
         let started = Instant::now();
