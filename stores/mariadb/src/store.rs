@@ -371,7 +371,7 @@ impl Store for MariadbStore {
         if !self.has_database {
             // What others have made and filled is in the database that the URL names.
             let theirs = self.login.database.clone().unwrap_or_default();
-            return control::footprint(self.control()?, &theirs, flavor);
+            return self.tidy(|control, _| control::footprint(control, &theirs, flavor));
         }
         let mut footprint = self.tidy(|control, database| control::footprint(control, database, flavor))?;
         if let Some(server) = &self.server {

@@ -386,7 +386,7 @@ impl Store for PostgresStore {
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         if !self.has_schema {
-            return control::footprint_of_others(self.control()?);
+            return self.tidy(|control, _| control::footprint_of_others(control));
         }
         let keyindex = self.records.is_some();
         let mut footprint = self.tidy(|control, schema| control::footprint(control, schema, keyindex))?;
