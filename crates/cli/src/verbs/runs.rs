@@ -50,7 +50,7 @@ fn table(runs: &[Listed]) -> String {
                 summary.end_ns.map_or("–".to_owned(), |ns| format!("{:.0} s", ns as f64 / 1e9)),
                 state(summary)
             ),
-            Err(error) => writeln!(out, "{:<20}  not readable: {}", run.id, lines(&error.to_string())),
+            Err(error) => writeln!(out, "{:<20}  not readable: {}", run.id, lines(error.to_string())),
         };
     }
     out
