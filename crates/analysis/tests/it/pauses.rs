@@ -93,8 +93,7 @@ fn what_was_never_sent_is_in_both() {
     }
     phase.slices.last_mut().unwrap().unfinished = Some(plimsoll_record::Distribution::from(&waited));
     let view = view(&run);
-    let phase =
-        view.trials.iter().flat_map(|trial| &trial.phases).filter(|phase| phase.kind == "drive").last().unwrap();
+    let phase = view.trials.iter().flat_map(|trial| &trial.phases).rfind(|phase| phase.kind == "drive").unwrap();
     let all = &phase.latencies[0];
     let undisturbed = all.undisturbed.as_ref().unwrap();
     assert_eq!(all.max_ns, undisturbed.max_ns);
