@@ -136,7 +136,9 @@ impl RecordError {
     /// An SQLite error met while reading the recording `path`.
     pub(crate) fn reading(path: &Path, error: &rusqlite::Error) -> Self {
         use rusqlite::ErrorCode as C;
-        let (path, what) = (path.to_owned(), error.to_string());
+        // A table that is damaged is repeated with all its lines.
+        let what = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+        let path = path.to_owned();
         match error.sqlite_error_code() {
             Some(C::NotADatabase) => RecordError::NotARecording(path),
             Some(C::PermissionDenied) => RecordError::Permission { path, what },
