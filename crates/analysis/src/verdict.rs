@@ -9,7 +9,7 @@ use crate::phase::{STOPPED_RESULT, state_words};
 use crate::trial::{self, Planned};
 use crate::view::{GoalState, GoalView, PhaseView, TrialView, Verdict, VerdictState};
 
-/// Per cent of a phase's operations that may fail where no goal limits it.
+/// Per cent of a phase's operations that may fail, or be due and never sent, where no goal limits it.
 const ERRORS_PERCENT: f64 = 1.0;
 
 /// Judges the run.
@@ -118,8 +118,8 @@ fn broken(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
     broken
 }
 
-/// Driven phases in which nothing was done, or in which more failed than can pass without being asked for. What was
-/// never sent is not the store's failure. What a goal limits, or a search, is judged there.
+/// Driven phases in which nothing was done, or in which more failed or was never sent than can pass without being asked
+/// for. What a late generator did not send is nobody's failure. What a goal limits, or a search, is judged there.
 fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
     let is_compared = AbSpec::of(run).is_some_and(|spec| spec.metrics.contains(&AbMetric::Errors));
     let has_goal = is_compared || run.header.goals.iter().any(|goal| goal.what == "errors");
@@ -142,6 +142,16 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
                     "{} of {} operations failed in {place}, {} %{first}",
                     number::count(failed),
                     number::count(ops.count),
+                    number::significant(percent)
+                ));
+            }
+            let due = ops.count + ops.unfinished;
+            let percent = ops.unfinished as f64 * 100.0 / due as f64;
+            if percent > ERRORS_PERCENT && !has_goal && phase.late.is_none() && phase.state == "complete" {
+                all.push(format!(
+                    "{} of {} operations were due and never sent in {place}, {} %: the store did not keep up",
+                    number::count(ops.unfinished),
+                    number::count(due),
                     number::significant(percent)
                 ));
             }

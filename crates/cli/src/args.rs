@@ -62,7 +62,7 @@ decide. Without a goal: p99=20ms and errors=0.1%.")]
     Line(Box<LineArgs>),
     /// Compare two sides in turn, pair by pair, until the difference is decided or the time is up.
     #[command(after_help = "Examples:
-  plimsoll ab tpcb --on postgres --clients 8 --a durability=durable --b durability=at-end
+  plimsoll ab kv --on redis --mix read=1,update=1 --a durability=durable --b durability=buffered
   plimsoll ab tpcb --on postgres --clients 8 --b 'postgres.settings=wal_compression=on' --metric rate --metric p99
   plimsoll ab kv --mix read=9,update=1 --clients 16 --a redis --b valkey://other:6379 --rate 20000/s
   plimsoll ab select --on postgres --b postgres.protocol=extended --metric cpu --difference 1%

@@ -289,7 +289,7 @@ impl TrialRun<'_, '_> {
         match result.errors.first() {
             None => Ok(()),
             Some(error) => Err(CliError::new(
-                exit::STORE,
+                if FULL_DISKS.contains(&error.code.as_str()) { exit::DISK_FULL } else { exit::STORE },
                 format!(
                     "{what} on {}: {} operations were {}",
                     self.trial.store.label,
@@ -301,6 +301,9 @@ impl TrialRun<'_, '_> {
         }
     }
 }
+
+/// What stores call a full disk: keyindex, SQLite, PostgreSQL (`disk_full`), MariaDB (`ER_DISK_FULL`, `ER_RECORD_FILE_FULL`).
+const FULL_DISKS: [&str; 5] = ["DISK_FULL", "SQLITE_FULL", "53100", "1021", "1114"];
 
 /// Takes over what workers write down, more often than any of them can fill its pages, until `closed` is.
 fn keep_books(ledger: &mut Ledger, closed: &Receiver<()>) {

@@ -4,6 +4,9 @@
 pub const PAUSE_MIN_NS: u64 = 1_000_000;
 /// Shortest aftermath of a pause: 10 ms.
 pub const AFTERMATH_MIN_NS: u64 = 10_000_000;
+/// An operation that was due longer than this before a pause began and had no answer yet waits for the store, not for the
+/// machine: 50 ms.
+pub const BEFORE_NS: u64 = 50_000_000;
 /// Most pauses that are kept of one slice.
 pub const PAUSES_MAX: usize = 256;
 
@@ -25,8 +28,14 @@ impl Pause {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// When its aftermath is over: what queued up meanwhile has to be worked off. Operations that are due before this
-    /// moment and end after the pause are disturbed.
+    /// From when on what is due may be disturbed: see [`BEFORE_NS`]. Without this bound a store whose queue grows would
+    /// have its slow operations, all of which wait through some pause, taken for the machine's.
+    pub fn from_ns(&self) -> u64 {
+        self.start_ns.saturating_sub(BEFORE_NS)
+    }
+
+    /// When its aftermath is over: what queued up meanwhile has to be worked off. Operations that are due between
+    /// [`Pause::from_ns`] and this moment and end after the pause are disturbed.
     pub fn until_ns(&self) -> u64 {
         self.end_ns.saturating_add(self.length_ns().max(AFTERMATH_MIN_NS))
     }

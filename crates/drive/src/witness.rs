@@ -45,18 +45,27 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Until when what is due is disturbed. In a cache line that is written in pauses only, and read with every operation.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Taint(AtomicU64);
+pub(crate) struct Taint {
+    from_ns: AtomicU64,
+    until_ns: AtomicU64,
+}
 
 impl Taint {
     /// Whether an operation that was due at `scheduled_ns` and ends now is disturbed.
     #[inline(always)]
     pub fn covers(&self, scheduled_ns: u64) -> bool {
-        scheduled_ns < self.0.load(Relaxed)
+        scheduled_ns < self.until_ns.load(Acquire) && scheduled_ns >= self.from_ns.load(Relaxed)
     }
 
-    /// A pause is over.
+    /// A pause is over. What it disturbs joins what the one before does, or stands for itself: an operation that is still
+    /// there from before a pause that is long over is the store's.
     pub fn tell(&self, pause: &Pause) {
-        self.0.fetch_max(pause.until_ns(), Relaxed);
+        if pause.from_ns() > self.until_ns.load(Relaxed) {
+            self.from_ns.store(pause.from_ns(), Relaxed);
+        } else {
+            self.from_ns.fetch_min(pause.from_ns(), Relaxed);
+        }
+        self.until_ns.fetch_max(pause.until_ns(), Release);
     }
 }
 

@@ -236,6 +236,22 @@ fn what_was_due_before_a_pauses_aftermath_was_over_and_ended_after_the_pause_is_
 }
 
 #[test]
+fn what_a_pause_disturbs_begins_shortly_before_it_and_ends_with_its_aftermath() {
+    let pause = |start: u64, end: u64| plimsoll_core::Pause { start_ns: start * MS, end_ns: end * MS, cpu: 0 };
+    let taint = Taint::default();
+    let covered = |taint: &Taint| (0..3_000).filter(|at| taint.covers(at * MS)).collect::<Vec<u64>>();
+    assert!(covered(&taint).is_empty());
+    taint.tell(&pause(1_000, 1_020));
+    assert_eq!(covered(&taint), (950..1_040).collect::<Vec<_>>());
+    // In an overloaded store everything waits through some pause: what had waited for long is not the pause's.
+    taint.tell(&pause(2_000, 2_005));
+    assert_eq!(covered(&taint), (1_950..2_015).collect::<Vec<_>>());
+    // On another processor, at about the same time.
+    taint.tell(&pause(1_990, 2_004));
+    assert_eq!(covered(&taint), (1_940..2_018).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_stall_of_a_second_at_a_fixed_rate_is_seen_by_every_operation_that_was_due_in_it() {
     // 1,000 a second for 10 s; between 4.5 s and 5.5 s the store answers nothing.
     let answered = |sent_ns: u64| match sent_ns + MS / 100 {

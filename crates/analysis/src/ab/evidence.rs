@@ -19,6 +19,9 @@
 /// each costs the others a part of the capital. Their spread suits true differences from a third of the noise upwards.
 const BETS: [f64; 3] = [0.25, 0.7, 2.0];
 
+/// A difference counts for no more than this many medians: a bet on an outlier would lose all that it has.
+const SIZE_MAX: f64 = 2.0;
+
 /// What is known of the centre of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
@@ -46,10 +49,9 @@ pub fn against(values: &[f64], centre: f64) -> f64 {
             _ => f64::midpoint(sizes[middle - 1], sizes[middle]),
         };
         for (bet, capital) in BETS.iter().zip(&mut capital) {
-            let stake = bet * size / median;
+            let stake = bet * (size / median).min(SIZE_MAX);
             let won = std::f64::consts::LN_2 - (-2.0 * stake).exp().ln_1p();
-            // A median of nothing makes the stake infinite: all is won, or lost.
-            let lost = if stake.is_finite() { won - 2.0 * stake } else { f64::NEG_INFINITY };
+            let lost = won - 2.0 * stake;
             let positive = difference > 0.0;
             capital[0] += if positive { won } else { lost };
             capital[1] += if positive { lost } else { won };
