@@ -59,8 +59,8 @@ pub fn run_plan(
 ) -> Result<u8, CliError> {
     let io = named_io(plan).unwrap_or(Io::Auto);
     let runs_dir = plimsoll_record::default_runs_dir()?;
-    sweep(&runs_dir);
     let interrupt = Interrupt::install();
+    sweep(&runs_dir);
     let mut progress = Progress::new(quiet);
     let id = plimsoll_record::run_id(wall_ns(), random());
     announce(catalogue, plan, ab.is_some(), &runs_dir.join(&id), passwords, &mut progress)?;

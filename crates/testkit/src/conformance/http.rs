@@ -35,7 +35,7 @@ fn kept(reply: &Reply) -> Option<(i64, &[u8])> {
 }
 
 /// Bodies are kept whole where they are wanted, dropped where not, and absent where HEAD asked; what is not there is
-/// not found, and the next request on the same connection is answered as the first was.
+/// rejected, and the next request on the same connection is answered as the first was.
 pub(super) fn requests(subject: &mut Subject<'_>) -> Result<(), String> {
     let mut script = Script::new();
     let asked = [(GET, "/"), (HEAD, "/"), (LOOK, "/"), (GET, NOWHERE), (HEAD, NOWHERE), (LOOK, NOWHERE), (GET, "/")];
@@ -46,7 +46,7 @@ pub(super) fn requests(subject: &mut Subject<'_>) -> Result<(), String> {
     let replies = ask(&mut *subject.store, &kinds(), durability, &script)?;
     let wrong = |at: usize, what: &str| Err(format!("request {at} ({:?}): {what}: {:?}", asked[at], replies[at]));
     for (at, (_, path)) in asked.iter().enumerate() {
-        let expected = if *path == NOWHERE { Outcome::NotFound } else { Outcome::Ok };
+        let expected = if *path == NOWHERE { Outcome::Rejected } else { Outcome::Ok };
         if replies[at].outcome != expected {
             return wrong(at, &format!("it came to {}", replies[at].outcome.name()));
         }
