@@ -13,6 +13,9 @@ const MARGIN_S: f64 = 1.0;
 /// Rungs at this share of a rate and above tell how often cycles come at it: many are brought on by work.
 const LIKE: f64 = 0.7;
 
+/// How many times as much of a limit is used with a cycle as without where that is no chance.
+const APART: f64 = 1.25;
+
 /// Time, warm-up included, in which a cycle ends at `rate`; `None` where nothing tells.
 pub(super) fn whole_s(spec: &LineSpec, rungs: &[(Rung, RungSummary)], rate: f64) -> Option<f64> {
     let by_settings = rungs.iter().rev().find_map(|(_, seen)| seen.cycle_s);
@@ -46,15 +49,14 @@ pub(super) fn covers(rungs: &[(Rung, RungSummary)], rate: f64, whole_s: f64) -> 
     })
 }
 
-/// True when goals broke in a rung with a cycle at a rate at which, or above which, they held without: then a rung
-/// without one says nothing about what the store carries.
+/// True when goals broke in a rung with a cycle at a rate at which, or above which, they held without, and by more than rungs at
+/// one rate differ: then a rung without one says nothing about what the store carries.
 pub(super) fn matters(rungs: &[(Rung, RungSummary)]) -> bool {
-    let judged = || {
-        rungs
-            .iter()
-            .filter_map(|(rung, seen)| Some((rung.rate_per_s?, worst_ratio(rung, seen)? <= 1.0, seen.saw_cycle())))
-    };
-    let broke = judged().filter(|(_, held, cycle)| !held && *cycle).map(|(rate, ..)| rate);
-    let held = judged().filter(|(_, held, cycle)| *held && !cycle).map(|(rate, ..)| rate).fold(0.0, f64::max);
-    broke.fold(f64::INFINITY, f64::min) <= held
+    let judged: Vec<(f64, f64, bool)> = rungs
+        .iter()
+        .filter_map(|(rung, seen)| Some((rung.rate_per_s?, worst_ratio(rung, seen)?, seen.saw_cycle())))
+        .collect();
+    let broke = || judged.iter().filter(|(_, ratio, cycle)| *ratio > 1.0 && *cycle);
+    let mut held = judged.iter().filter(|(_, ratio, cycle)| *ratio <= 1.0 && !cycle);
+    held.any(|(held_at, held, _)| broke().any(|(at, broke, _)| at <= held_at && *broke > APART * held))
 }

@@ -16,8 +16,11 @@ use crate::stat::special;
 
 use super::observed::{FAR, Observed, Says};
 
-/// Rise of the excess, in log-odds, for each 1 of the rate's logarithm.
-const SLOPES: [f64; 9] = [3.0, 5.0, 8.0, 14.0, 23.0, 38.0, 64.0, 110.0, 180.0];
+/// Rise of the excess, in log-odds, for each 1 of the rate's logarithm: from the first on, each so many times the last. A wrong
+/// slope moves the line towards the rungs with the most events, so steps have to be small.
+const SLOPE_FIRST: f64 = 3.0;
+const SLOPE_STEP: f64 = 1.26;
+const SLOPES: i32 = 19;
 
 /// Spread of the line from rung to rung, as a share, and how likely each is beforehand.
 const WANDERS: [(f64, f64); 5] = [(0.005, 0.25), (0.012, 0.35), (0.03, 0.25), (0.07, 0.12), (0.15, 0.03)];
@@ -162,7 +165,7 @@ impl Table {
         };
         let still: Vec<(f64, Vec<f64>)> = observed.iter().map(still).collect();
         let mut tables = Vec::new();
-        for slope in SLOPES {
+        for slope in (0..SLOPES).map(|step| SLOPE_FIRST * SLOPE_STEP.powi(step)) {
             for (wander, wander_likely) in WANDERS {
                 let deviation = slope * wander;
                 let step = EXCESS_STEP * (deviation / WIDE).max(1.0);

@@ -15,8 +15,8 @@ fn spec(goals: Vec<plimsoll_record::data::GoalSpec>) -> LineSpec {
     LineSpec { goals, cycles: vec!["checkpoints".into()], ..LineSpec::default() }
 }
 
-/// Searches with many seeds, each within its time: all but one in thirty within 3 % of the truth or, where time was up, with it
-/// in the interval, and none far from it. One percentile of a queue near saturation is noisy, and five minutes are what they are.
+/// Searches with many seeds, each within its time: all but one in thirty within 3 % of the truth or, where they say that it is
+/// undecided, with it in the interval, and none far from it. One percentile of a queue near saturation is noisy, and five minutes are what they are.
 #[track_caller]
 fn right_within_three_per_cent(store: &Store, spec: &LineSpec, sampled: Sampled, truth: f64) -> Vec<LineResult> {
     let mut beyond = 0;
@@ -27,9 +27,9 @@ fn right_within_three_per_cent(store: &Store, spec: &LineSpec, sampled: Sampled,
         if std::env::var_os("PLIMSOLL_SEEDS").is_some() {
             eprintln!("seed {seed}: {off:+.2} % after {:.0} s, {} rungs: {}", result.took_s, result.n, result.sentence);
         }
-        // Where time was up, what is said of how sure it is counts too.
         let is_inside = result.low_per_s.unwrap() <= truth && truth <= result.high_per_s.unwrap();
-        beyond += u64::from(off.abs() > 3.0 && !(result.ending == Ending::TimeUp && is_inside));
+        let says_so = matches!(result.state, LineState::Undecided(_)) && is_inside;
+        beyond += u64::from(off.abs() > 3.0 && !says_so);
         assert!(
             beyond <= seeds() / 30 && off.abs() <= 8.0,
             "seed {seed}: {rate} is {off:.2} % off {truth}: {}\n{}",
@@ -311,7 +311,7 @@ fn a_cycle_too_long_for_the_time_there_is_is_said_and_a_thorough_search_waits_fo
     let harmless = Store { cycle: store.cycle.map(|cycle| Checkpoints { slower: 1.0, ..cycle }), ..store };
     let (result, search_all) = search(&harmless, &thorough, Sampled::Nothing, 1);
     assert!(result.cycles_held >= 1.0, "{}\n{}", result.sentence, rungs(&search_all));
-    assert!(result.took_s <= 1_800.0, "{} s", result.took_s);
+    assert!(result.took_s <= 1_800.0, "{} s\n{}", result.took_s, rungs(&search_all));
     // Where the goals break in a checkpoint, only rungs with one count, and it takes as long as they do.
     let (result, search_all) = search(&store, &thorough, Sampled::Nothing, 1);
     assert!(result.cycles_held >= 1.0, "{}\n{}", result.sentence, rungs(&search_all));
