@@ -7,7 +7,9 @@
 //! Operations of one second have their luck in common: a stall puts hundreds of them above the limit at once. So what
 //! counts is not their number but that of *events*, operations above the limit over how many of them come together
 //! (the overdispersion; Fletcher, Stat. Methodol. 9, 2012), by how the slices of a rung differ, in the mean of all rungs: one
-//! that was lucky looks even, and must not count for more. A rung without any event tells little where one in three is to be expected, and that is what it counts for.
+//! that was lucky looks even, and must not count for more. How rungs that contradict each other differ is added to it: what is
+//! rarer than one a rung no slices show. A rung without any event tells little where one in three is to be expected, and that
+//! is what it counts for.
 
 use super::estimate::{unsent_ratio, worst_ratio};
 use super::{GoalSeen, Rung, RungSummary, cycle};
@@ -84,8 +86,14 @@ struct Count {
     /// Share that is allowed.
     allowed: f64,
     excess: f64,
+    /// Number of them.
+    above: f64,
     /// Variance of their number by how slices differ, and what it would be if each came by itself.
     variances: (f64, f64),
+}
+
+fn log_odds(share: f64) -> f64 {
+    (share / (1.0 - share)).ln()
 }
 
 impl Count {
@@ -96,7 +104,7 @@ impl Count {
         };
         let sum = |of: fn(&(u64, u64)) -> u64| goal.slices.iter().map(of).sum::<u64>() as f64;
         let (n, above) = (sum(|slice| slice.0), sum(|slice| slice.1));
-        let known = |excess| Some(Count { n, allowed, excess, variances: (0.0, 0.0) });
+        let known = |excess| Some(Count { n, allowed, excess, above, variances: (0.0, 0.0) });
         match (n > 0.0, above > 0.0) {
             (false, _) => return None,
             // So few are allowed that none is what they should be, whatever n.
@@ -105,7 +113,6 @@ impl Count {
             _ => {}
         }
         let share = (above + 0.5) / (n + 1.0);
-        let log_odds = |share: f64| (share / (1.0 - share)).ln();
         let slices = || goal.slices.iter().map(|(n, above)| (*n as f64, *above as f64));
         let apart: f64 = slices().map(|(n, above)| (above - share * n).powi(2)).sum();
         let many = goal.slices.len() as f64;
@@ -113,19 +120,53 @@ impl Count {
             true => (apart * many / (many - 1.0), n * share * (1.0 - share)),
             false => (0.0, 0.0),
         };
-        Some(Count { n, allowed, excess: log_odds(share) - log_odds(allowed), variances })
+        Some(Count { n, allowed, excess: log_odds(share) - log_odds(allowed), above, variances })
     }
 }
 
-/// How many come together, in rungs that are not far from the limit.
+/// How many come together, in rungs that are not far from the limit: by how their slices differ, and by how rungs differ
+/// that saw more above the limit at a lower rate.
 fn together(rungs: &[(Rung, RungSummary)]) -> f64 {
-    let near = rungs.iter().filter(|(rung, seen)| seen.void.is_none() && rung.rate_per_s.is_some());
+    let near = rungs.iter().filter(|(_, seen)| seen.void.is_none());
+    let goals = |(rung, seen): &'_ (Rung, RungSummary)| {
+        let rate = rung.rate_per_s;
+        let of = |(at, goal): (usize, &GoalSeen)| Some((at, rate?, Count::of(goal)?));
+        seen.goals.iter().enumerate().filter_map(of).collect::<Vec<_>>()
+    };
+    let mut counts: Vec<(usize, f64, Count)> = near.flat_map(goals).filter(|(.., one)| one.excess < FAR).collect();
+    counts.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let (mut sum, mut alone) = (TOGETHER * TOGETHER_N, TOGETHER_N);
-    for count in near.flat_map(|(_, seen)| &seen.goals).filter_map(Count::of) {
-        if count.excess.abs() <= NEAR {
-            sum += count.variances.0;
-            alone += count.variances.1;
+    for block in blocks(&counts) {
+        let (n, above) = block.iter().fold((0.0, 0.0), |all, (.., one)| (all.0 + one.n, all.1 + one.above));
+        let Some((.., first)) = block.first() else { continue };
+        let share = (above + 0.5) / (n + 1.0);
+        if (log_odds(share) - log_odds(first.allowed)).abs() > NEAR {
+            continue;
+        }
+        for (.., one) in block {
+            sum += one.variances.0 + (one.above - share * one.n).powi(2);
+            alone += one.variances.1;
         }
     }
     (sum / alone).max(1.0)
+}
+
+/// Rungs of a goal by rising rate, drawn together as far as the share above its limit falls from one to the next (Ayer et al.,
+/// Ann. Math. Statist. 26, 1955).
+fn blocks(counts: &[(usize, f64, Count)]) -> Vec<&[(usize, f64, Count)]> {
+    let mut ends: Vec<(usize, f64, f64)> = Vec::new();
+    let goal = |end: usize| counts.get(end - 1).map(|(goal, ..)| *goal);
+    for (at, (.., one)) in counts.iter().enumerate() {
+        let mut last = (at + 1, one.n, one.above);
+        while let Some(before) = ends.last().copied()
+            && goal(before.0) == goal(last.0)
+            && before.2 * last.1 >= last.2 * before.1
+        {
+            ends.pop();
+            last = (last.0, last.1 + before.1, last.2 + before.2);
+        }
+        ends.push(last);
+    }
+    let begins = std::iter::once(0).chain(ends.iter().map(|end| end.0));
+    begins.zip(&ends).filter_map(|(begin, end)| counts.get(begin..end.0)).collect()
 }
