@@ -72,6 +72,7 @@ fn words(what: &str) -> &str {
         "errors" => "operations rejected, unknown or never sent",
         "p50" => "median response time",
         "p90" => "90th percentile of response time",
+        "p95" => "95th percentile of response time",
         "p99" => "99th percentile of response time",
         "p999" => "99.9th percentile of response time",
         "rate" => "operations a second",

@@ -8,8 +8,11 @@ use crate::view::PercentileView;
 /// Samples that must lie above a percentile for it to be given.
 pub const SAMPLES_ABOVE: u64 = 10;
 
-/// The percentiles that tables show, by the name that formulas and goals use, as samples per one above.
-pub const PERCENTILES: [(&str, u64); 4] = [("p50", 2), ("p90", 10), ("p99", 100), ("p999", 1000)];
+/// The percentiles that there are, by the name that formulas and goals use, as samples per one above.
+pub const PERCENTILES: [(&str, u64); 5] = [("p50", 2), ("p90", 10), ("p95", 20), ("p99", 100), ("p999", 1000)];
+
+/// Those of them that tables and charts show.
+pub const SHOWN: [&str; 4] = ["p50", "p90", "p99", "p999"];
 
 /// Times in nanoseconds and how often each was seen. A time is the middle of the bucket that it was counted in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -141,11 +144,11 @@ impl Times {
         })
     }
 
-    /// All of [`PERCENTILES`].
+    /// All of [`SHOWN`].
     pub fn percentiles(&self) -> Vec<PercentileView> {
-        PERCENTILES
+        SHOWN
             .iter()
-            .filter_map(|(name, _)| {
+            .filter_map(|name| {
                 let (ns, missing) = match self.percentile(name)? {
                     Ok(ns) => (Some(ns), None),
                     Err(why) => (None, Some(why)),

@@ -4,7 +4,7 @@ use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::Run;
 
-use crate::latency::{PERCENTILES, Times};
+use crate::latency::{SHOWN, Times};
 use crate::phase::{PhaseFacts, has_response, measure_of};
 use crate::trial;
 
@@ -94,7 +94,7 @@ fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) ->
     };
     let times: Times = crate::timeline::waited(facts, slice, op);
     let seconds = slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64 / 1e9;
-    let percentile = |at: usize| PERCENTILES.get(at).and_then(|(name, _)| times.percentile(name)?.ok());
+    let percentile = |name: &str| times.percentile(name).and_then(Result::ok);
     SliceRow {
         trial: trial::name(&facts.trial.header),
         store: facts.trial.header.store_label.clone(),
@@ -113,7 +113,7 @@ fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) ->
         unfinished: slice.unfinished.as_ref().filter(|_| op.is_none()).map_or(0, Distribution::len),
         rate_per_s: count(|outcome| !outcome.is_error()) as f64 / seconds,
         mean_ns: times.mean_ns(),
-        percentiles_ns: [0, 1, 2, 3].map(percentile),
+        percentiles_ns: SHOWN.map(percentile),
         max_ns: times.max_ns(),
         due_unsent: slice.due_unsent,
         in_flight: slice.in_flight,

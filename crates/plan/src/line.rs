@@ -68,7 +68,10 @@ impl Reading<'_> {
     pub(crate) fn can_be_searched(&self, root: &Section<'_>, plan: &Plan) {
         let Some(node) = root.get("line").filter(|_| plan.line.is_some()) else { return };
         let searchable = |goal: GoalKind| {
-            matches!(goal, GoalKind::P50 | GoalKind::P90 | GoalKind::P99 | GoalKind::P999 | GoalKind::Errors)
+            matches!(
+                goal,
+                GoalKind::P50 | GoalKind::P90 | GoalKind::P95 | GoalKind::P99 | GoalKind::P999 | GoalKind::Errors
+            )
         };
         if !plan.goals.iter().any(|goal| searchable(goal.what)) {
             let help = "write [goals] with `p99 = \"20ms\"`".to_owned();

@@ -414,6 +414,8 @@ pub enum GoalKind {
     P50,
     /// 90th percentile: at most.
     P90,
+    /// 95th percentile: at most.
+    P95,
     /// 99th percentile: at most.
     P99,
     /// 99.9th percentile: at most.
@@ -431,6 +433,7 @@ impl GoalKind {
             GoalKind::Errors => "errors",
             GoalKind::P50 => "p50",
             GoalKind::P90 => "p90",
+            GoalKind::P95 => "p95",
             GoalKind::P99 => "p99",
             GoalKind::P999 => "p999",
             GoalKind::Rate => "rate",

@@ -15,6 +15,7 @@ pub(crate) const GOALS: &[(&str, GoalKind)] = &[
     ("errors", GoalKind::Errors),
     ("p50", GoalKind::P50),
     ("p90", GoalKind::P90),
+    ("p95", GoalKind::P95),
     ("p99", GoalKind::P99),
     ("p999", GoalKind::P999),
     ("rate", GoalKind::Rate),

@@ -52,7 +52,7 @@ pub struct RunHeader {
 /// A goal, as the plan has it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GoalSpec {
-    /// `lost`, `wrong`, `errors`, `p50`, `p90`, `p99`, `p999` or `rate`.
+    /// `lost`, `wrong`, `errors`, `p50`, `p90`, `p95`, `p99`, `p999` or `rate`.
     pub what: String,
     /// The limit in `unit`.
     pub limit: f64,

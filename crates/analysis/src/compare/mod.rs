@@ -85,7 +85,7 @@ impl NoiseFloor {
     /// For the number `name`.
     fn percent(&self, name: &str) -> f64 {
         match name {
-            "p50" | "p90" => self.p50_percent,
+            "p50" | "p90" | "p95" => self.p50_percent,
             "p99" | "p999" | "undisturbed_p99" | "undisturbed_p999" => self.p99_percent,
             // What equal runs take does not hang on how fast they are.
             "data_bytes" | "index_bytes" | "total_bytes" => 0.0,

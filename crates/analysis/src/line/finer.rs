@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(
             said,
             "this machine stands still for more than 5.00 ms in 1.30 % of the time: p99 ≤ 5.00 ms cannot be decided here \
-             as it is seen; p99 ≤ 40.0 ms or p90 ≤ 5.00 ms can"
+             as it is seen; p99 ≤ 40.0 ms or p95 ≤ 5.00 ms can"
         );
         assert_eq!(finer_than_machine(&[goal("p99", 50.0), goal("p50", 1.0)], &pauses), None);
         let errors = GoalSpec { what: "errors".into(), limit: 0.1, unit: "%".into() };

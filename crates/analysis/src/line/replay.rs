@@ -152,11 +152,11 @@ fn line(run: &Run, spec: &LineSpec, store: String) -> Option<LineView> {
     };
     let done = Line { name: "done".to_string(), values: at_each(&|one| Some(one.rate_per_s)) };
     let percentile = |at: usize| {
-        let name = latency::PERCENTILES.get(at).map_or("", |(name, _)| name);
+        let name = latency::SHOWN.get(at).copied().unwrap_or_default();
         let values = at_each(&move |one| one.percentiles_ns.get(at)?.map(|ns| ns as f64 / 1e9));
         Line { name: if name == "p999" { "p99.9" } else { name }.to_string(), values }
     };
-    let latency = chart("Response time", "s", (0..latency::PERCENTILES.len()).map(percentile).collect());
+    let latency = chart("Response time", "s", (0..latency::SHOWN.len()).map(percentile).collect());
     Some(LineView { store, result, done: chart("Done", "1/s", vec![done]), latency, notes: notes(&rungs), rungs })
 }
 
@@ -168,7 +168,7 @@ fn view(rung: &Rung, seen: &RungSummary, waited: &Times) -> RungView {
         None => "not_measured",
         Some(_) => "failed",
     };
-    let percentile = |(name, _): &(&str, u64)| waited.percentile(name).and_then(Result::ok);
+    let percentile = |name: &&str| waited.percentile(name).and_then(Result::ok);
     RungView {
         rung: rung.clone(),
         state: state.to_string(),
@@ -177,7 +177,7 @@ fn view(rung: &Rung, seen: &RungSummary, waited: &Times) -> RungView {
         cycles: seen.cycles.iter().map(|(_, n)| n).sum(),
         rate_per_s: seen.rate_per_s,
         goals: seen.goals.clone(),
-        percentiles_ns: latency::PERCENTILES.iter().map(percentile).collect(),
+        percentiles_ns: latency::SHOWN.iter().map(percentile).collect(),
         n: waited.len(),
     }
 }

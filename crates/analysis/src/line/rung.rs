@@ -173,7 +173,7 @@ impl RungSummary {
 
 /// Goals that one rung can measure.
 fn searchable(goal: &GoalSpec) -> bool {
-    matches!(goal.what.as_str(), "p50" | "p90" | "p99" | "p999" | "errors")
+    goal.what == "errors" || crate::latency::PERCENTILES.iter().any(|(name, _)| *name == goal.what)
 }
 
 /// A slice of a rung: how long its operations took that goals are judged on (without what a pause of the machine disturbed,

@@ -212,6 +212,7 @@ impl Seen {
         }
         let one_in = match what {
             "p50" => 2,
+            "p95" => 20,
             "p99" => 100,
             other => panic!("{other}"),
         };
