@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_core::{StoreSpec, StreamSpec, Workload};
-use plimsoll_drive::{DriveSpec, Limit};
+use plimsoll_drive::{DriveSpec, Limit, Undisturbed};
 use plimsoll_plan::model::{self, Step};
 
 use crate::error::{CliError, exit};
@@ -15,6 +15,7 @@ pub fn of(drive: &model::Drive, seed: u64, bench: &DriveSpec) -> DriveSpec {
             model::Limit::DurationNs(ns) => Limit::Duration(Duration::from_nanos(ns)),
             model::Limit::OpsPerClient(ops) => Limit::Ops(ops),
         },
+        undisturbed: undisturbed(drive),
         warmup: Duration::from_nanos(drive.warmup_ns),
         pace: pace(drive, seed),
         op_timeout: Duration::from_nanos(drive.op_timeout_ns),
@@ -33,6 +34,16 @@ pub fn of(drive: &model::Drive, seed: u64, bench: &DriveSpec) -> DriveSpec {
         pin: drive.pin.clone(),
         workers: drive.workers,
         ..bench.clone()
+    }
+}
+
+/// How much of a drive with a length has to be undisturbed, where that is asked.
+fn undisturbed(drive: &model::Drive) -> Option<Undisturbed> {
+    match (drive.limit, drive.undisturbed_within_ns) {
+        (model::Limit::DurationNs(ns), Some(within_ns)) => {
+            Some(Undisturbed { at_least: Duration::from_nanos(ns), at_most: Duration::from_nanos(within_ns) })
+        }
+        _ => None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use plimsoll_analysis::line::{self, LineResult, LineSpec, Next, RUNG_PHASE, Rung};
 use plimsoll_analysis::number;
 use plimsoll_core::{Store, StoreSpec, Workload};
-use plimsoll_plan::model::{Arrivals, Limit, Line, Pace, Phase, Plan, Rate, Start, Step, Trial};
+use plimsoll_plan::model::{Arrivals, Drive, Limit, Line, Pace, Phase, Plan, Rate, Start, Step, Trial};
 use plimsoll_record::data::{GoalSpec, Run};
 
 use crate::error::{CliError, exit};
@@ -90,37 +90,45 @@ impl Search<'_> {
                 rung.purpose.name()
             ));
             let found = Found { start: self.plan.start, data: keeps && driven > 0 };
-            let trial = self.rung(&rung, self.first + driven);
+            let trial = self.rung(&rung, search.may_last_s(&rung), self.first + driven);
             trial::run(bench, store, self.kind, &trial, Arc::clone(self.workload), found)?;
             driven += 1;
         }
         Ok(driven)
     }
 
-    /// The trial with its drive at the rung's rate.
-    fn rung(&self, rung: &Rung, ordinal: u32) -> Trial {
+    /// The trial with its drive at the rung's rate, that counts for at most `most_s`.
+    fn rung(&self, rung: &Rung, most_s: f64, ordinal: u32) -> Trial {
         let number = (rung.ordinal + 1).to_string();
         let phases = self.trial.phases.iter().map(|phase| match &phase.step {
             Step::Drive(drive) => {
-                let mut drive = drive.clone();
-                let arrivals = match drive.pace {
-                    Pace::Open { arrivals, .. } => arrivals,
-                    Pace::Closed => Arrivals::Poisson,
-                };
-                drive.pace = match rung.rate_per_s {
-                    Some(rate) => Pace::Open { rate: Rate::Constant(rate), arrivals },
-                    None => Pace::Closed,
-                };
-                drive.limit = Limit::DurationNs((rung.seconds * 1e9) as u64);
-                drive.warmup_is_found = false;
-                drive.warmup_ns = (rung.warmup_s * 1e9) as u64;
-                Phase { name: format!("{RUNG_PHASE}_{number}"), step: Step::Drive(drive) }
+                Phase { name: format!("{RUNG_PHASE}_{number}"), step: Step::Drive(at(drive, rung, most_s)) }
             }
             _ => phase.clone(),
         });
         let mut labels = self.trial.labels.clone();
         labels.insert("rung".to_owned(), number.clone());
         Trial { ordinal, labels, phases: phases.collect(), ..self.trial.clone() }
+    }
+}
+
+/// The drive at the rung's rate. What pauses of the machine take from its time is added to it, up to `most_s` in all.
+fn at(drive: &Drive, rung: &Rung, most_s: f64) -> Drive {
+    let arrivals = match drive.pace {
+        Pace::Open { arrivals, .. } => arrivals,
+        Pace::Closed => Arrivals::Poisson,
+    };
+    let ns = |seconds: f64| (seconds * 1e9) as u64;
+    Drive {
+        pace: match rung.rate_per_s {
+            Some(rate) => Pace::Open { rate: Rate::Constant(rate), arrivals },
+            None => Pace::Closed,
+        },
+        limit: Limit::DurationNs(ns(rung.seconds)),
+        undisturbed_within_ns: Some(ns(most_s)),
+        warmup_is_found: false,
+        warmup_ns: ns(rung.warmup_s),
+        ..drive.clone()
     }
 }
 
@@ -153,5 +161,46 @@ fn say_result(bench: &mut Bench<'_>, result: &LineResult) {
     bench.progress.keep(&format!("  {}", result.sentence));
     if let Some(words) = &result.cycle_words {
         bench.progress.keep(&format!("  {words}."));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_analysis::line::Purpose;
+    use plimsoll_drive::DriveSpec;
+    use plimsoll_plan::model::{Io, Wake};
+
+    use super::*;
+    use crate::drive_spec;
+
+    #[test]
+    fn a_rung_goes_on_until_it_had_its_time_undisturbed_up_to_what_the_search_says() {
+        let drive = Drive {
+            clients: 1,
+            depth: 1,
+            workers: 1,
+            backlog_ns: 1,
+            wake: Wake::Precise,
+            io: Io::Auto,
+            pin: Vec::new(),
+            mix: Vec::new(),
+            pace: Pace::Closed,
+            warmup_ns: 0,
+            warmup_is_found: true,
+            limit: Limit::DurationNs(1),
+            undisturbed_within_ns: None,
+            durability: plimsoll_core::Durability::Buffered,
+            op_timeout_ns: 1,
+        };
+        let bench = DriveSpec::default();
+        assert_eq!(drive_spec::of(&drive, 1, &bench).undisturbed, None, "nobody asked for it");
+        let rung = Rung { ordinal: 0, rate_per_s: Some(9.0), purpose: Purpose::Climb, warmup_s: 1.0, seconds: 3.0 };
+        let spec = drive_spec::of(&at(&drive, &rung, 5.5), 1, &bench);
+        let wanted = spec.undisturbed.unwrap();
+        assert_eq!((wanted.at_least, wanted.at_most), (Duration::from_secs(3), Duration::from_millis(5_500)));
+        assert_eq!(
+            (spec.limit, spec.warmup),
+            (plimsoll_drive::Limit::Duration(wanted.at_least), Duration::from_secs(1))
+        );
     }
 }

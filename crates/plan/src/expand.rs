@@ -337,6 +337,7 @@ fn drive(draft: &DriveDraft, point: &mut Point<'_>) -> Drive {
             LimitDraft::DurationNs(ns) => Limit::DurationNs(ns.at(point).0),
             LimitDraft::OpsPerClient(ops) => Limit::OpsPerClient(ops.at(point).0),
         },
+        undisturbed_within_ns: None,
         durability: draft.durability.at(point).0,
         op_timeout_ns: draft.op_timeout_ns.at(point).0,
     }

@@ -248,6 +248,10 @@ pub struct Drive {
     pub warmup_is_found: bool,
     /// When it ends.
     pub limit: Limit,
+    /// Longest time that may count until there were `limit` nanoseconds in which no pause of the machine disturbed it; none: it
+    /// ends after `limit`, whatever the machine did. Rungs of a search have it, and no key of a plan sets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undisturbed_within_ns: Option<u64>,
     /// What an acknowledged write survives.
     pub durability: Durability,
     /// Longest an operation may take, in nanoseconds.

@@ -39,6 +39,9 @@ const BEYOND: [f64; 2] = [1.25, 1.5];
 /// Shortest and longest time that counts of one rung. Deciding rungs may last a maintenance cycle.
 const RUNG_S: (f64, f64) = (3.0, 60.0);
 
+/// How many times as long as asked a rung may last until it had as much undisturbed time.
+const PUT_OFF: f64 = 2.0;
+
 /// Longest time of a deciding rung of a thorough search whose store has cycles of which nothing tells the length.
 const UNKNOWN_CYCLE_S: f64 = 600.0;
 
@@ -104,6 +107,12 @@ impl LineSearch {
             }
             Err(ending) => Next::Done(Box::new(self.result(ending))),
         }
+    }
+
+    /// How long `rung`, which was asked for last, may go on where pauses of the machine take from its time, in seconds that count:
+    /// up to [`PUT_OFF`] times as long as asked, and not past the budget.
+    pub fn may_last_s(&self, rung: &Rung) -> f64 {
+        (PUT_OFF * rung.seconds).min(self.left_s() - self.overhead_s()).max(rung.seconds)
     }
 
     /// What is known so far, as the result of a search that was stopped.

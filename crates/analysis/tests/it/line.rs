@@ -337,3 +337,26 @@ fn a_generator_that_is_late_now_and_then_is_in_the_way_of_no_goal_that_held() {
         assert!(void.count() > 2, "{}", rungs(&search));
     }
 }
+
+#[test]
+fn a_p95_is_found_and_rungs_that_pauses_prolong_keep_the_budget() {
+    let store = Store::exponential(2_000.0);
+    let p95 = plimsoll_record::data::GoalSpec { what: "p95".into(), ..p99(20.0) };
+    let truth = 2_000.0 - 20f64.ln() / 0.020;
+    right_within_three_per_cent(&store, &spec(vec![p95.clone()]), Sampled::ServerCpu, truth);
+    // Each takes all the time that it may.
+    let spec = LineSpec { budget_s: 60.0, ..spec(vec![p95]) };
+    let (mut search, mut dice, mut last) = (LineSearch::new(spec.clone()), Dice(3), None);
+    let result = loop {
+        match search.next(last.take()) {
+            Next::Rung(rung) => {
+                let most_s = search.may_last_s(&rung);
+                assert!((rung.seconds..=2.0 * rung.seconds).contains(&most_s), "{most_s} of {}", rung.seconds);
+                let longer = plimsoll_analysis::line::Rung { seconds: most_s, ..rung };
+                last = Some(answer(&store, &spec, &longer, Sampled::ServerCpu, &mut dice));
+            }
+            Next::Done(result) => break result,
+        }
+    };
+    assert!(result.took_s <= 60.0 && result.n >= 6, "{} s, {}", result.took_s, rungs(&search));
+}
