@@ -39,15 +39,16 @@ pub fn allowed(
         let layout = workload.layout();
         let texts = [&layout.statements, &layout.after_load];
         for text in texts.into_iter().flat_map(|statements| Layout::texts_for(statements, dialect)) {
-            if !sql::stays_in_schema(text) {
+            if !sql::stays_in_schema(text, Some(dialect)) {
                 add(Some("`setup`".to_owned()), shown(text));
             }
         }
     }
     for (position, kind) in asked(trial, workload) {
         let changes_theirs = match (&kind.call, as_is) {
+            (Call::Sql(text) | Call::SqlRow(text), true) => !sql::only_reads(text, store.dialect),
             (Call::Http(_), _) | (_, true) => kind.writes(),
-            (Call::Sql(text) | Call::SqlRow(text), false) => is_users && !sql::stays_in_schema(text),
+            (Call::Sql(text) | Call::SqlRow(text), false) => is_users && !sql::stays_in_schema(text, store.dialect),
             (Call::SqlText, false) => true,
             _ => false,
         };

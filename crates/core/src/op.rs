@@ -140,7 +140,7 @@ impl OpKind {
     pub fn writes(&self) -> bool {
         match &self.call {
             Call::Nothing | Call::Steps => false,
-            Call::Sql(text) | Call::SqlRow(text) => !sql::only_reads(text),
+            Call::Sql(text) | Call::SqlRow(text) => !sql::only_reads(text, None),
             Call::SqlText => true,
             Call::Kv(call) => matches!(call, KvCall::Put | KvCall::Delete),
             Call::Ldap(call) => call.writes(),
