@@ -40,6 +40,8 @@ pub struct Channel {
     quiet_since: Instant,
     /// When it was last written to.
     asked_at: Instant,
+    /// When what has arrived in part began to arrive.
+    began_at: Instant,
     /// When it was first seen that the user wants an end.
     stopped_at: Option<Instant>,
     /// The server has said something.
@@ -81,6 +83,7 @@ impl Channel {
             works: false,
             quiet_since: Instant::now(),
             asked_at: Instant::now(),
+            began_at: Instant::now(),
             stopped_at: None,
             has_spoken: false,
             is_lost: false,
@@ -169,19 +172,17 @@ impl Channel {
         if self.waits.is_stopped() && self.stopped_at.get_or_insert_with(Instant::now).elapsed() >= self.waits.grace() {
             return Err(waits::interrupted().detail(format!("while {} was waited for", self.place)));
         }
-        let is_amid = self.filled > 0 || self.layer.as_ref().is_some_and(|layer| !layer.arrived.is_empty());
-        let is_long = self.works && self.has_spoken && !is_amid;
-        let (bound, key) = match is_long {
+        let is_amid = self.is_amid();
+        let may_work = self.works && self.has_spoken;
+        let (bound, key) = match may_work && !is_amid {
             true => (self.waits.work(), "work_timeout"),
             false => (self.waits.answer(), "setup_timeout"),
         };
-        if self.asked_at.elapsed() > bound * DRIPS_MAX {
-            let seconds = (bound * DRIPS_MAX).as_secs_f64();
-            let what = format!("{} has not come to the end of its answer within {seconds} s", self.place);
-            return Err(self
-                .unreachable(what)
-                .next(format!("Look at the network; where it only needs longer, raise `{key}`.")));
+        if may_work {
+            self.check_drips(self.asked_at, self.waits.work(), "work_timeout")?;
         }
+        // Where work was asked, its answer may begin long after the question.
+        self.check_drips(if may_work && is_amid { self.began_at } else { self.asked_at }, bound, key)?;
         let Some(left) = bound.checked_sub(self.quiet_since.elapsed()) else {
             return Err(self.silent(bound, key, is_amid));
         };
@@ -195,6 +196,22 @@ impl Channel {
             Err(Errno::INTR) => Ok(PollFlags::empty()),
             Err(error) => Err(self.lost(error)),
         }
+    }
+
+    /// True when something has arrived whose rest has not.
+    fn is_amid(&self) -> bool {
+        self.filled > 0 || self.layer.as_ref().is_some_and(|layer| !layer.arrived.is_empty())
+    }
+
+    /// Fails where what goes on since `since` has taken longer than anything may of which a little is said now and then.
+    fn check_drips(&self, since: Instant, bound: Duration, key: &str) -> Result<(), StoreError> {
+        let longest = bound * DRIPS_MAX;
+        if since.elapsed() <= longest {
+            return Ok(());
+        }
+        let what = format!("{} has not come to the end of its answer within {} s", self.place, longest.as_secs_f64());
+        let next = format!("Look at the network; where it only needs longer, raise `{key}`.");
+        Err(self.unreachable(what).next(next))
     }
 
     /// True when something was sent.
@@ -223,6 +240,13 @@ impl Channel {
         if self.filled == self.input.len() {
             self.input.resize(self.input.len() * 2, 0);
         }
+        let was_amid = self.is_amid();
+        let mut has_used = false;
+        let feed: Feed<'_> = &mut |bytes, out| {
+            let used = feed(bytes, out);
+            has_used |= used > 0;
+            used
+        };
         match recv(&self.socket, &mut self.input[self.filled..], RecvFlags::empty()) {
             Ok((_, 0)) => Err(self.unreachable(format!("{} closed the connection", self.place))),
             Ok((_, count)) => {
@@ -238,6 +262,9 @@ impl Channel {
                 };
                 self.input.copy_within(used..self.filled, 0);
                 self.filled -= used;
+                if has_used || !was_amid {
+                    self.began_at = Instant::now();
+                }
                 Ok(true)
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(false),
@@ -384,6 +411,49 @@ mod tests {
         let error = error_of(&mut channel);
         assert_eq!(error.what, "store://there has not answered for 0.6 s");
         assert!(error.next.unwrap().ends_with("raise `work_timeout`."));
+    }
+
+    #[test]
+    fn an_answer_that_begins_late_after_long_work_may_come_in_two_parts() {
+        let answer = Duration::from_millis(900);
+        let waits = Waits::new(answer, Duration::from_secs(600), std::sync::Arc::default());
+        let (_listener, mut peer, mut channel) = after_a_word(waits);
+        channel.set_works(true);
+        channel.write(|out| out.extend_from_slice(b"more"));
+        let saying = std::thread::spawn(move || {
+            std::thread::sleep(answer * (DRIPS_MAX + 1));
+            std::io::Write::write_all(&mut peer, b"ha").unwrap();
+            std::thread::sleep(answer / 9);
+            std::io::Write::write_all(&mut peer, b"lf").unwrap();
+            peer
+        });
+        let mut is_whole = false;
+        while !is_whole {
+            channel
+                .turn(&mut |bytes, _| {
+                    is_whole = bytes == b"half";
+                    if is_whole { bytes.len() } else { 0 }
+                })
+                .unwrap();
+        }
+        drop(saying.join().unwrap());
+    }
+
+    #[test]
+    fn what_drips_after_long_work_is_not_listened_to_for_as_long_as_work() {
+        let answer = Duration::from_millis(900);
+        let waits = Waits::new(answer, Duration::from_secs(600), std::sync::Arc::default());
+        let (_listener, mut peer, mut channel) = after_a_word(waits);
+        channel.set_works(true);
+        channel.write(|out| out.extend_from_slice(b"more"));
+        std::thread::spawn(move || {
+            while std::io::Write::write_all(&mut peer, b"h").is_ok() {
+                std::thread::sleep(answer / 20);
+            }
+        });
+        let error = error_of(&mut channel);
+        assert_eq!(error.what, "store://there has not come to the end of its answer within 3.6 s");
+        assert!(error.next.unwrap().ends_with("raise `setup_timeout`."));
     }
 
     #[test]
