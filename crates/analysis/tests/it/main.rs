@@ -5,6 +5,7 @@
 
 mod ab;
 mod compare;
+mod compared;
 mod counted;
 mod driven;
 mod kinds_of_run;

@@ -9,6 +9,13 @@ mod study;
 #[path = "../../../analysis/tests/it/recorded.rs"]
 mod recorded;
 
+#[path = "../../../analysis/tests/it/driven.rs"]
+#[allow(dead_code, reason = "analysis' own tests use all of it")]
+mod driven;
+
+#[path = "../../../analysis/tests/it/compared.rs"]
+mod compared;
+
 mod browser;
 mod forms;
 mod page;

@@ -183,8 +183,11 @@ fn json_is_the_view_and_has_the_documented_shape() {
     let names: Vec<&str> = shape.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     // Not every run has everything.
     let paused = study::paused(study::complete());
-    let others = [recorded::searched(), recorded::transactions(), recorded::swept(&[]), crate::forms::sized(), paused]
-        .map(|run| serde_json::to_value(plimsoll_analysis::view(&run)).unwrap());
+    let pairs = [(1_000, 2_000); 8];
+    let compared = crate::compared::compared(&crate::compared::spec(), &pairs);
+    let others =
+        [recorded::searched(), recorded::transactions(), recorded::swept(&[]), crate::forms::sized(), paused, compared]
+            .map(|run| serde_json::to_value(plimsoll_analysis::view(&run)).unwrap());
     let is_in = |value: &Value, name: &str| {
         let mut at = value;
         name.split('.').all(|part| {
