@@ -10,7 +10,6 @@ use plimsoll_record::data::{PhaseState, Run, RunState};
 
 use crate::compared::{compared, spec};
 use crate::simulated::Dice;
-use crate::study::SECOND_NS;
 
 fn ab_of(run: &Run) -> AbView {
     view(run).ab.unwrap()
