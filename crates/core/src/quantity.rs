@@ -80,7 +80,6 @@ const DRIVE: &[&str] = &[
     "seconds",
     "planned_seconds",
     "wrong",
-    "witness_cpu_seconds",
     "unfinished",
     "lost_connections",
     "ended_connections",

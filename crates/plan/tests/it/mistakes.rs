@@ -423,7 +423,8 @@ fn formulas_are_read_to_the_column() {
     added(
         &figure("\"1 / load.«lost» + drive.rate\""),
         "in the formula: a `load` phase has no `lost`",
-        "it has: seconds, rate, ops, errors, p50, p90, p95, p99, p999, records, sync_seconds, device_bytes, \
+        "it has: seconds, rate, ops, errors, p50, p90, p95, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p95, \
+         undisturbed_p99, undisturbed_p999, records, sync_seconds, device_bytes, \
          device_bytes_per_record, data_bytes, index_bytes, total_bytes, memory_bytes",
     );
     added(
