@@ -1,6 +1,7 @@
 //! What the operations of a trial may change of what an attached store held before: said beforehand, and refused
 //! unless it was allowed.
 
+use plimsoll_core::shown::{clean, short};
 use plimsoll_core::{Call, Interface, KindId, KvCall, Layout, OpKind, StoreSpec, Workload, sql};
 use plimsoll_plan::model::{Plan, Step, Trial};
 
@@ -8,8 +9,6 @@ use crate::error::{CliError, exit};
 
 /// Changes that are named in an announcement.
 const NAMED_MAX: usize = 4;
-/// Characters of a statement that are shown.
-const SHOWN_MAX: usize = 100;
 
 /// Everything that `trial` may change of what Plimsoll has not made, in words, each once.
 ///
@@ -136,11 +135,8 @@ fn key_text(key: plimsoll_core::Value<'_>) -> String {
     }
 }
 
-/// A statement on one line, cut where it is long.
+/// A statement on one line, without what would drive a terminal, cut where it is long.
 fn shown(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(SHOWN_MAX) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
+    short(&clean(&line)).into_owned()
 }

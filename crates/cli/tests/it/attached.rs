@@ -69,6 +69,11 @@ fn tables_of_others_are_changed_only_where_that_was_allowed() {
         .expect(0)
         .says("may besides CHANGE WHAT IS THERE by: INSERT");
     assert_eq!(server.sql("SELECT count(*) FROM pgbench_history"), "100");
+    // What is said of a script does not drive the terminal.
+    let loud = script(&place, "UPDATE pgbench_history SET filler = '\x1b[2J' WHERE tid = 0;\n");
+    let ran = drive(&place, &url, &format!("-f {loud} --no-load --allow-writes")).expect(0);
+    let ran = ran.says("SET filler = '\u{fffd}[2J'");
+    assert!(!ran.err.contains('\x1b'), "{ran:?}");
 }
 
 #[test]
