@@ -216,7 +216,7 @@ fn not_found(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
         place: place.to_owned(),
         weight: share,
         text: format!(
-            "{} of {} ({} %) asked for what is not there.",
+            "{} of {} ({} %) were not found.",
             number::count(missed),
             number::plural(all, "operation", "operations"),
             number::significant(share * 100.0)

@@ -168,7 +168,7 @@ pub struct RunArgs {
     /// File whose first line is the password for attached stores.
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// Takes a phase in which the generator was late for void: its numbers stand nowhere, and the exit code is 1.
+    /// Discards phases in which the generator was late: their numbers stand nowhere, and the exit code is 1.
     #[arg(long)]
     pub strict: bool,
     /// Operations may change what an attached store held before.
@@ -195,7 +195,7 @@ pub struct AbArgs {
     #[arg(long, value_name = "WHAT")]
     pub b: Vec<String>,
     /// Number that is to be decided: rate, p50, p90, p99, p99.9, errors or cpu (processor time of the store for an
-    /// operation); several may be given [default: rate, and p99 of an open loop].
+    /// operation); several may be given [default: rate; p99 in an open loop].
     #[arg(long, value_name = "NUMBER")]
     pub metric: Vec<String>,
     /// Smallest difference that matters [default: 3%].
@@ -315,7 +315,7 @@ pub struct DriveArgs {
     /// Print the plan that the options come to, and run nothing.
     #[arg(long)]
     pub print_plan: bool,
-    /// Takes a phase in which the generator was late for void: its numbers stand nowhere, and the exit code is 1.
+    /// Discards phases in which the generator was late: their numbers stand nowhere, and the exit code is 1.
     #[arg(long)]
     pub strict: bool,
     /// No progress on stderr.
@@ -381,7 +381,7 @@ pub struct ReportArgs {
     /// What to make.
     #[arg(long, value_enum, default_value = "html")]
     pub format: Format,
-    /// Takes a phase in which the generator was late for void: its numbers stand nowhere.
+    /// Discards phases in which the generator was late: their numbers stand nowhere.
     #[arg(long)]
     pub strict: bool,
     /// Where to write it; `-` for standard output. A page goes beside the recording by default, text and
@@ -421,7 +421,7 @@ pub struct CompareArgs {
     /// Smaller changes are not called any; otherwise what the recordings say of their machine.
     #[arg(long, value_name = "PER CENT")]
     pub noise_floor: Option<String>,
-    /// Takes a phase in which the generator was late for void: its numbers stand nowhere.
+    /// Discards phases in which the generator was late: their numbers stand nowhere.
     #[arg(long)]
     pub strict: bool,
     /// What to make.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use plimsoll_analysis::number;
 use plimsoll_core::{
     Answer, Durability, Extent, KindId, Observer, Op, Outcome, ParamValue, Store, Stream, Ticket, Value, ValueBuf,
     Workload,
@@ -41,21 +42,23 @@ pub fn fitted(
     if bench.interrupt.is_set() {
         return Ok(None);
     }
-    let (name, of, place) = (extent.param, extent.of, &trial.store.label);
+    let (name, [one, many], place) = (extent.param, extent.of, &trial.store.label);
+    let there = number::plural(found, one, many);
     let assumed = trial.workload.params.int(name).unsigned_abs();
     if found == 0 {
-        return Err(CliError::new(exit::USAGE, format!("{place} holds no {of}: there is nothing to work on"))
+        return Err(CliError::new(exit::USAGE, format!("{place} holds no {many}: there is nothing to work on"))
             .next("leave --no-load (start = \"as-is\") out, or name a database that holds the data"));
     }
     let is_given = trial.workload.given.iter().any(|given| given == name);
     if is_given && (assumed > found || extent.exact && assumed != found) {
-        let what = format!("`{name}` is {assumed}, and {place} holds {found} {of}");
+        let what = format!("`{name}` is {assumed}, and {place} holds {there}");
         return Err(CliError::new(exit::USAGE, what).next(format!("write {name}={found}, or leave it out")));
     }
     if is_given || assumed == found {
         return Ok(None);
     }
-    bench.progress.say(&format!("{place}: {name} = {found}, as there are {found} {of}"));
+    let are = if found == 1 { "is" } else { "are" };
+    bench.progress.say(&format!("{place}: {name} = {found}, as there {are} {there}"));
     let mut fitted = trial.clone();
     let found = i64::try_from(found).unwrap_or(i64::MAX);
     fitted.workload.params.0.insert(name.to_owned(), ParamValue::Int(found));
@@ -131,7 +134,7 @@ impl Asking<'_, '_> {
             return Err(error.into());
         }
         if let Some(error) = result.errors.first() {
-            let what = format!("how large the data are could not be asked ({})", self.extent.of);
+            let what = format!("how large the data are could not be asked ({})", self.extent.of[1]);
             return Err(CliError::new(exit::STORE, what).detail(format!("{} {}", error.code, error.message)));
         }
         let heard = std::mem::take(&mut *heard.lock().unwrap_or_else(PoisonError::into_inner));

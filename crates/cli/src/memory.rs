@@ -46,9 +46,9 @@ fn given(start: *mut u8, bytes: usize) -> *mut u8 {
 /// recording is complete up to its last slice.
 #[cold]
 fn none_left(bytes: usize) -> ! {
-    const BEFORE: &[u8] = b"\nerror: there is no memory for ";
+    const BEFORE: &[u8] = b"\nerror: out of memory: ";
     const AFTER: &[u8] =
-        b" bytes more\n  \xe2\x86\x92 use fewer clients, records or operations (`plimsoll check` says \
+        b" bytes could not be allocated\n  \xe2\x86\x92 use fewer clients, records or operations (`plimsoll check` says \
         what a plan takes), or raise the limit: free memory, ulimit -v, or the control group's\n";
     let (mut text, mut length) = ([0; 320], 0);
     let mut digits = [0; 20];

@@ -313,7 +313,7 @@ fn most_sessions(trial: &Trial) -> u64 {
 pub fn threads_words() -> String {
     match Room::now().threads {
         Some(limit) => {
-            format!("{} more would be let by {}: raise it, or use fewer clients", counted(limit.left), limit.by)
+            format!("{} allows {} more: raise it, or use fewer clients", limit.by, counted(limit.left))
         }
         None => "use fewer clients".to_owned(),
     }

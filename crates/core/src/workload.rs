@@ -113,8 +113,8 @@ pub trait Steps: Send {
 pub struct Extent {
     /// The parameter that says how large the data are.
     pub param: &'static str,
-    /// What is counted: `rows of pgbench_branches`.
-    pub of: &'static str,
+    /// What is counted, one and several: `row of pgbench_branches`, `rows of pgbench_branches`.
+    pub of: [&'static str; 2],
     /// The data are of one size only: to ask as if they were smaller would not be the same workload.
     pub exact: bool,
     /// What is asked for it.

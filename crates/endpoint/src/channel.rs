@@ -328,7 +328,7 @@ fn nobody(error: &io::Error, place: &str) -> StoreError {
         io::ErrorKind::TimedOut => "; where it only needs longer, raise `setup_timeout`",
         _ => "",
     };
-    StoreError::new(kind, format!("nobody can be reached at {place}"))
+    StoreError::new(kind, format!("cannot connect to {place}"))
         .detail(error.to_string())
         .next(format!("Check host, port or socket, and that the server runs and listens there{next}."))
 }

@@ -108,7 +108,13 @@ pub(crate) fn extent() -> Extent {
         keep_answer: true,
         step_of: None,
     };
-    Extent { param: "scale", of: "rows of pgbench_branches", exact: true, kind, by_record: false }
+    Extent {
+        param: "scale",
+        of: ["row of pgbench_branches", "rows of pgbench_branches"],
+        exact: true,
+        kind,
+        by_record: false,
+    }
 }
 
 /// The tables and how they are filled, for each dialect.

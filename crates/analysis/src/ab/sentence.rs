@@ -18,7 +18,7 @@ pub(super) fn sentence(spec: &AbSpec, view: &AbView) -> String {
         said.push(match rule.met {
             Some(true) => format!("`{}` is met{}.", rule.rule, after(rule.known_after)),
             Some(false) => format!("`{}` is not met{}.", rule.rule, after(rule.known_after)),
-            None => format!("Whether `{}` cannot be told.", rule.rule),
+            None => format!("It cannot be told whether `{}` is met.", rule.rule),
         });
     }
     said.join(" ")

@@ -90,7 +90,7 @@ fn a_condition_is_met_not_met_or_cannot_be_told() {
     assert_eq!(ab_of(&fine).rules[0].met, Some(false));
     let open = compared(&slower, &around(1_000, 1_000, 6));
     assert_eq!((ab::next(&slower, &open), view(&open).verdict.state), (Next::Pair(7), VerdictState::Undecided));
-    assert!(view(&open).verdict.sentence.ends_with("Whether `rate < -N%` cannot be told."));
+    assert!(view(&open).verdict.sentence.ends_with("It cannot be told whether `rate < -N%` is met."));
 }
 
 #[test]

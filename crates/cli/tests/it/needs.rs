@@ -92,7 +92,7 @@ fn where_memory_ends_on_the_way_it_is_said_and_nothing_is_aborted() {
     let script = place.path().join("long.sql");
     std::fs::write(&script, "select 1;\n".repeat(12_000_000)).unwrap();
     let args = ["drive", "-f", script.to_str().unwrap(), "--on", "null", "--ops", "1"];
-    limited(&place, "ulimit -v 420000", &args).expect(12).says("there is no memory for").says("ulimit -v");
+    limited(&place, "ulimit -v 420000", &args).expect(12).says("bytes could not be allocated").says("ulimit -v");
 }
 
 #[test]

@@ -162,7 +162,7 @@ impl Workload for Coupons {
     fn extent(&self) -> Option<Extent> {
         let gets = |kind: &&OpKind| matches!(kind.call, Call::Records { call: RecordsCall::Get, .. });
         let kind = self.kinds.iter().find(gets)?.clone();
-        Some(Extent { param: "records", of: "records", exact: false, kind, by_record: true })
+        Some(Extent { param: "records", of: ["record", "records"], exact: false, kind, by_record: true })
     }
 
     fn record_key(&self, id: u64, params: &mut ValueBuf) {

@@ -158,7 +158,7 @@ impl Workload for Pairs {
 
     fn extent(&self) -> Option<Extent> {
         let kind = self.kinds[usize::from(READ)].clone();
-        Some(Extent { param: "records", of: "records", exact: false, kind, by_record: true })
+        Some(Extent { param: "records", of: ["record", "records"], exact: false, kind, by_record: true })
     }
 
     fn record_key(&self, id: u64, params: &mut ValueBuf) {

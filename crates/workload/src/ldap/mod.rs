@@ -206,7 +206,7 @@ impl Workload for People {
 
     fn extent(&self) -> Option<Extent> {
         let kind = self.kinds[usize::from(SEARCH)].clone();
-        Some(Extent { param: "entries", of: "entries", exact: false, kind, by_record: true })
+        Some(Extent { param: "entries", of: ["entry", "entries"], exact: false, kind, by_record: true })
     }
 
     fn record_key(&self, id: u64, params: &mut ValueBuf) {

@@ -198,7 +198,13 @@ impl Workload for Oltp {
             keep_answer: true,
             step_of: None,
         };
-        Some(Extent { param: "table_size", of: "numbers of rows in sbtest1", exact: false, kind, by_record: false })
+        Some(Extent {
+            param: "table_size",
+            of: ["row in sbtest1 (highest id)", "rows in sbtest1 (highest id)"],
+            exact: false,
+            kind,
+            by_record: false,
+        })
     }
 
     fn truth(&self) -> Option<&dyn Truth> {

@@ -189,7 +189,7 @@ fn the_first_host_that_will_do_is_taken() {
         let error = refused(&two(&format!("target_session_attrs={wanted}")));
         assert!(error.what.contains("none of the 2 hosts"), "{error}");
         let detail = error.detail.expect("what is wrong with each");
-        assert!(detail.contains("nobody can be reached") && detail.contains("is not a"), "{detail}");
+        assert!(detail.contains("cannot connect to") && detail.contains("is not a"), "{detail}");
     }
     // Nobody is asked after a server that says no.
     let error = refused(&two("").replace("/postgres?", "/nowhere?"));
