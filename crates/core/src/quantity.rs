@@ -3,38 +3,23 @@
 //! Which of it a phase has is decided by what it does. Some of it hangs on the store as well (one that cannot tell its
 //! index's size has no `index_bytes`), and shows in the results only.
 
-/// Quantities that are told for one kind of operation too: `p99[op=read]`.
-const BY_OPERATION: &[&str] = &[
-    "p50",
-    "p90",
-    "p95",
-    "p99",
-    "p999",
-    "undisturbed_p50",
-    "undisturbed_p90",
-    "undisturbed_p95",
-    "undisturbed_p99",
-    "undisturbed_p999",
-    "rate",
-    "ops",
-    "median_seconds",
-];
+/// The percentiles of a latency with the names that follow; after `undisturbed`, both sorts of them.
+macro_rules! percentiles_and {
+    (undisturbed, $($name:literal),* $(,)?) => {
+        percentiles_and!("undisturbed_p50", "undisturbed_p90", "undisturbed_p95", "undisturbed_p99", "undisturbed_p999", $($name),*)
+    };
+    ($($name:literal),* $(,)?) => { &["p50", "p90", "p95", "p99", "p999", $($name),*] };
+}
 
-const LOAD: &[&str] = &[
+/// Quantities that are told for one kind of operation too: `p99[op=read]`.
+const BY_OPERATION: &[&str] = percentiles_and![undisturbed, "rate", "ops", "median_seconds"];
+
+const LOAD: &[&str] = percentiles_and![
+    undisturbed,
     "seconds",
     "rate",
     "ops",
     "errors",
-    "p50",
-    "p90",
-    "p95",
-    "p99",
-    "p999",
-    "undisturbed_p50",
-    "undisturbed_p90",
-    "undisturbed_p95",
-    "undisturbed_p99",
-    "undisturbed_p999",
     "records",
     "sync_seconds",
     "device_bytes",
@@ -45,13 +30,8 @@ const LOAD: &[&str] = &[
     "memory_bytes",
 ];
 
-const ASK: &[&str] = &[
+const ASK: &[&str] = percentiles_and![
     "median_seconds",
-    "p50",
-    "p90",
-    "p95",
-    "p99",
-    "p999",
     "seconds",
     "rate",
     "ops",
@@ -63,18 +43,9 @@ const ASK: &[&str] = &[
     "memory_bytes",
 ];
 
-const DRIVE: &[&str] = &[
+const DRIVE: &[&str] = percentiles_and![
+    undisturbed,
     "rate",
-    "p50",
-    "p90",
-    "p95",
-    "p99",
-    "p999",
-    "undisturbed_p50",
-    "undisturbed_p90",
-    "undisturbed_p95",
-    "undisturbed_p99",
-    "undisturbed_p999",
     "errors",
     "ops",
     "seconds",
@@ -126,4 +97,19 @@ pub fn has(kind: &str, name: &str) -> bool {
 /// Whether `name` is told for one kind of operation: `p99[op=read]`.
 pub fn is_by_operation(name: &str) -> bool {
     BY_OPERATION.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantity_is_told_of_once() {
+        for kind in ["load", "ask", "drive", "settle", "cold", "restart", "check"] {
+            let names = of_phase(kind);
+            let is_once = |name: &&&str| names.iter().filter(|one| one == name).count() == 1;
+            assert!(names.iter().all(|name| is_once(&name)), "{kind}: {names:?}");
+        }
+        assert!(has("drive", "undisturbed_p99") && has("ask", "p999") && !has("ask", "undisturbed_p99"));
+    }
 }
