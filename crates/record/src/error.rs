@@ -98,7 +98,15 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// A file-system error met while writing `path`.
+    /// A file-system error met while `path` was made: what is missing was not there before.
+    pub(crate) fn making(path: &Path, error: &std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::NotFound => RecordError::Write { path: path.to_owned(), what: error.to_string() },
+            _ => Self::writing(path, error),
+        }
+    }
+
+    /// A file-system error met while writing `path`, which is there.
     pub(crate) fn writing(path: &Path, error: &std::io::Error) -> Self {
         use std::io::ErrorKind as K;
         let path = path.to_owned();

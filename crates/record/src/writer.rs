@@ -78,11 +78,11 @@ impl Recorder {
             .recursive(true)
             .mode(0o700)
             .create(runs_dir)
-            .map_err(|error| RecordError::writing(runs_dir, &error))?;
+            .map_err(|error| RecordError::making(runs_dir, &error))?;
         let directory = runs_dir.join(&header.id);
         DirBuilder::new().mode(0o700).create(&directory).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => RecordError::Exists(directory.clone()),
-            _ => RecordError::writing(&directory, &error),
+            _ => RecordError::making(&directory, &error),
         })?;
         let lock = File::open(&directory)
             .and_then(|held| held.lock().map(|()| held))

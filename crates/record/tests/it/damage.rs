@@ -65,6 +65,13 @@ fn a_newer_format_is_refused_by_its_number() {
 }
 
 #[test]
+fn a_place_where_nothing_can_be_made_was_not_removed() {
+    let nowhere = Path::new("/proc/there-is-none/runs");
+    let error = Recorder::create(nowhere, &synthetic::header("20261121-202403-4f1c")).unwrap_err();
+    assert!(matches!(&error, RecordError::Write { path, .. } if path == nowhere), "{error}");
+}
+
+#[test]
 fn recordings_of_older_formats_are_read() {
     let place = tempfile::tempdir().unwrap();
     let path = recording(place.path());
