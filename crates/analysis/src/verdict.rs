@@ -2,7 +2,7 @@
 
 use plimsoll_record::data::{Event, PhaseState, Run, RunState};
 
-use crate::ab::{AbMetric, AbSpec, AbView};
+use crate::ab::{AbMetric, AbRule, AbSpec, AbView};
 use crate::line::{self, LineState, LineView};
 use crate::number;
 use crate::phase::{STOPPED_RESULT, state_words};
@@ -121,8 +121,9 @@ fn broken(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
 /// Driven phases in which nothing was done, or in which more failed or was never sent than can pass without being asked
 /// for. What a late generator did not send is nobody's failure. What a goal limits, or a search, is judged there.
 fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
-    let is_compared = AbSpec::of(run).is_some_and(|spec| spec.metrics.contains(&AbMetric::Errors));
-    let has_goal = is_compared || run.header.goals.iter().any(|goal| goal.what == "errors");
+    let is_rule = |rule: &AbRule| rule.metric == AbMetric::Errors;
+    let is_asked = AbSpec::of(run).is_some_and(|spec| spec.fail_if.iter().any(is_rule));
+    let has_goal = is_asked || run.header.goals.iter().any(|goal| goal.what == "errors");
     let mut all = Vec::new();
     for trial in trials {
         let driven = trial.phases.iter().filter(|phase| phase.kind == "drive" && phase.state != "void");

@@ -104,7 +104,23 @@ fn no_errors_on_both_sides_are_no_difference_and_some_on_one_are_one() {
         trial.phases[0].slices[1].histograms[0].outcome = Outcome::Rejected;
     }
     assert_eq!(of(&ab_of(&run)), Decision::More);
-    assert!(view(&run).verdict.sentence.contains("more errors than A"), "{}", view(&run).verdict.sentence);
+    assert!(ab_of(&run).sentence.contains("more errors than A"), "{}", ab_of(&run).sentence);
+}
+
+#[test]
+fn where_all_operations_fail_on_both_sides_nothing_passes_unless_a_condition_is_about_errors() {
+    let failing = |fail_if| {
+        let spec = AbSpec { metrics: vec![AbMetric::Errors], fail_if, ..spec() };
+        let mut run = compared(&spec, &around(1_000, 1_000, 9));
+        let slices = run.trials.iter_mut().flat_map(|trial| &mut trial.phases[0].slices);
+        slices.flat_map(|slice| &mut slice.histograms).for_each(|one| one.outcome = Outcome::Rejected);
+        view(&run).verdict
+    };
+    let asked = failing(Vec::new());
+    assert_eq!(asked.state, VerdictState::Fail, "{}", asked.sentence);
+    assert!(asked.sentence.contains("operations failed in phase"), "{}", asked.sentence);
+    let rule = AbRule { text: "errors > 5%".into(), metric: AbMetric::Errors, above: true, percent: 5.0 };
+    assert_eq!(failing(vec![rule]).state, VerdictState::Pass, "it was said what may fail");
 }
 
 #[test]
