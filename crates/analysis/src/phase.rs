@@ -268,7 +268,7 @@ impl<'a> PhaseFacts<'a> {
     pub fn is_moved(&self, name: &str) -> bool {
         self.late().is_some()
             && match name {
-                "rate" | "ops" => true,
+                "rate" | "ops" | "unfinished" => true,
                 "errors" => self.unfinished_count() > 0,
                 name => {
                     let name = name.strip_prefix(UNDISTURBED).unwrap_or(name);

@@ -10,12 +10,13 @@ use super::ConfigDifference;
 
 /// What a recording keeps of the machine's state when the run began, or found by measuring: it is never twice the same, and
 /// nobody configured it.
-const OF_THE_MOMENT: [&str; 6] = [
+const OF_THE_MOMENT: [&str; 7] = [
     "load at the start",
     "memory available",
     "generator's ceiling, 1 worker",
     "generator's ceiling, 2 workers",
     "noise floor",
+    "pauses of the machine",
     "time taken from a thread that wants to run",
 ];
 

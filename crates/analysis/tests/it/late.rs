@@ -5,7 +5,7 @@ use plimsoll_analysis::compare::{Comparison, compare};
 use plimsoll_analysis::view::{GoalState, VerdictState};
 use plimsoll_analysis::{take_late_for_void, view};
 use plimsoll_core::{Measure, Outcome};
-use plimsoll_record::data::{Event, FigureSpec, GoalSpec, PhaseState, Run};
+use plimsoll_record::data::{Event, FigureSpec, GoalSpec, PhaseResult, PhaseState, Run};
 
 use crate::driven::driven;
 
@@ -37,12 +37,16 @@ fn fail(run: &mut Run, slices: usize, outcome: Outcome) {
 #[test]
 fn a_late_phase_has_all_its_numbers_marked_and_passes_without_goals() {
     let mut run = late();
-    run.header.figures = vec![FigureSpec {
-        name: "slowest".into(),
-        unit: "s".into(),
-        formula: "mixed.p99".into(),
-        published: Vec::new(),
-    }];
+    let unsent = PhaseResult { name: "unfinished".into(), unit: String::new(), value: 40.0, n: 1 };
+    run.trials[0].phases[0].end.results.push(unsent);
+    run.header.figures = ["mixed.p99", "mixed.unfinished"]
+        .map(|formula| FigureSpec {
+            name: formula.into(),
+            unit: String::new(),
+            formula: formula.into(),
+            published: Vec::new(),
+        })
+        .into();
     let view = view(&run);
     assert_eq!(view.verdict.state, VerdictState::Pass, "{:?}", view.verdict);
     assert!(view.verdict.sentence.contains("the generator was late in 1 phase"), "{}", view.verdict.sentence);
@@ -50,8 +54,10 @@ fn a_late_phase_has_all_its_numbers_marked_and_passes_without_goals() {
     assert_eq!((phase.state.as_str(), phase.late.as_deref()), ("complete", Some(WHY)));
     let row = &phase.latencies[0];
     assert!(row.late && row.percentiles.iter().any(|one| one.name == "p99" && one.ns.is_some()));
-    let cell = &view.figures[0].rows[0].cells[0];
-    assert!(cell.late && cell.text.ends_with(" *"), "{cell:?}");
+    for figure in &view.figures {
+        let cell = &figure.rows[0].cells[0];
+        assert!(cell.late && cell.text.ends_with(" *"), "{cell:?}");
+    }
     let late = view.late.as_ref().unwrap();
     assert!(late.text.contains(WHY) && late.next.contains("higher"), "{late:?}");
 }
