@@ -56,7 +56,7 @@ pub use layout::{Collection, Field, Index, IndexMode, Layout, Statement};
 pub use ldap::{LdapCall, LdapChange, LdapHow, LdapScope};
 pub use observer::Observer;
 pub use op::{Access, Answer, Call, HttpCall, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
-pub use pause::{Pause, paused_ns};
+pub use pause::{Pause, covered_ns, paused_ns};
 pub use sampler::{Reading, Sampler, SeriesSpec, Unavailable};
 pub use session::{
     ANSWER_BYTES_MAX, Address, BlockingSession, Branches, Done, SessionShape, SessionSpec, Sessions, WireClient,

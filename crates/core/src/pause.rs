@@ -43,11 +43,18 @@ impl Pause {
 
 /// Time between `from_ns` and `to_ns` that is in a pause of `min_ns` or longer on any processor.
 pub fn paused_ns(pauses: &[Pause], min_ns: u64, from_ns: u64, to_ns: u64) -> u64 {
-    let mut spans: Vec<_> = pauses
-        .iter()
-        .filter(|pause| pause.length_ns() >= min_ns)
-        .map(|pause| (pause.start_ns.max(from_ns), pause.end_ns.min(to_ns)))
-        .collect();
+    covered_ns(pauses.iter().filter(|pause| pause.length_ns() >= min_ns), |pause| pause.end_ns, from_ns, to_ns)
+}
+
+/// Time between `from_ns` and `to_ns` that is in any of `pauses`, where each lasts to its `end_ns`. What is in several
+/// counts once.
+pub fn covered_ns<'a>(
+    pauses: impl Iterator<Item = &'a Pause>,
+    end_ns: impl Fn(&Pause) -> u64,
+    from_ns: u64,
+    to_ns: u64,
+) -> u64 {
+    let mut spans: Vec<_> = pauses.map(|pause| (pause.start_ns, end_ns(pause).min(to_ns))).collect();
     spans.sort_unstable();
     let (mut sum_ns, mut seen_ns) = (0, from_ns);
     for (start_ns, end_ns) in spans {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use hdrhistogram::Histogram;
 use plimsoll_core::pause::PAUSES_MAX;
-use plimsoll_core::{KindId, Measure, OpKind, Outcome, Pause, Slice, SliceHistogram, Watched};
+use plimsoll_core::{KindId, Measure, OpKind, Outcome, Pause, Slice, SliceHistogram, Watched, covered_ns};
 
 use crate::board::{Board, Doing, GRACE_NS, Shared};
 use crate::clock::wall_ns;
@@ -43,32 +43,37 @@ pub(crate) struct Watching {
     watch: Watch,
     /// Pauses that ended and belong to no slice yet.
     pauses: Vec<Pause>,
-    /// Pauses whose aftermath may reach into the slices to come.
-    lasting: Vec<Pause>,
-    /// Up to here disturbed time has been counted.
-    counted_to_ns: u64,
+    counted: Counted,
     /// Disturbed time of the slices that were cut and count.
     disturbed_ns: u64,
+    /// What began before this was not seen whole.
+    unseen_to_ns: u64,
 }
+
+/// How long a pause that was counted is remembered after its aftermath. A longer one on another processor, known of only
+/// later, may count a part of this one again.
+const REMEMBERED_NS: u64 = 10_000_000_000;
 
 impl Watching {
     pub fn new(witness: &Witness) -> Self {
-        Self { watch: witness.watch(), pauses: Vec::new(), lasting: Vec::new(), counted_to_ns: 0, disturbed_ns: 0 }
+        Self {
+            watch: witness.watch(),
+            pauses: Vec::new(),
+            counted: Counted::default(),
+            disturbed_ns: 0,
+            unseen_to_ns: 0,
+        }
     }
 
     /// What there is of the slice from `start_ns` to `end_ns`; the last one has all that is left.
     fn cut(&mut self, start_ns: u64, end_ns: u64, is_last: bool) -> Watched {
         let seen = self.watch.take();
+        self.unseen_to_ns = self.unseen_to_ns.max(seen.unseen_to_ns);
         self.pauses.extend(seen.pauses);
         let (mut pauses, later): (Vec<Pause>, _) =
             self.pauses.iter().partition(|pause| is_last || pause.end_ns <= end_ns);
         self.pauses = later;
-        self.lasting.extend(&pauses);
-        let disturbed_ns = disturbed_ns(self.lasting.clone(), self.counted_to_ns, end_ns);
-        // Not the slice's end: of a pause over it nobody knows yet.
-        let counted_to_ns = self.lasting.iter().map(|pause| pause.until_ns().min(end_ns)).max();
-        self.counted_to_ns = self.counted_to_ns.max(counted_to_ns.unwrap_or(0));
-        self.lasting.retain(|pause| pause.until_ns() > end_ns);
+        let disturbed_ns = self.counted.count(&pauses, end_ns);
         if pauses.len() > PAUSES_MAX {
             pauses.sort_unstable_by_key(|pause| std::cmp::Reverse(pause.length_ns()));
             pauses.truncate(PAUSES_MAX);
@@ -81,6 +86,33 @@ impl Watching {
             lateness: seen.lateness.filter(|lateness| !lateness.is_empty()),
             disturbed: Vec::new(),
         }
+    }
+}
+
+/// Disturbed time that was counted, so that none counts twice: of a pause over the end of a slice nobody knew when the
+/// slice was cut.
+#[derive(Debug, Default)]
+struct Counted {
+    /// Pauses that were counted, and that those of other processors may still overlap.
+    pauses: Vec<Pause>,
+    /// Up to here their time and their aftermath's was.
+    to_ns: u64,
+}
+
+impl Counted {
+    /// Time from `from_ns` to `to_ns` that is disturbed when `pauses` are known too, and was not counted.
+    fn more_ns<'a>(&'a self, pauses: impl IntoIterator<Item = &'a Pause>, from_ns: u64, to_ns: u64) -> u64 {
+        let all_ns = covered_ns(self.pauses.iter().chain(pauses), Pause::until_ns, from_ns, to_ns);
+        all_ns.saturating_sub(covered_ns(self.pauses.iter(), Pause::until_ns, from_ns, self.to_ns))
+    }
+
+    /// Counts what `pauses` disturb by `to_ns`, and returns what is new of it.
+    fn count(&mut self, pauses: &[Pause], to_ns: u64) -> u64 {
+        let more_ns = self.more_ns(pauses, 0, to_ns);
+        self.pauses.extend(pauses);
+        self.pauses.retain(|pause| pause.until_ns() + REMEMBERED_NS > to_ns);
+        self.to_ns = to_ns;
+        more_ns
     }
 }
 
@@ -275,10 +307,8 @@ impl Collector {
     /// Disturbed time by `now_ns`, without the warm-up's; `None` where nobody watches.
     pub fn disturbed_ns(&self, now_ns: u64) -> Option<u64> {
         let watching = self.watch.as_ref()?;
-        let open: Vec<Pause> =
-            watching.lasting.iter().chain(&watching.pauses).chain(watching.watch.pauses()).copied().collect();
-        let from_ns = watching.counted_to_ns.max(self.grid.warmup_end_ns);
-        Some(watching.disturbed_ns + disturbed_ns(open, from_ns, now_ns))
+        let open = watching.pauses.iter().chain(watching.watch.pauses());
+        Some(watching.disturbed_ns + watching.counted.more_ns(open, self.grid.warmup_end_ns, now_ns))
     }
 
     /// The phase ends later than was planned.
@@ -290,13 +320,16 @@ impl Collector {
     fn watched(&mut self, slice: &mut Slice, is_last: bool) {
         let Some(watching) = &mut self.watch else { return };
         let mut watched = watching.cut(slice.start_ns, slice.end_ns, is_last);
+        let is_seen = watching.unseen_to_ns <= slice.start_ns;
         if !slice.warmup && !slice.drain {
-            watching.disturbed_ns += watched.disturbed_ns;
+            // What nobody saw is not known to be undisturbed.
+            let length_ns = slice.end_ns.saturating_sub(slice.start_ns);
+            watching.disturbed_ns += if is_seen { watched.disturbed_ns } else { length_ns };
         }
         let tallies = self.boards.iter().map(|board| board.tally(self.ordinal));
         // Times beyond the top are told of by the histograms that hold all operations.
         (watched.disturbed, _) = merged(tallies.map(|tally| tally.each_disturbed()).collect());
-        slice.watched = Some(watched);
+        slice.watched = is_seen.then_some(watched);
     }
 
     /// What was due and in flight when the slice was taken, a millisecond or two after its end.
@@ -352,18 +385,6 @@ impl Collector {
     }
 }
 
-/// Time between `from_ns` and `to_ns` that is in pauses and their aftermath.
-fn disturbed_ns(mut pauses: Vec<Pause>, mut from_ns: u64, to_ns: u64) -> u64 {
-    pauses.sort_unstable();
-    let mut sum_ns = 0;
-    for pause in pauses {
-        let until_ns = pause.until_ns().min(to_ns);
-        sum_ns += until_ns.saturating_sub(pause.start_ns.max(from_ns));
-        from_ns = from_ns.max(until_ns);
-    }
-    sum_ns
-}
-
 /// Merges and empties the workers' histograms, which `rows` has in the same order, and says how many times were beyond
 /// the top.
 fn merged<'a>(
@@ -405,4 +426,25 @@ fn add_hung(slice: &mut Slice, hung: &Hung, end_ns: u64, open: bool) {
 fn summary(times: &Histogram<u64>) -> Lag {
     let [p50_ns, p99_ns] = [0.5, 0.99].map(|quantile| times.value_at_quantile(quantile));
     Lag { n: times.len(), p50_ns, p99_ns, max_ns: times.max() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_pauses_over_the_end_of_a_slice_that_overlap_all_time_counts_and_none_twice() {
+        const MS_NS: u64 = 1_000_000;
+        let pause = |start: u64, end: u64, cpu| Pause { start_ns: start * MS_NS, end_ns: end * MS_NS, cpu };
+        let mut counted = Counted::default();
+        // Disturbs 80 to 140.
+        assert_eq!(counted.count(&[pause(80, 110, 0)], 100 * MS_NS), 20 * MS_NS);
+        // 145 to 155 and 190 to 200 by the next; one of before reaches from 30 to 170.
+        let later = [pause(145, 146, 1), pause(190, 195, 0), pause(30, 100, 1)];
+        assert_eq!(counted.more_ns(&later, 0, 200 * MS_NS), (170 - 30 - 20 + 10) * MS_NS);
+        assert_eq!(counted.count(&later, 200 * MS_NS), (170 - 30 - 20 + 10) * MS_NS);
+        // Ended after the slice, and began before what was counted last.
+        assert_eq!(counted.count(&[pause(160, 210, 1)], 300 * MS_NS), (260 - 160 - 20) * MS_NS);
+        assert_eq!(counted.count(&[], 400 * MS_NS), 0);
+    }
 }

@@ -11,7 +11,8 @@
 //! [`Taint`] when it ends knows whether it was disturbed: one load and one comparison an operation.
 //!
 //! Not seen: pauses between two wake-ups. One that is shorter than the period is met in as many cases of a hundred as
-//! it is per cent of the period long; of a longer one up to a period is missing at its beginning.
+//! it is per cent of the period long; of a longer one up to a period is missing at its beginning. Nor what stops others
+//! only: when the CPU quota of a control group is used up, its threads of real-time priority go on.
 
 use std::mem::MaybeUninit;
 use std::os::unix::thread::JoinHandleExt;
@@ -106,9 +107,11 @@ impl Line {
         self.count.store(number + 1, Release);
     }
 
-    /// Gives wake-ups from `number` on to `each`, as far as they are remembered; returns the number of the next.
-    fn read_from(&self, number: u64, each: &mut dyn FnMut(u64, u64)) -> u64 {
+    /// Gives wake-ups from `number` on to `each`, as far as they are remembered; returns the number of the next, and how
+    /// many were forgotten.
+    fn read_from(&self, number: u64, each: &mut dyn FnMut(u64, u64)) -> (u64, u64) {
         let end = self.count.load(Acquire);
+        let mut forgotten = end.saturating_sub(MEMORY - 1).saturating_sub(number);
         for number in number.max(end.saturating_sub(MEMORY - 1))..end {
             let place = self.at(number);
             let (due_ns, late_ns) = (place.due_ns.load(Relaxed), place.late_ns.load(Relaxed));
@@ -116,9 +119,11 @@ impl Line {
             // The next may be half written over this one already.
             if number + MEMORY > self.count.load(Relaxed) {
                 each(due_ns, late_ns);
+            } else {
+                forgotten += 1;
             }
         }
-        end
+        (end, forgotten)
     }
 }
 
@@ -164,13 +169,9 @@ impl Witness {
     /// Why pauses of the machine cannot be told apart here, in one sentence: real-time priority is refused, or a thread
     /// cannot be had.
     pub fn start(clock: &Clock) -> Result<Witness, String> {
-        let blind = |why: &dyn std::fmt::Display| {
-            format!(
-                "pauses of the machine are not told apart here: no real-time priority ({why}); give CAP_SYS_NICE or run \
-                 as root"
-            )
-        };
-        let allowed = sched_getaffinity(None).map_err(|why| blind(&why))?;
+        let blind = |why: String| format!("pauses of the machine are not told apart here: {why}");
+        let unknown = |why| blind(format!("the system does not say which processors this process may use ({why})"));
+        let allowed = sched_getaffinity(None).map_err(unknown)?;
         let processors = (0..CpuSet::MAX_CPU).filter(|&number| allowed.is_set(number));
         let lines: Box<[Line]> = processors.map(|number| Line::new(number as u32)).collect();
         let shared = Arc::new(Shared { clock: *clock, lines, taint: Arc::default(), ends: AtomicBool::new(false) });
@@ -180,11 +181,12 @@ impl Witness {
             let (shared, ready) = (shared.clone(), ready.clone());
             let thread = std::thread::Builder::new().name("witness".to_owned()).stack_size(STACK_BYTES);
             let thread = thread.spawn(move || shared.witness(position, &ready));
-            all.threads.push(thread.map_err(|why| blind(&why))?);
+            let refused = |why| blind(format!("no thread can be started ({why}); raise ulimit -u or pids.max"));
+            all.threads.push(thread.map_err(refused)?);
         }
         drop(ready);
         // Where one is refused the others end too: a witness that is blind on one eye would be believed.
-        started.iter().take(shared.lines.len()).find_map(Result::err).map_or(Ok(()), |why| Err(blind(&why)))?;
+        started.iter().take(shared.lines.len()).find_map(Result::err).map_or(Ok(()), |why| Err(blind(why)))?;
         Ok(Witness(Arc::new(all)))
     }
 
@@ -225,7 +227,8 @@ impl Shared {
     /// The work of one processor's thread.
     fn witness(&self, position: usize, ready: &Sender<Result<(), String>>) {
         let line = &self.lines[position];
-        let begun = pin(line.cpu).map_err(|error| error.to_string()).and_then(|()| take_precedence());
+        let bound = pin(line.cpu).map_err(|why| format!("no thread can be bound to processor {} ({why})", line.cpu));
+        let begun = bound.and_then(|()| take_precedence());
         let is_blind = begun.is_err();
         let _ = ready.send(begun);
         if is_blind {
@@ -271,7 +274,9 @@ fn take_precedence() -> Result<(), String> {
         param.sched_priority = PRIORITY;
         libc::pthread_setschedparam(libc::pthread_self(), libc::SCHED_FIFO, &raw const param)
     };
-    if refused == 0 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(refused).to_string()) }
+    let why = std::io::Error::from_raw_os_error(refused);
+    let words = || format!("no real-time priority ({why}); give CAP_SYS_NICE or run as root");
+    if refused == 0 { Ok(()) } else { Err(words()) }
 }
 
 /// Somebody who looks on: sees what the witness notes from when it was made.
@@ -289,7 +294,9 @@ impl Watch {
         let Self { threads, next, seen } = self;
         let shared = &threads.shared;
         for (line, next) in shared.lines.iter().zip(next) {
-            *next = line.read_from(*next, &mut |due_ns, late_ns| {
+            let mut first_ns = None;
+            let (after, forgotten) = line.read_from(*next, &mut |due_ns, late_ns| {
+                first_ns = first_ns.or(Some(due_ns));
                 seen.wake_ups += 1;
                 let lateness = seen.lateness.get_or_insert_with(|| Digits::Two.empty());
                 lateness.saturating_record(late_ns.min(TOP_NS));
@@ -297,6 +304,11 @@ impl Watch {
                     seen.pauses.push(Pause { start_ns: due_ns, end_ns: due_ns + late_ns, cpu: line.cpu });
                 }
             });
+            *next = after;
+            if forgotten > 0 {
+                seen.forgotten += forgotten;
+                seen.unseen_to_ns = seen.unseen_to_ns.max(first_ns.unwrap_or_else(|| shared.clock.now_ns()));
+            }
         }
         seen.to_ns = shared.clock.now_ns();
     }
@@ -329,6 +341,10 @@ pub struct Seen {
     pub wake_ups: u64,
     /// How late they were (2 digits); `None` when there was none.
     pub lateness: Option<Histogram<u64>>,
+    /// Wake-ups that were forgotten because nobody looked for too long.
+    pub forgotten: u64,
+    /// When the last of those was over: pauses before it may be missing. 0 where none was forgotten.
+    pub unseen_to_ns: u64,
 }
 
 impl Seen {
@@ -346,5 +362,38 @@ impl Seen {
     /// The longest pause, in nanoseconds; 0 when there was none.
     pub fn longest_ns(&self) -> u64 {
         self.pauses.iter().map(Pause::length_ns).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wake_ups_that_were_forgotten_are_counted() {
+        let line = Line::new(0);
+        (0..10).for_each(|number| line.note(number, 0));
+        let mut seen = Vec::new();
+        assert_eq!(line.read_from(4, &mut |due_ns, _| seen.push(due_ns)), (10, 0));
+        assert_eq!(seen, [4, 5, 6, 7, 8, 9]);
+        (10..3_010).for_each(|number| line.note(number, 0));
+        seen.clear();
+        assert_eq!(line.read_from(10, &mut |due_ns, _| seen.push(due_ns)), (3_010, 3_000 - (MEMORY - 1)));
+        assert_eq!((seen.len() as u64, seen.last()), (MEMORY - 1, Some(&3_009)));
+    }
+
+    #[test]
+    fn a_processor_that_cannot_be_had_is_no_lack_of_priority() {
+        let shared = Shared {
+            clock: Clock::start(),
+            lines: Box::new([Line::new(CpuSet::MAX_CPU as u32 - 1)]),
+            taint: Arc::default(),
+            ends: AtomicBool::new(true),
+        };
+        let (ready, begun) = channel();
+        shared.witness(0, &ready);
+        let words = begun.recv().unwrap().unwrap_err();
+        assert!(words.starts_with("no thread can be bound to processor 1023 ("), "{words}");
+        assert!(!words.contains("priority"), "{words}");
     }
 }
