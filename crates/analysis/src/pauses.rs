@@ -1,5 +1,6 @@
 //! What the machine's own pauses did to a phase: its operations undisturbed, and how long the machine stood still.
 
+use plimsoll_core::pause::PAUSES_MAX;
 use plimsoll_core::{Outcome, Pause, Slice, Watched, paused_ns};
 use plimsoll_record::Distribution;
 
@@ -67,6 +68,7 @@ impl PhaseFacts<'_> {
             above: ABOVE_MS.map(|ms| PausesAbove { ms, percent: percent(ms * MS_NS) }).to_vec(),
             longest_ns: pauses.iter().map(Pause::length_ns).max().unwrap_or(0),
             count: pauses.len() as u64,
+            at_least: self.watched()?.any(|(_, watched)| watched.pauses.len() >= PAUSES_MAX),
             undisturbed_s: self.undisturbed_s()?,
             disturbed_ops: waited - undisturbed,
             lateness: lateness.percentiles(),
@@ -93,7 +95,8 @@ fn sentence(view: &PausesView, ops: u64) -> String {
         .map(|above| format!(" ({} in pauses of {} ms and more)", percent(above.percent), above.ms))
         .collect();
     format!(
-        "the machine paused {} of the time{}, longest {}; it disturbed {} of {} operations ({})",
+        "the machine paused {}{} of the time{}, longest {}; it disturbed {} of {} operations ({})",
+        if view.at_least { "at least " } else { "" },
         percent(view.paused_percent),
         above.concat(),
         number::nanoseconds(view.longest_ns),

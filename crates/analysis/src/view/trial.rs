@@ -246,6 +246,8 @@ pub struct PausesView {
     pub longest_ns: u64,
     /// How many.
     pub count: u64,
+    /// Whether shares and count are lower bounds because there were more pauses in a slice than are kept of one.
+    pub at_least: bool,
     /// Seconds of the counted time that were in no pause and no pause's aftermath.
     pub undisturbed_s: f64,
     /// Operations that were disturbed.

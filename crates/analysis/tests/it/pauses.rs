@@ -46,6 +46,16 @@ fn both_percentiles_are_shown_with_how_long_the_machine_stood_still() {
 }
 
 #[test]
+fn where_not_all_pauses_are_kept_their_time_is_a_lower_bound() {
+    let mut run = paused(driven(&[2_000; 6]));
+    let watched = run.trials[0].phases[0].slices[3].watched.as_mut().unwrap();
+    watched.pauses = vec![watched.pauses[0]; plimsoll_core::pause::PAUSES_MAX];
+    let view = view(&run);
+    let pauses = view.trials[0].phases[0].pauses.as_ref().unwrap();
+    assert!(pauses.at_least && pauses.sentence.starts_with("the machine paused at least 2"), "{}", pauses.sentence);
+}
+
+#[test]
 fn where_nobody_watched_nothing_is_said_to_be_undisturbed() {
     let mut run = driven(&[2_000; 6]);
     let none = |view: &plimsoll_analysis::RunView| {
