@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_analysis::line::{CYCLE_LENGTH_RESULT, CYCLE_REMARK, CYCLE_RESULT, CYCLE_WORK_RESULT};
 use plimsoll_analysis::{STOPPED_RESULT, WARMUP_IS_FOUND};
-use plimsoll_core::{Cold, CounterSort, Durability, OpKind, Store, Stream, StreamSpec, ValueBuf};
+use plimsoll_core::{Cold, CounterSort, Durability, OpKind, Store, Stream, StreamSpec, ValueBuf, waits};
 use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, Step};
 use plimsoll_record::data::{Asked, Event, PhaseEnd, PhaseState};
@@ -297,7 +297,8 @@ impl TrialRun<'_, '_> {
 
     fn push_totals(&mut self, end: &mut PhaseEnd, result: &DriveResult) {
         push(end, "ops", "", result.ops as f64, 1);
-        let stopped: u64 = result.errors.iter().filter(|error| error.code == "stopped").map(|error| error.count).sum();
+        let stopped: u64 =
+            result.errors.iter().filter(|error| error.code == waits::STOPPED).map(|error| error.count).sum();
         if stopped > 0 {
             push(end, STOPPED_RESULT, "", stopped as f64, 1);
         }

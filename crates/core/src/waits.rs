@@ -12,6 +12,10 @@ pub const TICK: Duration = Duration::from_millis(20);
 pub const ANSWER: Duration = Duration::from_secs(15);
 /// Longest silence over a long piece of work, unless said otherwise.
 pub const WORK: Duration = Duration::from_secs(3_600);
+/// How long operations that are under way go on when the user wants an end.
+pub const GRACE: Duration = Duration::from_millis(500);
+/// The code of operations that were ended because of that: nobody's failure.
+pub const STOPPED: &str = "stopped";
 /// The same while what was made is removed after a failure or on the way out: enough for a server that answers at all.
 const HURRIED_ANSWER: Duration = Duration::from_millis(600);
 const HURRIED_WORK: Duration = Duration::from_secs(5);
@@ -23,7 +27,7 @@ const LEAVING: u8 = 1;
 /// It is being left after a failure.
 const HURRIED: u8 = 2;
 /// It is being left because the user wanted an end: what wanted it has been heard, and ends nothing more.
-const STOPPED: u8 = 3;
+const LEAVING_STOPPED: u8 = 3;
 
 /// The limits of all waits for one store outside of operations. Copies share what ends them.
 #[derive(Debug, Clone)]
@@ -100,7 +104,7 @@ impl Waits {
     /// time for that; and what the user has wanted before ends nothing more.
     pub fn leave(&self, failed: bool) {
         let how = match (self.ends.stop.load(Ordering::SeqCst), failed) {
-            (true, _) => STOPPED,
+            (true, _) => LEAVING_STOPPED,
             (false, true) => HURRIED,
             (false, false) => LEAVING,
         };
@@ -109,7 +113,7 @@ impl Waits {
 
     /// True when no wait is to go on.
     pub fn is_stopped(&self) -> bool {
-        self.ends.stop.load(Ordering::SeqCst) && self.ends.leaving.load(Ordering::SeqCst) != STOPPED
+        self.ends.stop.load(Ordering::SeqCst) && self.ends.leaving.load(Ordering::SeqCst) != LEAVING_STOPPED
     }
 
     /// Goes on only if the user has not wanted an end.

@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
+use plimsoll_core::waits::{STOPPED, interrupted};
 use plimsoll_core::{Answer, BlockingSession, OpKind, Outcome, StoreError};
 
 use crate::board::Board;
@@ -155,7 +156,10 @@ impl Executor<'_> {
     #[cold]
     fn give_up_overdue(&mut self, core: &mut WorkerCore, now_ns: u64, answer: &mut Answer) {
         answer.clear();
-        answer.fail(Outcome::Unknown, "timeout", "still asleep when the phase had long ended");
+        match core.is_cancelled() {
+            true => answer.fail(Outcome::Unknown, STOPPED, &interrupted().to_string()),
+            false => answer.fail(Outcome::Unknown, "timeout", "still asleep when the phase had long ended"),
+        };
         for slot in 0..self.sessions.len() {
             if core.deadline_ns(slot).is_some_and(|deadline_ns| now_ns >= deadline_ns) {
                 core.give_up(slot, now_ns, answer);

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use plimsoll_core::{Observer, OpKind, Sessions, Slice, StoreError, StoreErrorKind, Stream};
+use plimsoll_core::{Observer, OpKind, Outcome, Sessions, Slice, StoreError, StoreErrorKind, Stream, waits};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::blocking;
@@ -19,7 +19,7 @@ use crate::late::{Burden, late_because};
 use crate::link::{Link, Place};
 use crate::pace::Wake;
 use crate::schedule::{Cursor, Schedule};
-use crate::spec::{DriveError, DriveResult, DriveSpec, Hung, IoUsed, Limit, StopReason};
+use crate::spec::{DriveError, DriveResult, DriveSpec, ErrorCount, Hung, IoUsed, Limit, StopReason};
 use crate::wire::Wire;
 use crate::witness::Witness;
 use crate::worker::{CANCEL_NS, CoreReport, Setup, Start, Turns, WorkerCore};
@@ -121,6 +121,8 @@ struct Phase<'a> {
     inbox: Receiver<Message>,
     reports: Vec<Option<Box<WorkerReport>>>,
     hung: Vec<Hung>,
+    /// Those among them that were only given up because the user wanted an end.
+    stopped: u64,
     grid: Grid,
     arrivals: Option<Schedule>,
     /// When the phase was told to end before its time, and why.
@@ -157,6 +159,7 @@ impl<'a> Phase<'a> {
             inbox,
             reports: (0..workers).map(|_| None).collect(),
             hung: Vec::new(),
+            stopped: 0,
             grid: Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1, end_ns: None },
             arrivals: None,
             halted: None,
@@ -407,6 +410,7 @@ impl<'a> Phase<'a> {
         for (hung, called_ns) in late {
             if self.boards[hung.client as usize].give_up(called_ns) {
                 self.hung.push(hung);
+                self.stopped += u64::from(cancelled_ns.is_some());
             }
         }
     }
@@ -433,8 +437,16 @@ impl<'a> Phase<'a> {
         }
         if !self.hung.is_empty() {
             end_ns = now_ns;
-            if stop.rank() < StopReason::Hung.rank() && self.grid.end_ns.is_none() {
+            let all_stopped = self.stopped == self.hung.len() as u64;
+            if stop.rank() < StopReason::Hung.rank() && self.grid.end_ns.is_none() && !all_stopped {
                 stop = StopReason::Hung;
+            }
+        }
+        if self.stopped > 0 {
+            let (code, message) = (waits::STOPPED.to_owned(), waits::interrupted().to_string());
+            match errors.iter_mut().find(|error| error.outcome == Outcome::Unknown && error.code == code) {
+                Some(same) => same.count += self.stopped,
+                None => errors.push(ErrorCount { outcome: Outcome::Unknown, code, message, count: self.stopped }),
             }
         }
         errors.sort_by_key(|error| std::cmp::Reverse(error.count));

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use plimsoll_core::{Answer, Done, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, WireState};
+use plimsoll_core::{Answer, Done, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, WireState, waits};
 use rustix::io::Errno;
 
 use crate::alarm::Alarms;
@@ -489,7 +489,7 @@ impl<R: Reactor> WireWorker<R> {
             Loss::System(errno) => ("connection", link.place.error(errno)),
             Loss::Silent(waited_ns) => ("connection", link.place.silent(waited_ns)),
             Loss::Session(error) => ("connection", error),
-            Loss::OpTimeout if self.core.is_cancelled() => ("stopped", plimsoll_core::waits::interrupted()),
+            Loss::OpTimeout if self.core.is_cancelled() => (waits::STOPPED, waits::interrupted()),
             Loss::OpTimeout => ("timeout", link.place.unanswered(self.core.op_timeout_ns)),
         };
         if link.stage == Stage::Ready {

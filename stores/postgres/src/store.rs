@@ -1,12 +1,11 @@
 //! The open store, attached or private: what it makes, and what it can be asked.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use plimsoll_core::{
     BlockingSession, CacheSize, Call, Cold, Counter, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Op,
     OpKind, Outcome, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
-    WireSession,
+    WireSession, waits,
 };
 use plimsoll_endpoint::{TextSession, text};
 use plimsoll_keyindex::records::Records;
@@ -20,9 +19,6 @@ use crate::reach::Endpoint;
 use crate::server::PrivatePostgres;
 use crate::sql::{self, literal, quoted};
 use crate::wire::{GivenUp, PgSession, Protocol, Secured, Security};
-
-/// How long operations of a blocking session go on when the user wants an end.
-const GRACE: Duration = Duration::from_millis(500);
 
 /// Operations cancelled in one go; each costs a connection.
 const CANCELS_MAX: usize = 8;
@@ -348,7 +344,7 @@ impl Store for PostgresStore {
             };
             return Ok(Sessions::Wire((0..count).map(client).collect()));
         };
-        let connect = KvConnect { endpoint, settings, waits: self.waits.with_grace(GRACE) };
+        let connect = KvConnect { endpoint, settings, waits: self.waits.with_grace(waits::GRACE) };
         let session = |_| {
             let kv = PgKv::open(connect.clone())?;
             Ok(Box::new(records.session(kv)) as Box<dyn BlockingSession>)

@@ -33,10 +33,16 @@ pub(crate) fn not_prepared(kind: &OpKind, sql: &str, error: &rusqlite::Error) ->
 }
 
 /// What an operation came to that ended with `error` and was rolled back: rejected where it has certainly not
-/// happened. After an I/O error it may have: a commit whose sync failed may still be found after a crash.
+/// happened. After an I/O error it may have: a commit whose sync failed may still be found after a crash. Of one that
+/// the user wanted an end of, nobody asks.
 pub(crate) fn outcome(error: &rusqlite::Error) -> Outcome {
     match error.sqlite_error_code() {
-        Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Outcome::Unknown,
+        Some(
+            ErrorCode::SystemIoFailure
+            | ErrorCode::DatabaseCorrupt
+            | ErrorCode::NotADatabase
+            | ErrorCode::OperationInterrupted,
+        ) => Outcome::Unknown,
         _ => Outcome::Rejected,
     }
 }
@@ -57,9 +63,10 @@ pub(crate) fn kv_error(what: &str, error: &rusqlite::Error) -> KvError {
     }
 }
 
-/// SQLite's own words, without the statement.
+/// SQLite's own words, without the statement; it does not know who interrupted it.
 fn words(error: &rusqlite::Error) -> String {
     match error {
+        _ if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => waits::interrupted().to_string(),
         rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
         rusqlite::Error::SqliteFailure(failure, None) => failure.to_string(),
         rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
@@ -97,6 +104,7 @@ fn code(error: &rusqlite::Error) -> String {
             ffi::SQLITE_NOMEM => "SQLITE_NOMEM",
             ffi::SQLITE_CONSTRAINT => "SQLITE_CONSTRAINT",
             ffi::SQLITE_MISMATCH => "SQLITE_MISMATCH",
+            ffi::SQLITE_INTERRUPT => waits::STOPPED,
             ffi::SQLITE_RANGE => "SQLITE_RANGE",
             ffi::SQLITE_ERROR => "SQLITE_ERROR",
             _ => return format!("SQLITE_{extended}"),

@@ -1,7 +1,7 @@
 //! Connections, their pragmas, and which of them differ from SQLite's defaults.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::{Durability, Setting, StoreError, Waits};
 use rusqlite::{Connection, OpenFlags};
@@ -38,13 +38,16 @@ pub(crate) fn synchronous(durability: Durability) -> &'static str {
     }
 }
 
-/// Opens the database at `path`, which is made if it is not there. What runs there ends when the user wants an end.
+/// Opens the database at `path`, which is made if it is not there. What runs there ends when the user wants an end,
+/// and [`Waits::grace`] after it was seen.
 pub(crate) fn open(path: &Path, pragmas: Pragmas, waits: &Waits) -> Result<Connection, StoreError> {
     let failed = |error| store_error(&format!("cannot open {}", path.display()), &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     let waits = waits.clone();
-    connection.progress_handler(STEPS, Some(move || waits.is_stopped())).map_err(failed)?;
+    let mut seen: Option<Instant> = None;
+    let is_over = move || waits.is_stopped() && seen.get_or_insert_with(Instant::now).elapsed() >= waits.grace();
+    connection.progress_handler(STEPS, Some(is_over)).map_err(failed)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     connection
@@ -114,4 +117,34 @@ pub(crate) fn settings(connection: &Connection, now: bool) -> Result<Vec<Setting
 
 fn setting(name: &str, value: String, default: &str, source: &str) -> Setting {
     Setting { name: name.to_owned(), value, default: Some(default.to_owned()), source: source.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use plimsoll_core::{Answer, Outcome};
+
+    use super::*;
+    use crate::failure::fail;
+
+    #[test]
+    fn what_runs_when_the_user_wants_an_end_goes_on_for_the_grace_and_no_longer() {
+        let dir = tempfile::tempdir().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let waits = Waits::new(Duration::from_secs(15), Duration::from_secs(15), Arc::clone(&stop));
+        let pragmas = Pragmas { cache_bytes: 1 << 20, durability: Durability::Buffered };
+        let patient = open(&dir.path().join("a"), pragmas, &waits.with_grace(Duration::from_secs(600))).unwrap();
+        let short = open(&dir.path().join("b"), pragmas, &waits.with_grace(Duration::from_millis(50))).unwrap();
+        stop.store(true, Ordering::SeqCst);
+        let count = |connection: &Connection, to: i64| {
+            let rows = format!("WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {to}) ");
+            connection.query_row(&format!("{rows} SELECT count(*) FROM c"), [], |row| row.get::<_, i64>(0))
+        };
+        assert_eq!(count(&patient, 100_000).unwrap(), 100_000);
+        let error = count(&short, 1 << 50).unwrap_err();
+        let mut answer = Answer::default();
+        assert_eq!((fail(&mut answer, &error), answer.code.as_str()), (Outcome::Unknown, "stopped"));
+    }
 }

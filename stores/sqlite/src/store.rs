@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_core::{
     BlockingSession, CacheSize, Cold, Dialect, Durability, Footprint, IndexMode, Layout, OpKind, ParamValue, Params,
-    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits,
+    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, waits,
 };
 use plimsoll_keyindex::records::Records;
 use plimsoll_lab::page_cache;
@@ -67,7 +67,11 @@ impl SqliteStore {
     }
 
     fn connect(&self, durability: Durability) -> Result<Connection, StoreError> {
-        open::open(&self.path(), Pragmas { cache_bytes: self.cache_bytes, durability }, &self.waits)
+        self.connect_with(durability, &self.waits)
+    }
+
+    fn connect_with(&self, durability: Durability, waits: &Waits) -> Result<Connection, StoreError> {
+        open::open(&self.path(), Pragmas { cache_bytes: self.cache_bytes, durability }, waits)
     }
 
     fn reopen(&mut self) -> Result<(), StoreError> {
@@ -195,8 +199,9 @@ impl Store for SqliteStore {
     }
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
+        let waits = self.waits.with_grace(waits::GRACE);
         let one = |_| -> Result<Box<dyn BlockingSession>, StoreError> {
-            let connection = self.connect(durability)?;
+            let connection = self.connect_with(durability, &waits)?;
             Ok(match &self.records {
                 Some(records) => Box::new(records.session(SqliteKv::new(connection))),
                 None => Box::new(SqlSession::new(connection, self.layout.clone())),

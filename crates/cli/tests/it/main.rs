@@ -12,6 +12,7 @@ mod coupons;
 mod damage;
 mod doctor;
 mod failures;
+mod interrupted;
 mod kill;
 mod kv;
 mod kv_crash;

@@ -216,6 +216,25 @@ fn a_stop_flag_ends_the_phase_and_the_result_is_what_there_is() {
 }
 
 #[test]
+fn an_operation_that_does_not_return_when_the_user_wants_an_end_is_counted_as_stopped() {
+    let (stop, (_wake, asleep)) = (Arc::new(AtomicBool::new(false)), channel::<()>());
+    let (flag, asleep) = (stop.clone(), Mutex::new(asleep));
+    let script = move |number: i64, _: &mut Answer| {
+        if number == crate::seen::number(1, 0, 3) {
+            flag.store(true, SeqCst);
+            let _ = asleep.lock().unwrap().recv();
+        }
+        std::thread::sleep(MS);
+        Outcome::Ok
+    };
+    let spec = DriveSpec { limit: Limit::Exhausted, op_timeout: MS * 60_000, ..for_ms(1) };
+    let driven = drive_with(&spec, sessions(2, script), endless(), Vec::new(), &stop, &mut |_| {}).unwrap();
+    assert_eq!((driven.result.stop.clone(), driven.result.hung.len()), (StopReason::Cancelled, 1));
+    let errors: Vec<_> = driven.result.errors.iter().map(|e| (e.outcome, e.code.as_str(), e.count)).collect();
+    assert_eq!(errors, [(Outcome::Unknown, "stopped", 1)]);
+}
+
+#[test]
 fn a_phase_that_is_stopped_in_its_warmup_has_measured_nothing_and_no_time() {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = stop.clone();

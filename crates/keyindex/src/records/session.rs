@@ -4,7 +4,7 @@ use std::ops::{Bound, ControlFlow};
 
 use plimsoll_core::{
     Answer, BlockingSession, Call, Kv, KvCall, KvError, Op, OpKind, Outcome, RecordsCall, StoreError, StoreErrorKind,
-    Value, Values,
+    Value, Values, waits,
 };
 
 use super::{Fields, Records, pairs, usage};
@@ -342,7 +342,7 @@ fn word(kind: StoreErrorKind) -> &'static str {
         StoreErrorKind::Exhausted => "EXHAUSTED",
         StoreErrorKind::Corrupt => "CORRUPT",
         StoreErrorKind::Broken => "BROKEN",
-        StoreErrorKind::Interrupted => "INTERRUPTED",
+        StoreErrorKind::Interrupted => waits::STOPPED,
         StoreErrorKind::Store => "STORE",
     }
 }
@@ -352,4 +352,16 @@ fn lies_in(value: Value<'_>, low: Value<'_>, high: Value<'_>) -> bool {
     value != Value::Null
         && (low == Value::Null || compare(low, value).is_le())
         && (high == Value::Null || compare(value, high).is_lt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_user_wanted_an_end_of_is_stopped_and_no_failure_of_the_store() {
+        let mut answer = Answer::default();
+        let outcome = fail(&mut answer, &KvError::Unknown(waits::interrupted()).into());
+        assert_eq!((outcome, answer.code.as_str()), (Outcome::Unknown, waits::STOPPED));
+    }
 }

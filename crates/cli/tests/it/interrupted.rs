@@ -1,0 +1,36 @@
+//! Operations of stores whose calls do not return before they are done, when Ctrl-C comes: nobody's failure.
+
+use std::process::Command;
+use std::time::Duration;
+
+use crate::bench::{Place, Ran, wait_for};
+
+/// Drives `script` in SQLite, with operations that take longer than anybody waits, until Ctrl-C.
+#[track_caller]
+fn is_interrupted(script: &str) {
+    let place = Place::new();
+    let file = place.path().join("long.sql");
+    std::fs::write(&file, script).unwrap();
+    let args = ["drive", "-f", file.to_str().unwrap(), "--on", "sqlite", "--for", "600s", "--op-timeout", "600s"];
+    let child = place.command(&args).spawn().unwrap();
+    wait_for("the recording", Duration::from_secs(20), || !place.all_runs().is_empty());
+    // There is no load, and what is driven begins soon after that.
+    std::thread::sleep(Duration::from_secs(2));
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let ran = Ran::of(&child.wait_with_output().unwrap()).expect(130);
+    assert!(!ran.out.contains("FAIL"), "{ran:?}");
+    // There were such operations.
+    place.run(&["report", "latest", "--format", "json"]).expect(0).says("stopped by the user");
+}
+
+#[test]
+fn operations_that_sleep_are_stopped_and_have_not_failed() {
+    is_interrupted("SELECT 1;\n\\sleep 500 s\nSELECT 2;\n");
+}
+
+#[test]
+fn a_long_statement_in_sqlite_is_stopped_and_has_not_failed() {
+    is_interrupted(
+        "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 1000000000000) SELECT count(*) FROM c;\n",
+    );
+}
