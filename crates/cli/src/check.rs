@@ -17,8 +17,6 @@ use crate::phase::{Bench, Driven, Keep, TrialRun, push};
 
 /// Clients that read back key by key.
 const READ_BACK_CLIENTS: u32 = 16;
-/// Longest that reading everything back by one operation may take.
-const READ_BACK_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Reads everything back, holds it against the ledger, and asks the store for its own integrity check.
 pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Result<(), CliError> {
@@ -179,7 +177,7 @@ fn once(
     stream: Arc<dyn Stream>,
 ) -> Result<plimsoll_core::Answer, CliError> {
     let keep = Keep::answer();
-    let op_timeout = READ_BACK_TIMEOUT.min(Duration::from_nanos(trial.bench.timeouts.work_ns));
+    let op_timeout = Duration::from_nanos(trial.bench.timeouts.work_ns);
     let spec = DriveSpec { limit: Limit::Ops(1), op_timeout, ends_on_loss: true, ..trial.spec() };
     let result = trial.driven(Driven {
         ordinal,

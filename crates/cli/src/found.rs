@@ -14,8 +14,6 @@ use plimsoll_plan::model::{Step, Trial};
 use crate::error::{CliError, exit};
 use crate::phase::{self, Bench};
 
-/// Longest that one question for the size may take: the server may have to read a whole table.
-const TIMEOUT: Duration = Duration::from_secs(120);
 /// Records that are asked for at once.
 const PROBES: u64 = 32;
 
@@ -118,8 +116,19 @@ impl Asking<'_, '_> {
     fn ask(&mut self, params: Vec<ValueBuf>) -> Result<Vec<Heard>, CliError> {
         let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
         let kinds = [self.extent.kind.clone()];
-        let spec =
-            DriveSpec { limit: Limit::Exhausted, op_timeout: TIMEOUT, io: self.bench.io, ..DriveSpec::default() };
+        let timeouts = self.bench.timeouts;
+        // For one number the server may have to read a whole table.
+        let op_ns = if self.extent.by_record { timeouts.load_ns } else { timeouts.work_ns };
+        let (op_timeout, open_timeout) = (Duration::from_nanos(op_ns), Duration::from_nanos(timeouts.setup_ns));
+        let io = self.bench.io;
+        let spec = DriveSpec {
+            limit: Limit::Exhausted,
+            op_timeout,
+            open_timeout,
+            io,
+            ends_on_loss: true,
+            ..DriveSpec::default()
+        };
         let drive = Drive {
             clock: self.bench.clock,
             spec: &spec,
@@ -133,7 +142,8 @@ impl Asking<'_, '_> {
         if let StopReason::Refused(error) | StopReason::Lost(error) = result.stop {
             return Err(error.into());
         }
-        if let Some(error) = result.errors.first() {
+        // What was stopped has no answer, and nobody looks at what there is.
+        if let Some(error) = result.errors.first().filter(|_| !self.bench.interrupt.is_set()) {
             let what = format!("how large the data are could not be asked ({})", self.extent.of[1]);
             return Err(CliError::new(exit::STORE, what).detail(format!("{} {}", error.code, error.message)));
         }

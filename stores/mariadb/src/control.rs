@@ -1,18 +1,12 @@
 //! What the control plane asks of a server in plain SQL: settings, sizes, tidying, checks.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use plimsoll_core::{Footprint, Setting, StoreError, StoreErrorKind, Value, Values};
+use plimsoll_core::{Footprint, Setting, StoreError, StoreErrorKind, Value, Values, Waits, waits};
 use plimsoll_endpoint::text;
 
 use crate::connection::Connection;
 use crate::sql::{Flavor, literal, quoted};
-
-/// How long purge and the writing of dirty pages may go on.
-const QUIET_TIMEOUT: Duration = Duration::from_secs(300);
-
-/// Between two looks whether they are done.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The one setting that decides what a commit survives.
 pub(crate) const FLUSH_LOG: &str = "innodb_flush_log_at_trx_commit";
@@ -119,6 +113,7 @@ pub(crate) fn settle(
     database: &str,
     flavor: Flavor,
     private: bool,
+    waits: &Waits,
 ) -> Result<(), StoreError> {
     for table in tables(connection, database)? {
         let answer = connection.simple(&format!("ANALYZE TABLE {table}"))?;
@@ -131,7 +126,7 @@ pub(crate) fn settle(
     if !private {
         return Ok(());
     }
-    wait_until_none(connection, "old versions of rows to purge", |connection| match flavor {
+    wait_until_none(connection, waits, "old versions of rows to purge", |connection| match flavor {
         Flavor::MariaDb => Ok(status(connection, "Innodb_history_list_length")?.unwrap_or(0)),
         Flavor::MySql | Flavor::MySqlBefore8 => {
             let count = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'";
@@ -144,7 +139,7 @@ pub(crate) fn settle(
         before.push((name, connection.value(&format!("SELECT @@GLOBAL.{name}"))?));
         connection.simple(&format!("SET GLOBAL {name} = 0"))?;
     }
-    let waited = wait_until_none(connection, "dirty pages", |connection| {
+    let waited = wait_until_none(connection, waits, "dirty pages", |connection| {
         Ok(status(connection, "Innodb_buffer_pool_pages_dirty")?.unwrap_or(0))
     });
     for (name, value) in before.iter().rev() {
@@ -155,21 +150,23 @@ pub(crate) fn settle(
 
 fn wait_until_none(
     connection: &mut Connection,
+    waits: &Waits,
     what: &str,
     mut count: impl FnMut(&mut Connection) -> Result<u64, StoreError>,
 ) -> Result<(), StoreError> {
-    let until = Instant::now() + QUIET_TIMEOUT;
+    let began = Instant::now();
     loop {
         let left = count(connection)?;
         if left == 0 {
             return Ok(());
         }
-        if Instant::now() > until {
-            let waited = QUIET_TIMEOUT.as_secs();
-            let what = format!("the server still has {left} {what} after {waited} s");
-            return Err(StoreError::new(StoreErrorKind::Store, what));
+        let waited = began.elapsed();
+        if waited > waits.work() {
+            let what = format!("the server still has {left} {what} after {} s", waited.as_secs());
+            let next = "See in the server's log why; where it only needs longer, raise `work_timeout`.";
+            return Err(StoreError::new(StoreErrorKind::Store, what).next(next));
         }
-        std::thread::sleep(LOOK_INTERVAL);
+        waits.pause(waits::TICK)?;
     }
 }
 

@@ -352,8 +352,8 @@ impl Store for MariadbStore {
     }
 
     fn settle(&mut self) -> Result<(), StoreError> {
-        let (flavor, private) = (self.flavor, self.server.is_some());
-        self.tidy(|control, database| control::settle(control, database, flavor, private))
+        let (flavor, private, waits) = (self.flavor, self.server.is_some(), self.waits.clone());
+        self.tidy(|control, database| control::settle(control, database, flavor, private, &waits))
     }
 
     fn cold(&mut self) -> Result<Cold, StoreError> {

@@ -1,16 +1,13 @@
 //! What the control plane asks of a server in plain SQL: settings, sizes, tidying, checks.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use plimsoll_core::{Answer, Footprint, Setting, StoreError, StoreErrorKind, Value, waits};
+use plimsoll_core::{Answer, Footprint, Setting, StoreError, StoreErrorKind, Value, Waits, waits};
 use plimsoll_endpoint::text;
 use plimsoll_keyindex::keyspace::INDEX_ROLE;
 
 use crate::connection::Connection;
 use crate::sql::{literal, quoted};
-
-/// How long autovacuum may still be at work on our tables after we have vacuumed them.
-const QUIET_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Settings whose values may hold credentials. Their values are not shown.
 const SECRET_SETTINGS: [&str; 6] = [
@@ -96,12 +93,12 @@ fn tables(connection: &mut Connection, schema: &str) -> Result<Vec<String>, Stor
 
 /// Vacuums, freezes and analyzes the schema's tables, waits until nobody else tidies them, and has a checkpoint made
 /// where that is permitted. What is frozen now is not written once more by whoever reads or vacuums it first.
-pub(crate) fn settle(connection: &mut Connection, schema: &str) -> Result<(), StoreError> {
+pub(crate) fn settle(connection: &mut Connection, schema: &str, waits: &Waits) -> Result<(), StoreError> {
     let tables = tables(connection, schema)?;
     if !tables.is_empty() {
         connection.simple(&format!("VACUUM (FREEZE, ANALYZE) {}", tables.join(", ")))?;
     }
-    let until = Instant::now() + QUIET_TIMEOUT;
+    let began = Instant::now();
     let busy = format!(
         "SELECT count(*) FROM (SELECT relid FROM pg_stat_progress_vacuum UNION ALL \
          SELECT relid FROM pg_stat_progress_analyze) busy JOIN pg_class ON pg_class.oid = busy.relid \
@@ -109,14 +106,13 @@ pub(crate) fn settle(connection: &mut Connection, schema: &str) -> Result<(), St
         literal(&quoted(schema))
     );
     while connection.value(&busy)? != "0" {
-        if Instant::now() > until {
-            let waited = QUIET_TIMEOUT.as_secs();
-            return Err(StoreError::new(
-                StoreErrorKind::Store,
-                format!("autovacuum is still at work on the tables after {waited} s"),
-            ));
+        let waited = began.elapsed();
+        if waited > waits.work() {
+            let what = format!("autovacuum is still at work on the tables after {} s", waited.as_secs());
+            let next = "Wait until it is done; where it only needs longer, raise `work_timeout`.";
+            return Err(StoreError::new(StoreErrorKind::Store, what).next(next));
         }
-        std::thread::sleep(waits::TICK);
+        waits.pause(waits::TICK)?;
     }
     match connection.simple("CHECKPOINT") {
         // Without the role pg_checkpoint the dirty pages are written when the server's own time comes.

@@ -367,7 +367,8 @@ impl Store for PostgresStore {
     }
 
     fn settle(&mut self) -> Result<(), StoreError> {
-        self.tidy(control::settle)
+        let waits = self.waits.clone();
+        self.tidy(|control, schema| control::settle(control, schema, &waits))
     }
 
     fn cold(&mut self) -> Result<Cold, StoreError> {
