@@ -18,10 +18,18 @@ use crate::bench::{Guarded, Place, Ran, wait_for};
 /// Limits that let a run with a silent server end soon by itself.
 const SHORT: [&str; 8] =
     ["--setup-timeout", "1500ms", "--load-timeout", "1500ms", "--work-timeout", "2s", "--op-timeout", "1s"];
-/// How long such a run may take, on a machine that is not quiet.
-const BY_ITSELF: Duration = Duration::from_secs(30);
-/// How long it may take after a Ctrl-C: 2 s, and what a machine that is not quiet takes besides.
-const AFTER_A_SIGNAL: Duration = Duration::from_secs(4);
+/// Limits that nobody outlives: only the signal ends such a run in time.
+const LONG: [&str; 8] =
+    ["--setup-timeout", "600s", "--load-timeout", "600s", "--work-timeout", "600s", "--op-timeout", "600s"];
+/// How long a run with short limits, or the usual 15 s for a short question, may take. It is a few seconds on a quiet
+/// machine; a wait without a limit is for ever.
+const BY_ITSELF: Duration = Duration::from_secs(60);
+/// How long it may take after a Ctrl-C. What is promised is 2 s; the rest is for two loaded processors that several runs
+/// share. A wait that the signal does not end takes the 600 s of [`LONG`].
+const AFTER_A_SIGNAL: Duration = Duration::from_secs(10);
+/// The same where what was made is removed besides, which takes server and disk what it takes. The statement itself takes
+/// minutes.
+const WITH_REMOVAL: Duration = Duration::from_secs(30);
 /// Runs of a store at a time.
 const AT_ONCE: usize = 3;
 
@@ -267,7 +275,7 @@ impl Subject {
     #[allow(clippy::print_stdout)]
     fn one_is_survived(&self, phase: &str, fault: Fault, after_bytes: u64) {
         let signal = ["-INT", "-TERM"].into_iter().find(|signal| phase.ends_with(signal));
-        let limits: &[&str] = if signal.is_some() { &[] } else { &SHORT };
+        let limits: &[&str] = if signal.is_some() { &LONG } else { &SHORT };
         let what = format!("{} {phase}: {fault:?} after {after_bytes} bytes", self.url);
         let started = Instant::now();
         let Came { ran, took } = self.attacked(fault, after_bytes, limits, signal);
@@ -287,6 +295,12 @@ impl Subject {
                 assert!(matches!(ran.code, Some(0 | 1 | 3 | 9)), "{what}: {ran:?}");
             }
             _ => assert!(matches!(ran.code, Some(0 | 1 | 3 | 9)), "{what}: {ran:?}"),
+        }
+        // Nothing comes of a server that failed before anything was asked of it for its own sake. The bytes differ a little
+        // from run to run: how far it came it says itself.
+        let last = ran.err.lines().filter_map(|line| line.split_once(" · ")).map(|(_, phase)| phase).next_back();
+        if took.is_some() && signal.is_none() && fault != Fault::Blip && last.is_none_or(|last| last == "load") {
+            assert!(matches!(ran.code, Some(3 | 9)), "{what}, in {last:?}: {ran:?}");
         }
     }
 }
@@ -339,7 +353,7 @@ fn a_directory_that_fails_anywhere_ends_the_run() {
 }
 
 #[test]
-fn half_an_answer_in_set_up_ends_a_run_within_half_a_minute_by_itself() {
+fn half_an_answer_in_set_up_ends_a_run_by_itself() {
     let place = Place::new();
     let (redis, ldap) = (redis(&place), ldap(&place));
     std::thread::scope(|scope| {
@@ -366,7 +380,7 @@ fn a_load_of_statements_ends(subject: &Subject, left: &str) {
     let ran = Ran::of(&child.wait_with_output().unwrap());
     let took = at.elapsed();
     // The statement is ended on the server, and what it made is removed, which takes the server what it takes.
-    assert!(took < Duration::from_secs(10), "{took:?}: {ran:?}");
+    assert!(took < WITH_REMOVAL, "{took:?}: {ran:?}");
     let ran = ran.expect(130);
     assert!(!ran.err.contains("could not be removed"), "{ran:?}");
     let mut next =
@@ -398,7 +412,7 @@ fn a_load_of_statements_ends_at_a_signal_in_sqlite() {
     Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     let ran = Ran::of(&child.wait_with_output().unwrap()).expect(130);
     // What was written so far is rolled back and removed, which takes the disk what it takes.
-    assert!(at.elapsed() < Duration::from_secs(10), "{:?}: {ran:?}", at.elapsed());
+    assert!(at.elapsed() < WITH_REMOVAL, "{:?}: {ran:?}", at.elapsed());
     assert!(!place.only_run().join("data").exists());
 }
 
@@ -408,7 +422,7 @@ fn a_search_for_the_line_ends_when_its_server_falls_silent() {
     let redis = redis(&place);
     let line = "line kv --mix read=1 --set records=200 --set ledger=off --goal p99=100ms --budget 60s";
     let line = Subject { drive: line.split(' ').collect(), address: redis.address.clone(), ..redis };
-    for (limits, signal) in [(&SHORT[..], None), (&[], Some("-TERM"))] {
+    for (limits, signal) in [(&SHORT[..], None), (&LONG[..], Some("-TERM"))] {
         let Came { ran, took } = line.attacked(Fault::Silent, 400_000, limits, signal);
         let took = took.expect("the search asks for more than that");
         assert_eq!(ran.code, Some(if signal.is_some() { 130 } else { 3 }), "{took:?}: {ran:?}");
