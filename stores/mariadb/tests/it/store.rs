@@ -1,14 +1,15 @@
 //! The store: what it makes, says, measures and leaves behind.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::{
     CacheSize, Cold, CounterSort, Durability, IndexMode, Layout, OpenOptions, Outcome, ParamValue, Params, Sessions,
-    Statement, Store, StoreError, StoreErrorKind, Target, Value,
+    Statement, Store, StoreError, StoreErrorKind, Target, Value, Waits,
 };
 use plimsoll_store_mariadb::{Connection, kind};
 
-use crate::fixture::{Server, Wire, layout, sql, values};
+use crate::fixture::{Server, Wire, layout, login, open_login, sql, values};
 use crate::records::{ALL, COUNT, FIND, INSERT, SCAN, kinds, record};
 
 fn options(target: Target) -> OpenOptions {
@@ -29,12 +30,18 @@ fn attached(server: &Server, user: &str, run_id: &str) -> Result<Box<dyn Store>,
 }
 
 fn private() -> (tempfile::TempDir, Box<dyn Store>) {
+    private_with(Waits::default())
+}
+
+fn private_with(waits: Waits) -> (tempfile::TempDir, Box<dyn Store>) {
     let dir = tempfile::tempdir().expect("a directory");
     let data_dir = dir.path().join("data");
     std::fs::create_dir(&data_dir).expect("a directory");
     let target = Target::Private { data_dir, log_dir: PathBuf::from(dir.path()) };
     let mut told = Vec::new();
-    let store = kind().open(options(target), &mut |what| told.push(what.to_owned())).expect("a private server");
+    let store = kind()
+        .open(OpenOptions { waits, ..options(target) }, &mut |what| told.push(what.to_owned()))
+        .expect("a private server");
     assert!(!told.is_empty(), "what takes a while is said");
     (dir, store)
 }
@@ -237,6 +244,27 @@ fn data_of_others_are_those_of_the_database_in_the_url() {
     let cache = store.cache_bytes().expect("a size");
     assert_eq!(cache, Some(CacheSize::Own { setting: "innodb_buffer_pool_size", bytes }));
     store.close().expect("closed");
+}
+
+#[test]
+fn a_private_server_that_never_gets_quiet_is_waited_for_as_long_as_work_may_take() {
+    let limit = Duration::from_secs(10);
+    let (_dir, mut store) = private_with(limit.into());
+    let Ok(Sessions::Wire(clients)) = store.sessions(1, Durability::AtEnd) else { panic!("a wire session") };
+    let open = || open_login(&clients[0].address, login("root", None)).expect("a connection");
+    let (mut reader, mut writer) = (open(), open());
+    for text in ["CREATE DATABASE theirs", "CREATE TABLE theirs.t (a INT)", "INSERT INTO theirs.t VALUES (1)"] {
+        writer.simple(text).expect("made");
+    }
+    // What somebody may still read is not purged.
+    reader.simple("START TRANSACTION WITH CONSISTENT SNAPSHOT").expect("a transaction");
+    writer.simple("UPDATE theirs.t SET a = 2").expect("updated");
+    let began = Instant::now();
+    let error = store.settle().expect_err("it is not quiet");
+    assert!(error.what.contains("old versions of rows to purge after "), "{error}");
+    assert!(error.next.expect("advice").ends_with("raise `work_timeout`."));
+    // It was five minutes whatever the limit.
+    assert!(began.elapsed() >= limit && began.elapsed() < limit * 6, "{:?}", began.elapsed());
 }
 
 #[test]
