@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::bench::{Place, Ran, wait_for};
 
-/// Numbers by a seed: no two runs of this test see other damage.
+/// Numbers by a seed.
 struct Seeded(u64);
 
 impl Seeded {
@@ -53,7 +53,7 @@ fn damaged_recordings_end_with_one_message_or_a_report_and_never_otherwise() {
     let ((_elsewhere, other), (place, run)) = (recorded(), recorded());
     let whole = other.to_str().unwrap();
     let bytes = fs::read(run.join("run.sqlite")).unwrap();
-    let (file, mut seeded, mut refused) = (run.join("run.sqlite"), Seeded(9), 0);
+    let (file, mut seeded) = (run.join("run.sqlite"), Seeded(9));
     for cut in (0..bytes.len()).step_by(16 << 10) {
         fs::write(&file, &bytes[..cut]).unwrap();
         assert!(read_by_all(&place, &file, whole, &format!("cut at {cut}")));
@@ -71,9 +71,13 @@ fn damaged_recordings_end_with_one_message_or_a_report_and_never_otherwise() {
             damaged[at..at + 4096].fill(with);
         }
         fs::write(&file, &damaged).unwrap();
-        refused += usize::from(read_by_all(&place, &file, whole, &format!("copy {copy}")));
+        // Which of them are refused depends on what was recorded; that all who read it say the same does not.
+        read_by_all(&place, &file, whole, &format!("copy {copy}"));
     }
-    assert!((10..50).contains(&refused), "{refused} of 50");
+    let mut headless = bytes.clone();
+    headless[..4096].fill(7);
+    fs::write(&file, &headless).unwrap();
+    assert!(read_by_all(&place, &file, whole, "another file's first page"));
     for what in ["fifo", "directory", "nothing"] {
         match what {
             "fifo" => {
