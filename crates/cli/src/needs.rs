@@ -1,10 +1,11 @@
 //! What a run takes of this machine at its largest moment, and whether there is as much: said by `check`, and refused
 //! before anything is started.
 
+use plimsoll_analysis::number::count;
 use plimsoll_core::{
     Call, Catalogue, IndexMode, KvCall, ParamSpec, ParamType, ParamValue, SessionShape, StoreSpec, StreamSpec, Workload,
 };
-use plimsoll_drive::INSTANT_WORKERS;
+use plimsoll_drive::{INSTANT_WORKERS, worker_addresses};
 use plimsoll_plan::model::{Drive, Limit, Pace, Plan, Step, Trial};
 use plimsoll_sample::room::{self, Room};
 use plimsoll_verify::Ledger;
@@ -15,8 +16,8 @@ use crate::error::{CliError, exit};
 const OWN_BYTES: u64 = 64 << 20;
 /// A thread of a session: its stacks, and what it touches of histograms.
 const THREAD_BYTES: u64 = 128 << 10;
-/// Addresses of a thread: its stack, and all of its histograms.
-const THREAD_ADDRESSES: u64 = 8 << 20;
+/// Addresses of a thread's stack.
+const STACK_ADDRESSES: u64 = 2 << 20;
 /// Addresses that the program takes and does not use: libraries, and what its allocator sets aside for threads.
 const OWN_ADDRESSES: u64 = 512 << 20;
 /// What the drive loop keeps of a client, and of an operation in a pipeline besides its record.
@@ -97,8 +98,8 @@ impl Needs {
         format!(
             "needs of this machine, about: {} of memory, {} threads, {} file descriptors",
             bytes(self.memory.total()),
-            counted(self.threads.total()),
-            counted(self.descriptors.total())
+            count(self.threads.total()),
+            count(self.descriptors.total())
         )
     }
 
@@ -116,8 +117,8 @@ impl Needs {
         let sorts: [(_, _, &str, fn(u64) -> String); 4] = [
             (&self.memory, &room.memory, "memory", bytes),
             (&self.addresses, &room.addresses, "addresses", bytes),
-            (&self.threads, &room.threads, "threads", counted),
-            (&self.descriptors, &room.descriptors, "file descriptors", counted),
+            (&self.threads, &room.threads, "threads", count),
+            (&self.descriptors, &room.descriptors, "file descriptors", count),
         ];
         for (needed, limit, what, shown) in sorts {
             let Some(limit) = limit.as_ref().filter(|limit| needed.total() > limit.left) else { continue };
@@ -137,7 +138,7 @@ impl Needs {
                 _ => String::new(),
             };
             let fewer = match needed.clients_for(limit.left) {
-                Some(clients) => format!("at most {} clients fit", counted(clients)),
+                Some(clients) => format!("at most {} clients fit", count(clients)),
                 None if what == "memory" => {
                     "use fewer records, fewer operations or no ledger (ledger = \"off\")".to_owned()
                 }
@@ -183,20 +184,23 @@ impl Crowd<'_> {
             fixed: OWN_BYTES + sockets + ledger,
             each,
             parts: vec![
-                format!("{} clients of {} each: {}", counted(clients), bytes(each), bytes(clients * each)),
+                format!("{} clients of {} each: {}", count(clients), bytes(each), bytes(clients.saturating_mul(each))),
                 format!("sockets of the workers: {}", bytes(sockets)),
-                format!("ledger of {} records: {}", counted(workload.record_count()), bytes(ledger)),
+                format!("ledger of {} records: {}", count(workload.record_count()), bytes(ledger)),
                 format!("the program itself: {}", bytes(OWN_BYTES)),
             ],
             ..Amount::default()
         };
-        let addresses_each = if is_blocking { each + THREAD_ADDRESSES } else { each };
+        let thread = STACK_ADDRESSES + worker_addresses(workload.kinds().len());
+        let (of_each, of_workers) = if is_blocking { (thread, 0) } else { (0, workers.saturating_mul(thread)) };
+        let own = memory.fixed.saturating_add(OWN_ADDRESSES);
         let addresses = Amount {
-            fixed: memory.fixed + OWN_ADDRESSES,
-            each: addresses_each,
+            fixed: own.saturating_add(of_workers),
+            each: each + of_each,
             parts: vec![
-                format!("{} clients of {} each", counted(clients), bytes(addresses_each)),
-                format!("everything else: {}", bytes(memory.fixed + OWN_ADDRESSES)),
+                format!("{} clients of {} each", count(clients), bytes(each + of_each)),
+                format!("stacks and counts of the workers: {}", bytes(of_workers)),
+                format!("everything else: {}", bytes(own)),
             ],
             ..Amount::default()
         };
@@ -204,8 +208,8 @@ impl Crowd<'_> {
             fixed: OWN_THREADS + if is_blocking { 0 } else { workers },
             each: u64::from(is_blocking),
             parts: vec![match is_blocking {
-                true => format!("one for each of {} clients, as {} blocks, and our own", counted(clients), store.name),
-                false => format!("{} workers, and our own", counted(workers)),
+                true => format!("one for each of {} clients, as {} blocks, and our own", count(clients), store.name),
+                false => format!("{} workers, and our own", count(workers)),
             }],
             ..Amount::default()
         };
@@ -213,7 +217,7 @@ impl Crowd<'_> {
         let descriptors = Amount {
             fixed: OWN_DESCRIPTORS + if is_blocking { 0 } else { workers * WORKER_DESCRIPTORS },
             each: descriptors_each,
-            parts: vec![format!("{} clients with {} each, and our own", counted(clients), descriptors_each)],
+            parts: vec![format!("{} clients with {} each, and our own", count(clients), descriptors_each)],
             ..Amount::default()
         };
         let with_clients = |amount: Amount| Amount { clients, ..amount };
@@ -282,7 +286,7 @@ pub fn bound_sessions(catalogue: &Catalogue, plan: &mut Plan) -> Result<(), CliE
 
 fn must_take(param: &ParamSpec, store: &str, given: u64, wanted: u64, clients: u64) -> Result<(), CliError> {
     let name = param.name;
-    let clients = counted(clients);
+    let clients = count(clients);
     let refused = |what: String, next: String| Err(CliError::new(exit::USAGE, what).next(next));
     if let ParamType::Int { max, .. } = param.param_type
         && wanted > max.max(0) as u64
@@ -290,7 +294,7 @@ fn must_take(param: &ParamSpec, store: &str, given: u64, wanted: u64, clients: u
         let what = format!("{clients} clients are more than a private {store} takes: `{name}` is at most {max}");
         return refused(
             what,
-            format!("use at most {} clients", counted((max.max(0) as u64).saturating_sub(CONTROL_SESSIONS))),
+            format!("use at most {} clients", count((max.max(0) as u64).saturating_sub(CONTROL_SESSIONS))),
         );
     }
     if param.default != given.to_string() {
@@ -313,7 +317,7 @@ fn most_sessions(trial: &Trial) -> u64 {
 pub fn threads_words() -> String {
     match Room::now().threads {
         Some(limit) => {
-            format!("{} allows {} more: raise it, or use fewer clients", limit.by, counted(limit.left))
+            format!("{} allows {} more: raise it, or use fewer clients", limit.by, count(limit.left))
         }
         None => "use fewer clients".to_owned(),
     }
@@ -326,17 +330,4 @@ fn bytes(count: u64) -> String {
         1_048_576..1_073_741_824 => format!("{:.0} MiB", count as f64 / 1_048_576.0),
         _ => format!("{:.1} GiB", count as f64 / 1_073_741_824.0),
     }
-}
-
-/// With a comma every three digits.
-fn counted(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

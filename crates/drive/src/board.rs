@@ -46,18 +46,21 @@ pub(crate) struct Tally {
 impl Tally {
     fn new(kinds: usize, open: bool, watched: bool) -> io::Result<Self> {
         let measures = if open { 2 } else { 1 };
+        let mut all = WorkerHistogram::several(&Self::digits(kinds, measures, watched))?.into_iter();
+        let (Some(lag), Some(unfinished)) = (all.next(), all.next()) else { unreachable!("two of them stand first") };
+        let histograms = all.by_ref().take(kinds * Outcome::ALL.len() * measures).collect();
+        Ok(Self { histograms, measures, disturbed: all.collect(), lag, unfinished })
+    }
+
+    /// Of lag, of what was never sent, and of each kind's operations.
+    fn digits(kinds: usize, measures: usize, watched: bool) -> Vec<Digits> {
         let each = |measures: usize| {
             (0..kinds * Outcome::ALL.len() * measures).map(move |index| {
                 let ok = index / measures % Outcome::ALL.len() == Outcome::Ok as usize;
                 if ok { Digits::Three } else { Digits::Two }
             })
         };
-        let disturbed = each(usize::from(watched));
-        let digits: Vec<_> = [Digits::Two, Digits::Three].into_iter().chain(each(measures)).chain(disturbed).collect();
-        let mut all = WorkerHistogram::several(&digits)?.into_iter();
-        let (Some(lag), Some(unfinished)) = (all.next(), all.next()) else { unreachable!("two of them stand first") };
-        let histograms = all.by_ref().take(each(measures).len()).collect();
-        Ok(Self { histograms, measures, disturbed: all.collect(), lag, unfinished })
+        [Digits::Two, Digits::Three].into_iter().chain(each(measures)).chain(each(usize::from(watched))).collect()
     }
 
     #[inline]
@@ -142,6 +145,13 @@ pub(crate) enum Doing {
     Working,
     Asleep,
     InStore { scheduled_ns: u64 },
+}
+
+/// Bytes of addresses that the counts of a worker take at most, where there are `kinds` of operations. Memory is used of
+/// them as far as they are touched.
+pub fn worker_addresses(kinds: usize) -> u64 {
+    let counts: usize = Tally::digits(kinds, 2, true).iter().map(|digits| digits.counts()).sum();
+    (counts * size_of::<u32>()) as u64 * u64::from(RING)
 }
 
 impl Board {

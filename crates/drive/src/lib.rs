@@ -44,6 +44,7 @@ mod wire;
 mod witness;
 mod worker;
 
+pub use board::worker_addresses;
 pub use clock::Clock;
 pub use control::Drive;
 pub use pace::{Arrivals, Pace, SPIN, Shape, Wake};

@@ -28,7 +28,9 @@ fn kv<'a>(on: &'a str, clients: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 fn a_hundred_thousand_clients_of_a_store_that_never_waits_run_within_three_gigabytes() {
     let place = Place::new();
     // Every address counts here, not only memory that is used.
-    limited(&place, "ulimit -v 3000000", &kv("null", "100000", &[])).expect(0).says("PASS");
+    // On a machine of many processors the allocator would set gigabytes of them aside.
+    let limits = "ulimit -v 3000000; export MALLOC_ARENA_MAX=4";
+    limited(&place, limits, &kv("null", "100000", &[])).expect(0).says("PASS");
 }
 
 #[test]
@@ -75,6 +77,14 @@ fn too_little_memory_is_said_before_anything_is_started_with_the_calculation() {
 }
 
 #[test]
+fn addresses_of_workers_that_never_wait_count_too() {
+    let place = Place::new();
+    let ran = limited(&place, "ulimit -v 1000000", &kv("null", "64", &[])).expect(2);
+    ran.says("addresses").says("stacks and counts of the workers: ");
+    assert!(place.all_runs().is_empty());
+}
+
+#[test]
 fn check_says_what_a_plan_takes_and_refuses_what_does_not_fit() {
     let place = Place::new();
     let plan = place.plan(
@@ -92,7 +102,16 @@ fn where_memory_ends_on_the_way_it_is_said_and_nothing_is_aborted() {
     let script = place.path().join("long.sql");
     std::fs::write(&script, "select 1;\n".repeat(12_000_000)).unwrap();
     let args = ["drive", "-f", script.to_str().unwrap(), "--on", "null", "--ops", "1"];
-    limited(&place, "ulimit -v 420000", &args).expect(12).says("bytes could not be allocated").says("ulimit -v");
+    // How much the program itself takes depends on how it was built: less and less, until there is too little for the script.
+    for kib in (260_000..=900_000).rev().step_by(40_000) {
+        let ran = limited(&place, &format!("ulimit -v {kib}"), &args);
+        if ran.code == Some(12) {
+            ran.says("bytes could not be allocated").says("ulimit -v");
+            return;
+        }
+        assert!(matches!(ran.code, Some(0 | 2)), "{kib} KiB: {ran:?}");
+    }
+    panic!("there is room for two copies in any case");
 }
 
 #[test]
