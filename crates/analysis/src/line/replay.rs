@@ -11,10 +11,14 @@ use crate::view::Line;
 
 use super::estimate::worst_ratio;
 use super::sentence;
-use super::{LineResult, LineSearch, LineSpec, Next, Rung, RungSummary};
+use super::{LineResult, LineSearch, LineSpec, LineState, Next, Rung, RungSummary};
 
 /// What the name of a phase that drives a rung begins with.
 pub const RUNG_PHASE: &str = "rung";
+
+/// What response times a search goes by, where pauses of the machine were watched.
+const UNDISTURBED: &str = "Goals of rungs are judged on the operations that no pause of the machine disturbed; the chart \
+                           and the notes have all of them, as seen.";
 
 /// A search as reports show it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -135,7 +139,8 @@ fn line(run: &Run, spec: &LineSpec, store: String) -> Option<LineView> {
         asked_per_s.iter().map(median_at).collect()
     };
     let mut marks = Vec::new();
-    if let Some(x) = result.rate_per_s {
+    // A line that is not decided is an interval, and none to be drawn.
+    if let Some(x) = result.rate_per_s.filter(|_| result.state == LineState::Decided) {
         marks.push(Mark { x, name: "the line".to_string() });
     }
     let chart = |name: &str, unit: &str, lines: Vec<Line>| Chart {
@@ -156,8 +161,15 @@ fn line(run: &Run, spec: &LineSpec, store: String) -> Option<LineView> {
         let values = at_each(&move |one| one.percentiles_ns.get(at)?.map(|ns| ns as f64 / 1e9));
         Line { name: if name == "p999" { "p99.9" } else { name }.to_string(), values }
     };
+    let is_watched = |trial: &plimsoll_record::data::Trial, at: usize| {
+        trial.phases.get(at).is_some_and(|phase| phase.slices.iter().any(|slice| slice.watched.is_some()))
+    };
+    let mut notes = notes(&rungs);
+    if self::rungs(run, &store).any(|(trial, at, _)| is_watched(trial, at)) {
+        notes.push(UNDISTURBED.to_string());
+    }
     let latency = chart("Response time", "s", (0..latency::SHOWN.len()).map(percentile).collect());
-    Some(LineView { store, result, done: chart("Done", "1/s", vec![done]), latency, notes: notes(&rungs), rungs })
+    Some(LineView { store, result, done: chart("Done", "1/s", vec![done]), latency, notes, rungs })
 }
 
 fn view(rung: &Rung, seen: &RungSummary, waited: &Times) -> RungView {
