@@ -78,7 +78,8 @@ pub fn announced(as_is: bool, changes: &[String], store: &StoreSpec) -> String {
     };
     match (as_is, changes) {
         (true, []) if store.interfaces.contains(&Interface::Sql) => {
-            "makes nothing there, and its sessions are read-only: the server refuses statements that change tables".to_owned()
+            "makes nothing there, and its sessions are read-only: the server refuses statements that change tables"
+                .to_owned()
         }
         (true, []) => "makes nothing there, and only reads".to_owned(),
         (true, _) => format!("makes nothing there, and CHANGES WHAT IS THERE by: {}", named()),

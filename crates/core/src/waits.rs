@@ -17,7 +17,7 @@ pub const GRACE: Duration = Duration::from_millis(500);
 /// The code of operations that were ended because of that: nobody's failure.
 pub const STOPPED: &str = "stopped";
 /// The same while what was made is removed after a failure or on the way out: enough for a server that answers at all.
-const HURRIED_ANSWER: Duration = Duration::from_millis(600);
+const HURRIED_ANSWER: Duration = Duration::from_secs(1);
 const HURRIED_WORK: Duration = Duration::from_secs(5);
 
 /// The store is in use.

