@@ -110,7 +110,7 @@ impl LineSearch {
     }
 
     /// How long `rung`, which was asked for last, may go on where pauses of the machine take from its time, in seconds that count:
-    /// up to [`PUT_OFF`] times as long as asked, and not past the budget.
+    /// up to twice as long as asked, and not past the budget.
     pub fn may_last_s(&self, rung: &Rung) -> f64 {
         (PUT_OFF * rung.seconds).min(self.left_s() - self.overhead_s()).max(rung.seconds)
     }

@@ -482,6 +482,6 @@ fn an_answer_has_a_bound() {
     let mut connection = server.open(&Default::default(), &kinds).expect("connected");
     let (outcome, answer) = crate::fixture::ask(&mut connection, 0, &[]);
     assert_eq!(outcome, Outcome::Unknown, "it may have happened");
-    assert!(answer.message.contains("`everything` answers with more than 256 MiB"), "{}", answer.message);
+    assert!(answer.message.contains("at most 268435456 are kept of an answer (--answer-max)"), "{}", answer.message);
     assert_eq!(connection.simple("SELECT 1").expect_err("it has ended").kind, StoreErrorKind::Usage);
 }
