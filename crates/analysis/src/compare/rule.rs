@@ -154,7 +154,10 @@ impl Rule {
         // Beyond the floor the other way it certainly is not met.
         let change = metric.change_percent?;
         let against = if self.above { change < limit - floor_percent } else { change > limit + floor_percent };
-        if met || from == to || limit.abs() >= floor_percent || against {
+        // So it is met where the change passes the limit by more than the floor, or repeats tell it from noise.
+        let passed = if self.above { change > limit + floor_percent } else { change < limit - floor_percent };
+        let is_told = met && (passed || metric.significant == Some(true));
+        if is_told || from == to || limit.abs() >= floor_percent || against {
             return None;
         }
         Some(format!(
