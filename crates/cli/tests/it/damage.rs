@@ -74,7 +74,7 @@ fn damaged_recordings_end_with_one_message_or_a_report_and_never_otherwise() {
         // Which of them are refused depends on what was recorded; that all who read it say the same does not.
         read_by_all(&place, &file, whole, &format!("copy {copy}"));
     }
-    let mut headless = bytes.clone();
+    let mut headless = bytes;
     headless[..4096].fill(7);
     fs::write(&file, &headless).unwrap();
     assert!(read_by_all(&place, &file, whole, "another file's first page"));
