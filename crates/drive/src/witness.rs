@@ -8,7 +8,8 @@
 //!
 //! A pause is told of in the moment in which the processor is back and before anybody else runs on it. So whatever a
 //! pause held up ends after the pause was told of, and a worker that compares an operation's scheduled time with
-//! [`Taint`] when it ends knows whether it was disturbed: one load and one comparison an operation.
+//! [`Taint`] when it ends knows whether it was disturbed: one load and one comparison an operation, two where there was a
+//! pause.
 //!
 //! Not seen: pauses between two wake-ups. One that is shorter than the period is met in as many cases of a hundred as
 //! it is per cent of the period long; of a longer one up to a period is missing at its beginning. Nor what stops others
@@ -32,7 +33,7 @@ use crate::clock::Clock;
 use crate::control::pin;
 use crate::histogram::{Digits, TOP_NS};
 
-/// Time between two wake-ups: a hundredth of a processor at 1 ms, a quarter of a per cent at 5 ms.
+/// Time between two wake-ups: each costs some ten microseconds of a processor that would sleep.
 const PERIOD_NS: u64 = 5_000_000;
 /// Wake-ups that are remembered of each processor: five seconds.
 const MEMORY: u64 = 1_024;
@@ -43,7 +44,7 @@ const PRIORITY: i32 = 98;
 /// Longest that [`Witness::watch_for`] goes without looking.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Until when what is due is disturbed. In a cache line that is written in pauses only, and read with every operation.
+/// From when and until when what is due is disturbed. In a cache line that is written in pauses only, and read with every operation.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Taint {
