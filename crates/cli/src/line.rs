@@ -14,6 +14,7 @@ use plimsoll_record::data::{GoalSpec, Run};
 use crate::error::{CliError, exit};
 use crate::phase::Bench;
 use crate::trial::{self, Found};
+use crate::writes;
 
 /// How long the machine is watched before a search.
 const WATCH: Duration = Duration::from_secs(3);
@@ -58,6 +59,7 @@ impl Search<'_> {
     pub fn run(&self, bench: &mut Bench<'_>, store: &mut dyn Store, directory: &Path) -> Result<u32, CliError> {
         bench.ledger = None;
         let keeps = self.plan.start != Start::Fresh && trial::ledger_goes_on(&**self.workload);
+        let reads = !writes::asked(self.trial, &**self.workload).iter().any(|(_, kind)| kind.writes());
         let mut driven = 0;
         let seen = bench.witness.as_ref().map(|witness| witness.watch_for(WATCH));
         let finer = seen.and_then(|seen| line::finer_than_machine(&self.spec.goals, &|ns| seen.share_above(ns)));
@@ -89,8 +91,13 @@ impl Search<'_> {
                 self.trial.store.label,
                 rung.purpose.name()
             ));
-            let found = Found { start: self.plan.start, data: keeps && driven > 0 };
-            let trial = self.rung(&rung, search.may_last_s(&rung), self.first + driven);
+            let mut found = Found { start: self.plan.start, data: keeps && driven > 0 };
+            let mut trial = self.rung(&rung, search.may_last_s(&rung), self.first + driven);
+            if reads && found.data {
+                // Nothing was written since the store was settled and read back.
+                found.start = Start::AsIs;
+                trial.phases.retain(|phase| phase.step != Step::Check);
+            }
             trial::run(bench, store, self.kind, &trial, Arc::clone(self.workload), found)?;
             driven += 1;
         }

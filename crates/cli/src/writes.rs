@@ -89,7 +89,7 @@ pub fn announced(as_is: bool, changes: &[String], store: &StoreSpec) -> String {
 }
 
 /// The kinds of operation that `trial` asks for, and their steps.
-fn asked<'w>(trial: &Trial, workload: &'w dyn Workload) -> Vec<(KindId, &'w OpKind)> {
+pub fn asked<'w>(trial: &Trial, workload: &'w dyn Workload) -> Vec<(KindId, &'w OpKind)> {
     let mut names: Vec<&str> = Vec::new();
     for phase in &trial.phases {
         match &phase.step {

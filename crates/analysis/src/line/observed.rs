@@ -17,9 +17,14 @@ use super::{GoalSeen, Rung, RungSummary, cycle};
 /// An excess beyond this, on either side, counts as far away: an eighth, or eight times, of the odds allowed.
 pub(super) const FAR: f64 = 2.0;
 
-/// Operations above the limit that come together where nothing tells, and for how many of them that stands.
+/// Least operations above the limit that come together where nothing tells, and for how many of them what is assumed
+/// stands.
 const TOGETHER: f64 = 10.0;
 const TOGETHER_N: f64 = 10.0;
+
+/// How many times what is due in a stall waits for it: at 80 % of what a store can do the queue behind it lasts four times as
+/// long (as that behind a pause of the machine).
+const QUEUED: f64 = 4.0;
 
 /// An excess up to which rungs tell it: above, the queue grows.
 const NEAR: f64 = 1.2;
@@ -49,7 +54,8 @@ pub(super) struct Observed {
 /// What all rungs say that say something.
 pub(super) fn observed(rungs: &[(Rung, RungSummary)]) -> Vec<Observed> {
     let only_whole = cycle::matters(rungs);
-    let together = together(rungs);
+    let goals = rungs.iter().map(|(_, seen)| seen.goals.len()).max().unwrap_or(0);
+    let together: Vec<f64> = (0..goals).map(|goal| together(rungs, goal)).collect();
     let one = |(rung, seen): &(Rung, RungSummary)| {
         let (rate, ratio) = (rung.rate_per_s?, worst_ratio(rung, seen)?);
         let says = match (seen.void.is_some(), only_whole && !seen.saw_cycle()) {
@@ -58,15 +64,15 @@ pub(super) fn observed(rungs: &[(Rung, RungSummary)]) -> Vec<Observed> {
             (false, true) => Says::AtLeast,
             (false, false) => Says::Exactly,
         };
-        let (excess, events) = excess(seen, together);
+        let (excess, events) = excess(seen, &together);
         Some(Observed { ln_rate: rate.ln(), excess, events, says })
     };
     rungs.iter().filter_map(one).collect()
 }
 
 /// Of the worst goal, that the store keeps up being one of them.
-fn excess(seen: &RungSummary, together: f64) -> (f64, Option<f64>) {
-    let of_goals = seen.goals.iter().filter_map(|goal| {
+fn excess(seen: &RungSummary, together: &[f64]) -> (f64, Option<f64>) {
+    let of_goals = seen.goals.iter().zip(together).filter_map(|(goal, together)| {
         let count = Count::of(goal)?;
         let events = (count.allowed > 0.0).then(|| count.n * count.allowed * (1.0 - count.allowed) / together);
         Some((count.excess, events))
@@ -124,18 +130,20 @@ impl Count {
     }
 }
 
-/// How many come together, in rungs that are not far from the limit: by how their slices differ, and by how rungs differ
-/// that saw more above the limit at a lower rate.
-fn together(rungs: &[(Rung, RungSummary)]) -> f64 {
+/// How many of one goal come together, in rungs that are not far from the limit: by how their slices differ, and by how
+/// rungs differ that saw more above the limit at a lower rate. Where little was seen it is what a stall as long as the limit
+/// makes wait, with those behind it until the queue is gone: there is none shorter that counts.
+fn together(rungs: &[(Rung, RungSummary)], goal: usize) -> f64 {
     let near = rungs.iter().filter(|(_, seen)| seen.void.is_none());
-    let goals = |(rung, seen): &'_ (Rung, RungSummary)| {
-        let rate = rung.rate_per_s;
-        let of = |(at, goal): (usize, &GoalSeen)| Some((at, rate?, Count::of(goal)?));
-        seen.goals.iter().enumerate().filter_map(of).collect::<Vec<_>>()
+    let count = |(rung, seen): &(Rung, RungSummary)| {
+        let goal = seen.goals.get(goal)?;
+        let limit_s = if goal.unit == "ns" { goal.limit / 1e9 } else { 0.0 };
+        Some((rung.rate_per_s?, limit_s, Count::of(goal)?))
     };
-    let mut counts: Vec<(usize, f64, Count)> = near.flat_map(goals).filter(|(.., one)| one.excess < FAR).collect();
-    counts.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let (mut sum, mut alone) = (TOGETHER * TOGETHER_N, TOGETHER_N);
+    let mut counts: Vec<(f64, f64, Count)> = near.filter_map(count).filter(|(.., one)| one.excess < FAR).collect();
+    counts.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let due = counts.last().map_or(0.0, |(rate, limit_s, _)| rate * limit_s * QUEUED);
+    let (mut sum, mut alone) = (TOGETHER.max(due) * TOGETHER_N, TOGETHER_N);
     for block in blocks(&counts) {
         let (n, above) = block.iter().fold((0.0, 0.0), |all, (.., one)| (all.0 + one.n, all.1 + one.above));
         let Some((.., first)) = block.first() else { continue };
@@ -151,15 +159,13 @@ fn together(rungs: &[(Rung, RungSummary)]) -> f64 {
     (sum / alone).max(1.0)
 }
 
-/// Rungs of a goal by rising rate, drawn together as far as the share above its limit falls from one to the next (Ayer et al.,
+/// Rungs by rising rate, drawn together as far as the share above the limit falls from one to the next (Ayer et al.,
 /// Ann. Math. Statist. 26, 1955).
-fn blocks(counts: &[(usize, f64, Count)]) -> Vec<&[(usize, f64, Count)]> {
+fn blocks(counts: &[(f64, f64, Count)]) -> Vec<&[(f64, f64, Count)]> {
     let mut ends: Vec<(usize, f64, f64)> = Vec::new();
-    let goal = |end: usize| counts.get(end - 1).map(|(goal, ..)| *goal);
     for (at, (.., one)) in counts.iter().enumerate() {
         let mut last = (at + 1, one.n, one.above);
         while let Some(before) = ends.last().copied()
-            && goal(before.0) == goal(last.0)
             && before.2 * last.1 >= last.2 * before.1
         {
             ends.pop();

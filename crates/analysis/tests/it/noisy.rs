@@ -40,7 +40,7 @@ impl Machine {
 enum Judged {
     /// Operations as they were seen.
     AsSeen,
-    /// Without those that were on their way at a pause, or due in its aftermath (as long as the pause, and at least 10 ms);
+    /// Without those that were on their way at a pause, or due in its aftermath (four times as long as the pause, and at least 10 ms);
     /// one pause of ten is not noticed.
     Undisturbed,
 }
@@ -106,7 +106,7 @@ impl Store {
         stalls.extend(pauses);
         stalls.sort_by(|a, b| a.0.total_cmp(&b.0));
         let known: Vec<(f64, f64)> = pauses.iter().filter(|_| dice.unit() < 0.9).copied().collect();
-        let aftermath = |(from, to): (f64, f64)| (from, to + (to - from).max(0.01));
+        let aftermath = |(from, to): (f64, f64)| (from, to + (4.0 * (to - from)).max(0.01));
         let disturbed: Vec<(f64, f64)> = match judged {
             Judged::AsSeen => Vec::new(),
             Judged::Undisturbed => known.into_iter().map(aftermath).collect(),
