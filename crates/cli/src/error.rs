@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use plimsoll_core::{StoreError, StoreErrorKind, shown};
 use plimsoll_record::RecordError;
+use plimsoll_trial::{ErrorKind, TrialError};
 
 /// Exit codes, as documented in `--help` and the book.
 pub mod exit {
@@ -82,20 +83,7 @@ impl CliError {
 
     /// An operating system's error at `place`. A path that leads nowhere is the user's own.
     pub fn io(place: impl fmt::Display, error: &std::io::Error) -> Self {
-        use std::io::ErrorKind as K;
-        match error.kind() {
-            K::NotFound | K::NotADirectory | K::IsADirectory => Self::new(exit::USAGE, format!("{place}: {error}")),
-            _ => StoreError::io(place, error).into(),
-        }
-    }
-
-    /// What happened and the first of somebody else's words about it, on one line.
-    pub fn one_line(&self) -> String {
-        let what = shown::lines(&self.what);
-        match self.detail.as_deref().and_then(|detail| detail.lines().next()) {
-            Some(detail) => format!("{what} ({})", shown::lines(detail)),
-            None => what,
-        }
+        TrialError::io(place, error).into()
     }
 
     /// The exit code as the process wants it.
@@ -122,32 +110,35 @@ impl fmt::Display for CliError {
     }
 }
 
-impl From<StoreError> for CliError {
-    fn from(error: StoreError) -> Self {
+impl From<TrialError> for CliError {
+    fn from(error: TrialError) -> Self {
         let code = match error.kind {
-            StoreErrorKind::Usage => exit::USAGE,
-            StoreErrorKind::Unreachable => exit::UNREACHABLE,
-            StoreErrorKind::Authentication => exit::AUTHENTICATION,
-            StoreErrorKind::Missing => exit::MISSING,
-            StoreErrorKind::AddressTaken => exit::ADDRESS_TAKEN,
-            StoreErrorKind::DiskFull => exit::DISK_FULL,
-            StoreErrorKind::Permission => exit::PERMISSION,
-            StoreErrorKind::Interrupted => exit::INTERRUPTED,
-            StoreErrorKind::Exhausted => exit::EXHAUSTED,
-            StoreErrorKind::Corrupt | StoreErrorKind::Broken | StoreErrorKind::Store => exit::STORE,
+            ErrorKind::Recording => exit::RECORDING,
+            ErrorKind::Store(kind) => match kind {
+                StoreErrorKind::Usage => exit::USAGE,
+                StoreErrorKind::Unreachable => exit::UNREACHABLE,
+                StoreErrorKind::Authentication => exit::AUTHENTICATION,
+                StoreErrorKind::Missing => exit::MISSING,
+                StoreErrorKind::AddressTaken => exit::ADDRESS_TAKEN,
+                StoreErrorKind::DiskFull => exit::DISK_FULL,
+                StoreErrorKind::Permission => exit::PERMISSION,
+                StoreErrorKind::Interrupted => exit::INTERRUPTED,
+                StoreErrorKind::Exhausted => exit::EXHAUSTED,
+                StoreErrorKind::Corrupt | StoreErrorKind::Broken | StoreErrorKind::Store => exit::STORE,
+            },
         };
         Self { code, what: error.what, detail: error.detail, next: error.next, drawn: false }
     }
 }
 
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> Self {
+        TrialError::from(error).into()
+    }
+}
+
 impl From<RecordError> for CliError {
     fn from(error: RecordError) -> Self {
-        let code = match error {
-            RecordError::DiskFull(_) => exit::DISK_FULL,
-            RecordError::Permission { .. } => exit::PERMISSION,
-            RecordError::NoPlace => exit::USAGE,
-            _ => exit::RECORDING,
-        };
-        Self::new(code, error.to_string())
+        TrialError::from(error).into()
     }
 }

@@ -1,51 +1,28 @@
-//! The program `plimsoll`: verbs, exit codes, and the wiring of everything else.
+//! The program `plimsoll`: verbs, words and exit codes. What runs a plan is `plimsoll-trial`.
 //!
 //! | file | what |
 //! |---|---|
 //! | `args`, `habits` | the command line; what other tools' options are called here |
 //! | `verbs/` | one file per verb |
-//! | `ab` | two sides in turn, pair by pair |
-//! | `line`, `pin` | the search for the load line, rung by rung; processors for the server |
-//! | `trial`, `steps`, `phase`, `check` | a trial: its phases in order, what each does, one driven phase, the truth afterwards |
-//! | `drive_spec` | a plan's drive in the drive loop's words; whether a workload and a store can do it |
-//! | `precheck`, `needs` | what can be known to go wrong before anything is started; memory, threads and descriptors that a run takes |
 //! | `memory` | what is said when there is none left |
 //! | `error` | expected errors and their exit codes |
 //! | `plans`, `secrets` | from what was typed to a plan; passwords, and keeping them from others |
-//! | `progress`, `interrupt`, `ticker`, `counters`, `written` | what goes on beside: the progress line, Ctrl-C, samplers, what the store counts, device bytes |
+//! | `progress`, `interrupt` | what goes on beside: the progress line, Ctrl-C |
 //! | `catalogue`, `studies` | what a plan may name; the built-in plans |
 //! | `calibration` | the generator's ceiling and the noise floor of this machine |
 
-mod ab;
 mod args;
-mod at_once;
 mod calibration;
 mod catalogue;
-mod check;
-mod counters;
-mod drive_spec;
 mod error;
-mod found;
 mod habits;
 mod interrupt;
-mod line;
 mod memory;
-mod needs;
-mod phase;
-mod pin;
 mod plans;
-mod precheck;
 mod progress;
 mod secrets;
-mod size;
-mod sockets;
-mod steps;
 mod studies;
-mod ticker;
-mod trial;
 mod verbs;
-mod writes;
-mod written;
 
 use std::ffi::OsString;
 use std::io::Write;

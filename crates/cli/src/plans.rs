@@ -12,7 +12,6 @@ use plimsoll_plan::model::Plan;
 
 use crate::args::PlanArgs;
 use crate::error::{CliError, exit};
-use crate::needs;
 use crate::secrets::Password;
 use crate::studies;
 
@@ -87,7 +86,7 @@ pub fn read_plan(
     let files = |path: &str| read_beside(&beside.join(path));
     match plimsoll_plan::parse_with_files(&name, &text, catalogue, &overrides, &files) {
         Ok(mut plan) => {
-            needs::bound_sessions(catalogue, &mut plan)?;
+            plimsoll_trial::bound_sessions(catalogue, &mut plan)?;
             Ok((plan, text))
         }
         Err(error) => Err(plan_error(&error)),

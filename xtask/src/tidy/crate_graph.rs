@@ -7,7 +7,7 @@ use crate::Result;
 
 /// Crate, what of ours it may depend on, and what its tests may besides. `stores/*` stands for every
 /// store without an entry of its own.
-const EDGES: [(&str, &[&str], &[&str]); 19] = [
+const EDGES: [(&str, &[&str], &[&str]); 20] = [
     ("plimsoll-core", &[], &[]),
     ("plimsoll-plan", &["plimsoll-core"], &[]),
     ("plimsoll-workload", &["plimsoll-core"], &[]),
@@ -21,6 +21,20 @@ const EDGES: [(&str, &[&str], &[&str]); 19] = [
     ("plimsoll-record", &["plimsoll-core"], &[]),
     ("plimsoll-analysis", &["plimsoll-core", "plimsoll-record"], &[]),
     ("plimsoll-report", &["plimsoll-core", "plimsoll-analysis"], &["plimsoll-record"]),
+    (
+        "plimsoll-trial",
+        &[
+            "plimsoll-core",
+            "plimsoll-plan",
+            "plimsoll-drive",
+            "plimsoll-lab",
+            "plimsoll-verify",
+            "plimsoll-sample",
+            "plimsoll-record",
+            "plimsoll-analysis",
+        ],
+        &["plimsoll-workload", "plimsoll-store-*"],
+    ),
     ("plimsoll-testkit", &["plimsoll-core", "plimsoll-workload", "plimsoll-verify", "plimsoll-drive"], &[]),
     (
         "stores/*",

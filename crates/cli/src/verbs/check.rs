@@ -5,14 +5,13 @@ use plimsoll_core::{Catalogue, shown};
 use crate::args::PlanArgs;
 use crate::error::{CliError, exit};
 use crate::plans::{self, Passwords};
-use crate::verbs::run;
 
 /// Reads the plan and says what would run; an error points at line and column.
 pub fn run(catalogue: &Catalogue, args: &PlanArgs) -> Result<u8, CliError> {
     let (plan, _) = plans::load(catalogue, args, &mut Passwords::default())?;
-    let needs = run::needs(catalogue, &plan)?;
+    let needs = plimsoll_trial::needs(catalogue, &plan)?;
     // A title, label or URL is the user's: it may hold anything.
     let text: String = plan.outline().iter().map(|line| format!("{}\n", shown::clean(line))).collect();
     crate::print(&format!("{text}{}\n", shown::clean(&needs.line())))?;
-    needs.must_fit().map(|()| exit::OK)
+    Ok(needs.must_fit().map(|()| exit::OK)?)
 }

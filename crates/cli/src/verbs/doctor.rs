@@ -129,7 +129,7 @@ pub fn diagnose(catalogue: &Catalogue, runs_dir: &Path) -> Diagnosis {
 }
 
 fn sockets() -> Line {
-    Line::fine(format!("sockets over {}", crate::sockets::taken(Io::Auto)))
+    Line::fine(format!("sockets over {}", plimsoll_trial::sockets_taken(Io::Auto)))
 }
 
 fn clock_source() -> Line {

@@ -19,7 +19,7 @@ use plimsoll_drive::{Clock, Drive, DriveSpec, Limit, Pace};
 use plimsoll_plan::Timeouts;
 
 use crate::error::{CliError, exit};
-use crate::interrupt::Interrupt;
+use crate::interrupt;
 
 /// What a directory's name begins with; our process follows.
 const DIRECTORY: &str = "honesty-";
@@ -56,7 +56,7 @@ pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, Cli
             .next(format!("name one of: {}", servers.join(", "))));
     };
     kind.installed()?;
-    let interrupt = Interrupt::install();
+    let stop = interrupt::install();
     let directory = runs_dir.join(format!("{DIRECTORY}{}", std::process::id()));
     let data_dir = directory.join("data").join(name);
     sweep(runs_dir);
@@ -64,9 +64,9 @@ pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, Cli
     // It goes with this process: whoever finds the directory unlocked may remove it.
     let held = std::fs::File::open(&directory).map_err(|error| CliError::io(directory.display(), &error))?;
     held.lock().map_err(|error| CliError::io(directory.display(), &error))?;
-    let result = measure(catalogue, kind, &directory, &interrupt);
+    let result = measure(catalogue, kind, &directory, &stop);
     let removed = std::fs::remove_dir_all(&directory).map_err(|error| CliError::io(directory.display(), &error));
-    if interrupt.is_set() {
+    if stop.load(Ordering::SeqCst) {
         return removed.map(|()| exit::INTERRUPTED);
     }
     let rows = result?;
@@ -110,25 +110,25 @@ fn measure(
     catalogue: &Catalogue,
     kind: &dyn StoreKind,
     directory: &Path,
-    interrupt: &Interrupt,
+    stop: &Arc<AtomicBool>,
 ) -> Result<Vec<Row>, CliError> {
     let (workload, op) = question(catalogue, kind)?;
     crate::say(&format!("starting a private {}", kind.spec().name));
     let target =
         Target::Private { data_dir: directory.join("data").join(kind.spec().name), log_dir: directory.to_owned() };
     let params = plimsoll_plan::defaults(kind.spec().params);
-    let waits = Waits::new(waits::ANSWER, waits::WORK, interrupt.flag());
+    let waits = Waits::new(waits::ANSWER, waits::WORK, Arc::clone(stop));
     let mut store =
         kind.open(OpenOptions { target, params, run_id: "honesty".to_owned(), waits: waits.clone() }, &mut |_| {})?;
     store.create(workload.layout())?;
-    load(&mut *store, &*workload, interrupt)?;
+    load(&mut *store, &*workload, stop)?;
     crate::say(&format!(
         "{RATE_PER_S}/s for {} s, the server stopped for {} s after {} s",
         WINDOW.as_secs(),
         STALL.as_secs(),
         STALL_AT.as_secs()
     ));
-    let measured = drive_through_a_stall(&mut *store, &*workload, &op, interrupt);
+    let measured = drive_through_a_stall(&mut *store, &*workload, &op, stop);
     waits.leave(measured.is_err());
     store.close()?;
     measured
@@ -152,11 +152,11 @@ fn question(catalogue: &Catalogue, kind: &dyn StoreKind) -> Result<(Box<dyn Work
     Ok((made, op.to_owned()))
 }
 
-fn load(store: &mut dyn Store, workload: &dyn Workload, interrupt: &Interrupt) -> Result<(), CliError> {
+fn load(store: &mut dyn Store, workload: &dyn Workload, stop: &Arc<AtomicBool>) -> Result<(), CliError> {
     if let Ok(stream) = workload.stream(&StreamSpec::Load { batch: 1_000, clients: 1 }) {
         let op_timeout = Duration::from_nanos(Timeouts::default().load_ns);
         let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, ..DriveSpec::default() };
-        drive(store, workload, stream.into(), &spec, interrupt.flag(), 1, &mut |_| {})?;
+        drive(store, workload, stream.into(), &spec, Arc::clone(stop), 1, &mut |_| {})?;
     }
     Ok(store.after_load(workload.layout())?)
 }
@@ -165,7 +165,7 @@ fn drive_through_a_stall(
     store: &mut dyn Store,
     workload: &dyn Workload,
     op: &str,
-    interrupt: &Interrupt,
+    stop: &Arc<AtomicBool>,
 ) -> Result<Vec<Row>, CliError> {
     let stream = workload.stream(&StreamSpec::One { kind: op.to_owned(), clients: CLIENTS });
     let stream = stream.map_err(|why| CliError::new(exit::USAGE, why))?.into();
@@ -175,7 +175,7 @@ fn drive_through_a_stall(
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| stall(&roots, &over));
-        let driven = drive(store, workload, stream, &spec, interrupt.flag(), CLIENTS, &mut |slice| {
+        let driven = drive(store, workload, stream, &spec, Arc::clone(stop), CLIENTS, &mut |slice| {
             for one in &slice.histograms {
                 let at = usize::from(one.measure == Measure::Service);
                 // Equal bounds: nothing is out of range.

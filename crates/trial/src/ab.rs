@@ -1,22 +1,21 @@
 //! Two sides in turn: pair after pair, each turn a trial of its own in the recording, until analysis says that the
 //! difference is decided.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use plimsoll_analysis::ab::{self, AbSpec, Next, PAIR, SIDES, WARM_UP};
 use plimsoll_analysis::compare::rule::signed_percent;
 use plimsoll_analysis::number;
-use plimsoll_core::{Catalogue, StoreKind, Workload};
-use plimsoll_plan::model::{Limit, Phase, Plan, Start, Step, Trial};
+use plimsoll_core::{StoreKind, Workload};
+use plimsoll_plan::model::{Limit, Phase, Start, Step, Trial};
 use plimsoll_record::data::Run;
 use plimsoll_verify::Ledger;
 
-use crate::error::{CliError, exit};
+use crate::error::TrialError;
+use crate::open::{Open, fitted, leave, open_store, run_id_of};
 use crate::phase::Bench;
-use crate::plans::Passwords;
+use crate::sink::Told;
 use crate::trial::{self, Found};
-use crate::verbs::run::{Open, fitted, leave, open_store, run_id_of};
 
 /// A store that one side has, or both.
 struct Place {
@@ -45,7 +44,7 @@ enum Part {
 }
 
 /// Whether both sides can work on one store and its data: all that differs is how it is driven.
-pub fn share_a_store(a: &Trial, b: &Trial) -> bool {
+fn share_a_store(a: &Trial, b: &Trial) -> bool {
     let load = |trial: &Trial| {
         let of = |phase: &Phase| matches!(phase.step, Step::Load { .. }).then(|| phase.step.clone());
         trial.phases.iter().find_map(of)
@@ -61,18 +60,11 @@ pub fn share_a_store(a: &Trial, b: &Trial) -> bool {
 ///
 /// # Errors
 /// What a side or the recording failed with; it says which side and pair.
-pub fn run(
-    catalogue: &Catalogue,
-    plan: &Plan,
-    spec: &AbSpec,
-    bench: &mut Bench<'_>,
-    directory: &Path,
-    passwords: &Passwords,
-) -> Result<(), CliError> {
+pub fn run(bench: &mut Bench<'_>, spec: &AbSpec) -> Result<(), TrialError> {
     let mut places = Vec::new();
-    let mut result = open(catalogue, plan, spec, bench, directory, passwords, &mut places).and_then(|sides| {
+    let mut result = open(bench, spec, &mut places).and_then(|sides| {
         let (places, bench) = (&mut places[..], &mut *bench);
-        Turns { spec, start: plan.start, bench, places, sides, driven: 0 }.all(directory)
+        Turns { spec, bench, places, sides, driven: 0 }.all()
     });
     for place in places {
         let left = leave(bench, place.open, result.is_err());
@@ -82,32 +74,25 @@ pub fn run(
 }
 
 /// Both sides, with their stores in `places`.
-fn open<'p>(
-    catalogue: &'p Catalogue,
-    plan: &'p Plan,
-    spec: &AbSpec,
-    bench: &mut Bench<'_>,
-    directory: &Path,
-    passwords: &Passwords,
-    places: &mut Vec<Place>,
-) -> Result<Vec<Side<'p>>, CliError> {
-    let [a, b] = &plan.trials[..] else {
-        return Err(CliError::new(exit::USAGE, format!("{} trials are not two sides", plan.trials.len())));
+fn open<'p>(bench: &Bench<'p>, spec: &AbSpec, places: &mut Vec<Place>) -> Result<Vec<Side<'p>>, TrialError> {
+    let [a, b] = &bench.plan.trials[..] else {
+        return Err(TrialError::usage(format!("{} trials are not two sides", bench.plan.trials.len())));
     };
     let mut sides = Vec::new();
     for (letter, trial) in SIDES.into_iter().zip([a, b]) {
-        let kind = catalogue
+        let kind = bench
+            .catalogue
             .store(&trial.store.kind)
-            .ok_or_else(|| CliError::new(exit::USAGE, format!("there is no store `{}`", trial.store.kind)))?;
+            .ok_or_else(|| TrialError::usage(format!("there is no store `{}`", trial.store.kind)))?;
         if places.is_empty() || !share_a_store(a, b) {
-            bench.progress.note(&format!("opening {letter}: {}", trial.store.kind));
-            let run_id = side_run_id(&run_id_of(directory), letter);
-            let open = open_store(catalogue, &trial.store, directory, &run_id, bench, passwords)
+            bench.sinks.show(&Told::Note(format!("opening {letter}: {}", trial.store.kind)));
+            let run_id = side_run_id(&run_id_of(bench.directory()), letter);
+            let open = open_store(bench, &trial.store, run_id)
                 .map_err(|error| of_side(error, spec, places.len(), "as it was opened"))?;
             places.push(Place { open, trials: 0, ledger: None });
         }
         let Some(place) = places.last_mut() else { break };
-        let (fitted, workload) = fitted(catalogue, plan, trial, bench, &mut *place.open.store)?;
+        let (fitted, workload) = fitted(bench, trial, &mut *place.open.store)?;
         let trial = fitted.unwrap_or_else(|| trial.clone());
         sides.push(Side { trial, kind, workload, place: places.len() - 1 });
     }
@@ -120,7 +105,7 @@ pub fn side_run_id(run_id: &str, letter: &str) -> String {
 }
 
 /// The error with the side and the time it is about.
-fn of_side(error: CliError, spec: &AbSpec, side: usize, when: &str) -> CliError {
+fn of_side(error: TrialError, spec: &AbSpec, side: usize, when: &str) -> TrialError {
     let place = format!("this was side {} ({}), {when}", SIDES[side], spec.sides[side]);
     let next = error.next.as_ref().map_or(place.clone(), |next| format!("{}; {place}", next.trim_end_matches('.')));
     error.next(next)
@@ -129,8 +114,6 @@ fn of_side(error: CliError, spec: &AbSpec, side: usize, when: &str) -> CliError 
 /// A comparison at work.
 struct Turns<'a, 'b, 'c> {
     spec: &'a AbSpec,
-    /// What the plan wants trials to start from.
-    start: Start,
     bench: &'a mut Bench<'b>,
     places: &'a mut [Place],
     sides: Vec<Side<'c>>,
@@ -139,13 +122,13 @@ struct Turns<'a, 'b, 'c> {
 }
 
 impl Turns<'_, '_, '_> {
-    fn all(&mut self, directory: &Path) -> Result<(), CliError> {
+    fn all(&mut self) -> Result<(), TrialError> {
         for side in 0..SIDES.len() {
             self.part(side, Part::Turn(None))?;
         }
-        while !self.bench.interrupt.is_set() {
-            self.bench.recorder.flush()?;
-            let run = Run::load(directory)?;
+        while !self.bench.is_stopped() {
+            self.bench.sinks.recorder.flush()?;
+            let run = Run::load(self.bench.directory())?;
             self.say(&run);
             let Next::Pair(pair) = ab::next(self.spec, &run) else { break };
             let first = self.spec.first(pair);
@@ -163,8 +146,8 @@ impl Turns<'_, '_, '_> {
     }
 
     /// One trial of a side, unless the user wants an end.
-    fn part(&mut self, side: usize, part: Part) -> Result<(), CliError> {
-        if self.bench.interrupt.is_set() {
+    fn part(&mut self, side: usize, part: Part) -> Result<(), TrialError> {
+        if self.bench.is_stopped() {
             return Ok(());
         }
         let letter = SIDES[side];
@@ -182,15 +165,16 @@ impl Turns<'_, '_, '_> {
         self.driven += 1;
         let place = &mut self.places[*place];
         // Of the turns that follow none settles the store again, unless each is to start fresh.
-        let goes_on = place.trials > 0 && trial.loads() && self.start != Start::Fresh;
-        let wanted = if goes_on { Start::AsIs } else { self.start };
+        let start = self.bench.plan.start;
+        let goes_on = place.trials > 0 && trial.loads() && start != Start::Fresh;
+        let wanted = if goes_on { Start::AsIs } else { start };
         let keeps = trial::ledger_goes_on(&**workload);
         let found = Found { start: wanted, data: keeps && wanted != Start::Fresh && place.trials > 0 };
         self.bench.ledger = place.ledger.take();
-        self.bench.progress.trial(match part {
+        self.bench.sinks.show(&Told::Next(match part {
             Part::Turn(Some(pair)) => format!("{letter}, pair {pair}"),
             _ => format!("{letter}, {pair}"),
-        });
+        }));
         let done = trial::run(self.bench, &mut *place.open.store, kind.spec(), &one, Arc::clone(workload), found);
         place.ledger = self.bench.ledger.take();
         place.trials += 1;
@@ -216,12 +200,12 @@ impl Turns<'_, '_, '_> {
     }
 
     /// What the last pair came to: `  pair 3: rate 2,600/s, 8,100/s (+212 %); so far +205 % (+120 % … +300 %)`.
-    fn say(&mut self, run: &Run) {
+    fn say(&self, run: &Run) {
         let Some(view) = ab::view(run) else { return };
         let Some(row) = view.rows.last() else { return };
         let mut text = format!("  pair {}", row.pair);
         if let Some(why) = &row.left_out {
-            return self.bench.progress.keep(&format!("{text} does not count: {why}"));
+            return self.bench.sinks.show(&Told::Remark(format!("{text} does not count: {why}")));
         }
         for (metric, values) in view.metrics.iter().filter(|metric| metric.asked).zip(&row.values) {
             if let [Some(a), Some(b)] = values {
@@ -235,7 +219,7 @@ impl Turns<'_, '_, '_> {
                 text.push_str(&format!(" ({} … {})", signed_percent(low), signed_percent(high)));
             }
         }
-        self.bench.progress.keep(&text);
+        self.bench.sinks.show(&Told::Remark(text));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use plimsoll_drive::Io;
 
-/// What is taken here when that is wanted, with the reason where it is second choice.
+/// How sockets are asked for here when `wanted` is, with the reason where it is second choice.
 pub fn taken(wanted: Io) -> String {
     match (wanted, Io::try_uring()) {
         (Io::Epoll, _) => "epoll, as asked for".to_owned(),

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use plimsoll_analysis::number;
 use plimsoll_core::{
-    Answer, Durability, Extent, KindId, Observer, Op, Outcome, ParamValue, Store, Stream, Ticket, Value, ValueBuf,
-    Workload,
+    Answer, Durability, Extent, KindId, Observer, Op, Outcome, ParamValue, Store, StoreErrorKind, Stream, Ticket,
+    Value, ValueBuf, Workload,
 };
 use plimsoll_drive::{Drive, DriveSpec, Limit, StopReason};
 use plimsoll_plan::model::{Step, Trial};
 
-use crate::error::{CliError, exit};
+use crate::error::TrialError;
 use crate::phase::{self, Bench};
+use crate::sink::Told;
 
 /// Records that are asked for at once.
 const PROBES: u64 = 32;
@@ -23,13 +24,13 @@ const PROBES: u64 = 32;
 /// # Errors
 /// A size that the plan gives and the data have not: both are named. There are no data. What the store says.
 pub fn fitted(
-    bench: &mut Bench<'_>,
+    bench: &Bench<'_>,
     store: &mut dyn Store,
     trial: &Trial,
     workload: &Arc<dyn Workload>,
-) -> Result<Option<Trial>, CliError> {
+) -> Result<Option<Trial>, TrialError> {
     let Some(extent) = workload.extent() else { return Ok(None) };
-    bench.progress.note(&format!("looking how large the data on {} are", trial.store.label));
+    bench.sinks.show(&Told::Note(format!("looking how large the data on {} are", trial.store.label)));
     let durability = trial.phases.iter().find_map(|phase| match &phase.step {
         Step::Drive(drive) => Some(drive.durability),
         _ => None,
@@ -37,26 +38,26 @@ pub fn fitted(
     let mut asking =
         Asking { bench, store, workload, extent: &extent, durability: durability.unwrap_or(Durability::Durable) };
     let found = if extent.by_record { asking.records()? } else { asking.number()? };
-    if bench.interrupt.is_set() {
+    if bench.is_stopped() {
         return Ok(None);
     }
     let (name, [one, many], place) = (extent.param, extent.of, &trial.store.label);
     let there = number::plural(found, one, many);
     let assumed = trial.workload.params.int(name).unsigned_abs();
     if found == 0 {
-        return Err(CliError::new(exit::USAGE, format!("{place} holds no {many}: there is nothing to work on"))
+        return Err(TrialError::usage(format!("{place} holds no {many}: there is nothing to work on"))
             .next("leave --no-load (start = \"as-is\") out, or name a database that holds the data"));
     }
     let is_given = trial.workload.given.iter().any(|given| given == name);
     if is_given && (assumed > found || extent.exact && assumed != found) {
         let what = format!("`{name}` is {assumed}, and {place} holds {there}");
-        return Err(CliError::new(exit::USAGE, what).next(format!("write {name}={found}, or leave it out")));
+        return Err(TrialError::usage(what).next(format!("write {name}={found}, or leave it out")));
     }
     if is_given || assumed == found {
         return Ok(None);
     }
     let are = if found == 1 { "is" } else { "are" };
-    bench.progress.say(&format!("{place}: {name} = {found}, as there {are} {there}"));
+    bench.sinks.show(&Told::Notice(format!("{place}: {name} = {found}, as there {are} {there}")));
     let mut fitted = trial.clone();
     let found = i64::try_from(found).unwrap_or(i64::MAX);
     fitted.workload.params.0.insert(name.to_owned(), ParamValue::Int(found));
@@ -64,7 +65,7 @@ pub fn fitted(
 }
 
 struct Asking<'a, 'b> {
-    bench: &'a mut Bench<'b>,
+    bench: &'a Bench<'b>,
     store: &'a mut dyn Store,
     workload: &'a Arc<dyn Workload>,
     extent: &'a Extent,
@@ -73,13 +74,13 @@ struct Asking<'a, 'b> {
 
 impl Asking<'_, '_> {
     /// The number that the store answers with.
-    fn number(&mut self) -> Result<u64, CliError> {
+    fn number(&mut self) -> Result<u64, TrialError> {
         let heard = self.ask(vec![ValueBuf::new()])?;
         Ok(heard.first().map_or(0, |heard| heard.number))
     }
 
     /// How many records there are, numbered from 0 without a gap: each round narrows it down by [`PROBES`].
-    fn records(&mut self) -> Result<u64, CliError> {
+    fn records(&mut self) -> Result<u64, TrialError> {
         // In steps of two up to the largest number that a workload may have.
         let (mut low, mut high) = (0, 1 << 40);
         let mut asked: Vec<u64> = (0..40).map(|power| (1 << power) - 1).collect();
@@ -102,7 +103,7 @@ impl Asking<'_, '_> {
         Ok(low)
     }
 
-    fn are_there(&mut self, ids: &[u64]) -> Result<Vec<bool>, CliError> {
+    fn are_there(&mut self, ids: &[u64]) -> Result<Vec<bool>, TrialError> {
         let params = ids.iter().map(|id| {
             let mut params = ValueBuf::new();
             self.workload.record_key(*id, &mut params);
@@ -113,10 +114,10 @@ impl Asking<'_, '_> {
     }
 
     /// Asks once with each of `params`, in order.
-    fn ask(&mut self, params: Vec<ValueBuf>) -> Result<Vec<Heard>, CliError> {
+    fn ask(&mut self, params: Vec<ValueBuf>) -> Result<Vec<Heard>, TrialError> {
         let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
         let kinds = [self.extent.kind.clone()];
-        let timeouts = self.bench.timeouts;
+        let timeouts = self.bench.plan.timeouts;
         // For one number the server may have to read a whole table.
         let op_ns = if self.extent.by_record { timeouts.load_ns } else { timeouts.work_ns };
         let (op_timeout, open_timeout) = (Duration::from_nanos(op_ns), Duration::from_nanos(timeouts.setup_ns));
@@ -130,22 +131,24 @@ impl Asking<'_, '_> {
             ..DriveSpec::default()
         };
         let drive = Drive {
-            clock: self.bench.clock,
+            clock: &self.bench.sinks.clock,
             spec: &spec,
             sessions: self.store.sessions(1, self.durability)?,
             kinds: &kinds,
             stream: Arc::new(Questions(params)),
             observers: vec![Box::new(Listener(Arc::clone(&heard)))],
-            stop: self.bench.interrupt.flag(),
+            stop: Arc::clone(self.bench.spec.stop),
         };
         let result = drive.run(&mut |_| {}).map_err(phase::drive_error)?;
         if let StopReason::Refused(error) | StopReason::Lost(error) = result.stop {
             return Err(error.into());
         }
         // What was stopped has no answer, and nobody looks at what there is.
-        if let Some(error) = result.errors.first().filter(|_| !self.bench.interrupt.is_set()) {
+        if let Some(error) = result.errors.first().filter(|_| !self.bench.is_stopped()) {
             let what = format!("how large the data are could not be asked ({})", self.extent.of[1]);
-            return Err(CliError::new(exit::STORE, what).detail(format!("{} {}", error.code, error.message)));
+            return Err(
+                TrialError::new(StoreErrorKind::Store, what).detail(format!("{} {}", error.code, error.message))
+            );
         }
         let heard = std::mem::take(&mut *heard.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(heard)

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::{Durability, ParamValue, Setting, Store, StoreSpec, Workload};
 use plimsoll_plan::model::{self, Start, Step};
-use plimsoll_record::data::{Event, PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
+use plimsoll_record::data::{PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
 use plimsoll_verify::Ledger;
 
 use crate::drive_spec::nothing_to_load;
-use crate::error::{CliError, exit};
+use crate::error::TrialError;
 use crate::phase::{Bench, TrialRun};
 use crate::pin;
+use crate::sink::Told;
 
 /// What a trial finds.
 #[derive(Debug, Clone, Copy)]
@@ -33,10 +34,10 @@ pub fn run(
     trial: &model::Trial,
     workload: Arc<dyn Workload>,
     mut found: Found,
-) -> Result<(), CliError> {
+) -> Result<(), TrialError> {
     let ledger = ledger(bench, spec, trial, &workload, &mut found);
     bench.server.set(store.processes());
-    pin::server(store, bench.server_pin)?;
+    pin::server(store, &bench.plan.server_pin)?;
     let mut description = store.describe()?;
     if let Some(in_force) = settings_in_force(store, trial)? {
         description.settings = in_force;
@@ -47,7 +48,7 @@ pub fn run(
     let has_data = found.data || (trial.loads() && spec.keeps_data && !nothing_to_load(&*workload));
     let to_settle = found.start == Start::Settled && has_data;
     params.insert("start".to_owned(), start_words(start, to_settle).to_owned());
-    bench.recorder.begin_trial(TrialHeader {
+    bench.sinks.tell(Told::BeginTrial(TrialHeader {
         ordinal: trial.ordinal,
         store: trial.store.kind.clone(),
         store_label: trial.store.label.clone(),
@@ -60,16 +61,11 @@ pub fn run(
         kinds: workload.kinds().to_vec(),
         record_count: workload.record_count(),
         record_bytes: workload.record_bytes(),
-        start_ns: bench.clock.now_ns(),
-    })?;
+        start_ns: bench.sinks.clock.now_ns(),
+    }))?;
     if trial.workload.params.0.get("ledger").is_some_and(|value| *value == ParamValue::Text("off".to_owned())) {
-        bench.recorder.event(Event {
-            at_ns: bench.clock.now_ns(),
-            trial: Some(trial.ordinal),
-            level: "warning".to_owned(),
-            kind: "ledger".to_owned(),
-            text: "the ledger is off: no answer is held against the truth, and no write is looked for".to_owned(),
-        })?;
+        let text = "the ledger is off: no answer is held against the truth, and no write is looked for";
+        bench.sinks.event(Some(trial.ordinal), "warning", "ledger", text.to_owned())?;
     }
     let embedded = spec.schemes.is_empty();
     // What is to be taken as it is has been made by somebody else.
@@ -94,15 +90,16 @@ pub fn run(
     // A phase that failed makes no wrong answer before it right.
     let checked = run.check_answers();
     phases.and(checked)?;
-    run.bench.recorder.end_trial(trial.ordinal, run.bench.clock.now_ns())?;
+    let sinks = run.bench.sinks;
+    sinks.tell(Told::EndTrial(trial.ordinal, sinks.clock.now_ns()))?;
     // A phase that was cut short leaves data that nobody has seen the whole of.
-    run.bench.ledger = run.ledger.take().filter(|_| !run.bench.interrupt.is_set());
+    run.bench.ledger = run.ledger.take().filter(|_| !run.bench.is_stopped());
     Ok(())
 }
 
 /// The settings of the sessions that `trial` drives; `None` where the store's description has them. Those in which a
 /// further durability of the trial differs have its name behind theirs.
-fn settings_in_force(store: &mut dyn Store, trial: &model::Trial) -> Result<Option<Vec<Setting>>, CliError> {
+fn settings_in_force(store: &mut dyn Store, trial: &model::Trial) -> Result<Option<Vec<Setting>>, TrialError> {
     let mut all: Option<Vec<Setting>> = None;
     let mut seen = Vec::new();
     for phase in &trial.phases {
@@ -169,17 +166,17 @@ fn workload_params(trial: &model::Trial) -> std::collections::BTreeMap<String, S
 
 impl TrialRun<'_, '_> {
     /// One phase after the other, until one fails or the user wants an end.
-    fn phases(&mut self) -> Result<(), CliError> {
+    fn phases(&mut self) -> Result<(), TrialError> {
         for (ordinal, phase) in self.trial.phases.iter().enumerate() {
             self.phase(ordinal as u32, phase)?;
-            if self.bench.interrupt.is_set() {
+            if self.bench.is_stopped() {
                 break;
             }
         }
         Ok(())
     }
 
-    fn phase(&mut self, ordinal: u32, phase: &model::Phase) -> Result<(), CliError> {
+    fn phase(&mut self, ordinal: u32, phase: &model::Phase) -> Result<(), TrialError> {
         match &phase.step {
             Step::Load { .. } if self.found.data => return Ok(()),
             Step::Load { .. } if nothing_to_load(&*self.workload) => {
@@ -192,21 +189,14 @@ impl TrialRun<'_, '_> {
         // A question to a store that was to be cold and is not would be a wrong figure.
         if let (Some(why), Step::Ask { .. }) = (self.not_cold.take(), &phase.step) {
             let text = format!("{} was left out: {} could not be made cold: {why}", phase.name, self.trial.store.label);
-            self.bench.progress.say(&text);
-            self.bench.recorder.event(Event {
-                at_ns: self.bench.clock.now_ns(),
-                trial: Some(self.trial.ordinal),
-                level: "info".to_owned(),
-                kind: "store".to_owned(),
-                text,
-            })?;
-            return Ok(());
+            self.bench.sinks.show(&Told::Notice(text.clone()));
+            return Ok(self.bench.sinks.event(Some(self.trial.ordinal), "info", "store", text)?);
         }
         let (durability, clients, rate_per_s) = shape(&phase.step);
         let mut end = PhaseEnd { state: PhaseState::Complete, ..PhaseEnd::default() };
         self.size_first(&phase.step, &mut end)?;
-        self.bench.progress.phase(&phase.name, duration(&phase.step));
-        self.bench.recorder.begin_phase(PhaseHeader {
+        let sinks = self.bench.sinks;
+        let header = PhaseHeader {
             trial: self.trial.ordinal,
             ordinal,
             name: phase.name.clone(),
@@ -214,40 +204,31 @@ impl TrialRun<'_, '_> {
             durability: durability.map(|durability| durability.name().to_owned()),
             clients,
             rate_per_s,
-            start_ns: self.bench.clock.now_ns(),
-        })?;
+            start_ns: sinks.clock.now_ns(),
+        };
+        sinks.tell(Told::BeginPhase(header, duration(&phase.step)))?;
         let result = self.step(ordinal, phase, &mut end);
-        end.end_ns = self.bench.clock.now_ns();
-        let result = self.unless_stopped(result);
+        end.end_ns = sinks.clock.now_ns();
+        // That nobody waited for the store any more is no error of the phase's: the user wanted its end.
+        let result = result.or_else(|error| if error.is_interrupt() { Ok(()) } else { Err(error) });
         if let Err(error) = &result {
-            end.state = PhaseState::Failed(error.one_line());
-        } else if end.state == PhaseState::Complete && self.bench.interrupt.is_set() {
+            end.state = PhaseState::Failed(error.to_string());
+        } else if end.state == PhaseState::Complete && self.bench.is_stopped() {
             end.state = PhaseState::Interrupted;
         }
-        let recorded = self.bench.recorder.end_phase(self.trial.ordinal, ordinal, end);
+        let recorded = sinks.tell(Told::EndPhase(self.trial.ordinal, ordinal, end));
         result?;
         Ok(recorded?)
     }
 
-    /// That nobody waited for the store any more is no error of the phase's: the user wanted its end.
-    fn unless_stopped(&self, result: Result<(), CliError>) -> Result<(), CliError> {
-        result.or_else(|error| if error.code == exit::INTERRUPTED { Ok(()) } else { Err(error) })
-    }
-
     /// The store's own tidying before the first operation that counts.
-    fn settle_first(&mut self) -> Result<(), CliError> {
+    fn settle_first(&mut self) -> Result<(), TrialError> {
         self.to_settle = false;
         let started = Instant::now();
-        self.bench.progress.note(&format!("{} settles", self.trial.store.label));
+        self.bench.sinks.show(&Told::Note(format!("{} settles", self.trial.store.label)));
         self.store.settle()?;
-        self.bench.recorder.event(Event {
-            at_ns: self.bench.clock.now_ns(),
-            trial: Some(self.trial.ordinal),
-            level: "info".to_owned(),
-            kind: "store".to_owned(),
-            text: format!("settled before the first operation, {:.1} s", started.elapsed().as_secs_f64()),
-        })?;
-        Ok(())
+        let text = format!("settled before the first operation, {:.1} s", started.elapsed().as_secs_f64());
+        Ok(self.bench.sinks.event(Some(self.trial.ordinal), "info", "store", text)?)
     }
 }
 

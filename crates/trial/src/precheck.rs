@@ -4,22 +4,20 @@ use plimsoll_core::{StoreSpec, StreamSpec, Workload};
 use plimsoll_plan::model::{Drive, Plan, Start, Step, Trial};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-use crate::error::{CliError, exit};
+use crate::error::TrialError;
 
 /// Refuses what `plan` asks of the machine and cannot be had from it.
 ///
 /// # Errors
 /// A processor that is not there.
-pub fn plan(plan: &Plan) -> Result<(), CliError> {
+pub fn plan(plan: &Plan) -> Result<(), TrialError> {
     processors("server_pin", &plan.server_pin)?;
     for trial in &plan.trials {
         drives(trial).try_for_each(|(_, drive)| processors("pin", &drive.pin))?;
         if !plan.server_pin.is_empty() && trial.store.url.is_some() {
             let what =
                 format!("`server_pin` is for servers that are started here, and {} runs already", trial.store.label);
-            return Err(
-                CliError::new(exit::USAGE, what).next("leave `server_pin` out, and bind that server where it runs")
-            );
+            return Err(TrialError::usage(what).next("leave `server_pin` out, and bind that server where it runs"));
         }
     }
     Ok(())
@@ -29,11 +27,11 @@ pub fn plan(plan: &Plan) -> Result<(), CliError> {
 ///
 /// # Errors
 /// Which it is, and what to write instead.
-pub fn trial(plan: &Plan, trial: &Trial, workload: &dyn Workload, store: &StoreSpec) -> Result<(), CliError> {
+pub fn trial(plan: &Plan, trial: &Trial, workload: &dyn Workload, store: &StoreSpec) -> Result<(), TrialError> {
     let starts_empty = trial.store.url.is_none() && store.keeps_data;
     if starts_empty && plan.start == Start::AsIs && !trial.loads() {
         let what = format!("nothing is loaded, and a {} of this run's own starts empty", trial.store.label);
-        return Err(CliError::new(exit::USAGE, what).next(
+        return Err(TrialError::usage(what).next(
             "leave `--no-load` (or `start = \"as-is\"`) out, add a phase with do = \"load\", or name the URL of a store \
              that holds the data",
         ));
@@ -47,7 +45,7 @@ pub fn trial(plan: &Plan, trial: &Trial, workload: &dyn Workload, store: &StoreS
                  session",
                 drive.depth
             );
-            return Err(CliError::new(exit::USAGE, what)
+            return Err(TrialError::usage(what)
                 .next("use a depth of 1 and more clients; a script has \\startpipeline of its own"));
         }
     }
@@ -62,15 +60,15 @@ fn drives(trial: &Trial) -> impl Iterator<Item = (&str, &Drive)> {
 }
 
 /// Refuses processors that this program may not use.
-fn processors(key: &str, wanted: &[u32]) -> Result<(), CliError> {
+fn processors(key: &str, wanted: &[u32]) -> Result<(), TrialError> {
     if wanted.is_empty() {
         return Ok(());
     }
-    let ours = sched_getaffinity(None).map_err(|errno| CliError::io("which processors are ours", &errno.into()))?;
+    let ours = sched_getaffinity(None).map_err(|errno| TrialError::io("which processors are ours", &errno.into()))?;
     let there: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|processor| ours.is_set(*processor)).collect();
     match wanted.iter().find(|processor| !there.contains(&(**processor as usize))) {
         None => Ok(()),
-        Some(missing) => Err(CliError::new(exit::USAGE, format!("`{key}`: there is no processor {missing} here"))
+        Some(missing) => Err(TrialError::usage(format!("`{key}`: there is no processor {missing} here"))
             .next(format!("this program may use: {}", words(&there)))),
     }
 }

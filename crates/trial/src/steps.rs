@@ -12,24 +12,25 @@ use plimsoll_record::data::{Asked, Event, PhaseEnd, PhaseState};
 
 use crate::check;
 use crate::drive_spec::{self, filled_by_statements, mix};
-use crate::error::{CliError, exit};
+use crate::error::TrialError;
 use crate::phase::{Driven, Keep, TrialRun, push};
 use crate::pin;
+use crate::sink::Told;
 use crate::written::Written;
 
 impl TrialRun<'_, '_> {
     /// Does what `phase` says; `end` takes what came of it.
-    pub(crate) fn step(&mut self, ordinal: u32, phase: &model::Phase, end: &mut PhaseEnd) -> Result<(), CliError> {
+    pub(crate) fn step(&mut self, ordinal: u32, phase: &model::Phase, end: &mut PhaseEnd) -> Result<(), TrialError> {
         match &phase.step {
             Step::Load { batch, clients, durability } => self.load(ordinal, *batch, *clients, *durability, end),
             Step::Ask { op, count, op_timeout_ns } => self.ask(ordinal, op, *count, *op_timeout_ns, end),
             Step::Drive(drive) => self.drive(ordinal, drive, end),
             Step::Settle => {
-                let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
+                let written = Written::before(&*self.store, self.embedded, &self.bench.sinks.recorder);
                 let started = Instant::now();
                 self.store.settle()?;
                 push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
-                if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, self.bench.recorder) {
+                if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, &self.bench.sinks.recorder) {
                     push(end, "device_bytes", "B", bytes as f64, 1);
                 }
                 self.size_settled(end)
@@ -62,8 +63,8 @@ impl TrialRun<'_, '_> {
         clients: u32,
         durability: Durability,
         end: &mut PhaseEnd,
-    ) -> Result<(), CliError> {
-        let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
+    ) -> Result<(), TrialError> {
+        let written = Written::before(&*self.store, self.embedded, &self.bench.sinks.recorder);
         let making = Instant::now();
         self.store.create(self.workload.layout())?;
         if filled_by_statements(&*self.workload) {
@@ -72,14 +73,14 @@ impl TrialRun<'_, '_> {
         }
         let stream: Arc<dyn Stream> =
             self.workload.stream(&StreamSpec::Load { batch, clients }).map(Arc::from).map_err(no_stream)?;
-        let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
+        let written = Written::before(&*self.store, self.embedded, &self.bench.sinks.recorder);
         if let Some(mut seconds) = self.load_at_once(clients, durability, &stream, end)? {
             let finishing = Instant::now();
             self.store.after_load(self.workload.layout())?;
             seconds += finishing.elapsed().as_secs_f64();
             return self.end_load(seconds, durability, &written, end);
         }
-        let op_timeout = Duration::from_nanos(self.bench.timeouts.load_ns);
+        let op_timeout = Duration::from_nanos(self.bench.plan.timeouts.load_ns);
         let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, ..self.spec() };
         let result = self.driven(Driven {
             ordinal,
@@ -92,7 +93,7 @@ impl TrialRun<'_, '_> {
             keep: Keep::Nothing,
         })?;
         self.push_totals(end, &result);
-        if self.bench.interrupt.is_set() {
+        if self.bench.is_stopped() {
             return Ok(());
         }
         self.must_have_succeeded("load", &result)?;
@@ -110,7 +111,7 @@ impl TrialRun<'_, '_> {
         durability: Durability,
         written: &Written,
         end: &mut PhaseEnd,
-    ) -> Result<(), CliError> {
+    ) -> Result<(), TrialError> {
         if durability == Durability::AtEnd {
             let syncing = Instant::now();
             self.store.sync()?;
@@ -123,7 +124,7 @@ impl TrialRun<'_, '_> {
         if records > 0 {
             push(end, "records", "", records as f64, 1);
         }
-        if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, self.bench.recorder) {
+        if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, &self.bench.sinks.recorder) {
             push(end, "device_bytes", "B", bytes as f64, 1);
         }
         Ok(())
@@ -136,7 +137,7 @@ impl TrialRun<'_, '_> {
         count: u32,
         op_timeout_ns: u64,
         end: &mut PhaseEnd,
-    ) -> Result<(), CliError> {
+    ) -> Result<(), TrialError> {
         let stream: Arc<dyn Stream> = self
             .workload
             .stream(&StreamSpec::One { kind: op.to_owned(), clients: 1 })
@@ -178,7 +179,7 @@ impl TrialRun<'_, '_> {
         self.push_totals(end, &result);
         ended(&result, end, false)?;
         // Afterwards: before, it would warm what may have to be cold.
-        if !self.bench.interrupt.is_set() && end.state == PhaseState::Complete {
+        if !self.bench.is_stopped() && end.state == PhaseState::Complete {
             let kinds: Vec<OpKind> = self.workload.kinds().to_vec();
             if let Some(words) = self.store.explain(&kinds[usize::from(kind)], params.values())? {
                 end.remarks.push(("plan of the store".to_owned(), words));
@@ -187,11 +188,11 @@ impl TrialRun<'_, '_> {
         Ok(())
     }
 
-    fn drive(&mut self, ordinal: u32, drive: &model::Drive, end: &mut PhaseEnd) -> Result<(), CliError> {
+    fn drive(&mut self, ordinal: u32, drive: &model::Drive, end: &mut PhaseEnd) -> Result<(), TrialError> {
         let stream: Arc<dyn Stream> = self.workload.stream(&mix(drive)).map(Arc::from).map_err(no_stream)?;
         let seed = self.trial.seed ^ self.first_cycle(ordinal);
         let spec = DriveSpec { first_cycle: self.first_cycle(ordinal), ..drive_spec::of(drive, seed, &self.spec()) };
-        let written = Written::before(&*self.store, self.embedded, self.bench.recorder);
+        let written = Written::before(&*self.store, self.embedded, &self.bench.sinks.recorder);
         let cycles = cycles(self.store)?;
         let witness_ns = self.bench.witness.as_ref().map(Witness::cpu_ns);
         let result = self.driven(Driven {
@@ -218,7 +219,7 @@ impl TrialRun<'_, '_> {
             push(end, WARMUP_IS_FOUND, "", 1.0, 1);
         }
         if self.trial.labels.contains_key("rung")
-            && !self.bench.interrupt.is_set()
+            && !self.bench.is_stopped()
             && let Some(cycle) = self.store.cycle()?
         {
             let drove_s = result.end_ns.saturating_sub(result.start_ns) as f64 / 1e9;
@@ -244,10 +245,10 @@ impl TrialRun<'_, '_> {
             push(end, "lag_max", "ns", result.lag.max_ns as f64, result.lag.n);
         }
         push(end, "involuntary_switches", "", result.involuntary_switches as f64, 1);
-        if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, self.bench.recorder) {
+        if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, &self.bench.sinks.recorder) {
             push(end, "device_bytes", "B", bytes as f64, 1);
         }
-        ended(&result, end, self.bench.strict)?;
+        ended(&result, end, self.bench.spec.strict)?;
         // That a rate is not carried is what a rung is there to find out.
         if matches!(end.state, PhaseState::Failed(_))
             && result.stop == StopReason::Backlog
@@ -258,7 +259,7 @@ impl TrialRun<'_, '_> {
         Ok(())
     }
 
-    fn cold(&mut self, end: &mut PhaseEnd) -> Result<(), CliError> {
+    fn cold(&mut self, end: &mut PhaseEnd) -> Result<(), TrialError> {
         let started = Instant::now();
         match self.store.cold()? {
             Cold::Done { file_bytes, resident_bytes } => {
@@ -275,22 +276,22 @@ impl TrialRun<'_, '_> {
     }
 
     /// After its server has been started again.
-    pub(crate) fn server_is_new(&mut self) -> Result<(), CliError> {
+    pub(crate) fn server_is_new(&mut self) -> Result<(), TrialError> {
         self.bench.server.set(self.store.processes());
-        pin::server(self.store, self.bench.server_pin)
+        pin::server(self.store, &self.bench.plan.server_pin)
     }
 
     /// What all phases of a run have in common.
     pub(crate) fn spec(&self) -> DriveSpec {
-        let (slice, io, witness) = (self.bench.slice, self.bench.io, self.bench.witness.clone());
-        let open_timeout = Duration::from_nanos(self.bench.timeouts.setup_ns);
+        let (slice, io, witness) = (self.bench.slice(), self.bench.io, self.bench.witness.clone());
+        let open_timeout = Duration::from_nanos(self.bench.plan.timeouts.setup_ns);
         DriveSpec { slice, io, witness, open_timeout, ..DriveSpec::default() }
     }
 
     /// What the store counts of the work that it puts off; nothing when nobody waits for its answer any more.
-    fn cycles_unless_stopped(&mut self) -> Result<Vec<(&'static str, f64)>, CliError> {
+    fn cycles_unless_stopped(&mut self) -> Result<Vec<(&'static str, f64)>, TrialError> {
         match cycles(self.store) {
-            Err(error) if error.code == exit::INTERRUPTED => Ok(Vec::new()),
+            Err(error) if error.is_interrupt() => Ok(Vec::new()),
             counted => counted,
         }
     }
@@ -305,16 +306,16 @@ impl TrialRun<'_, '_> {
         for error in &result.errors {
             let text = format!("{} × {} {}: {}", error.count, error.outcome.name(), error.code, error.message);
             // A recording that cannot take it fails the next call that matters.
-            let _ = self.bench.recorder.event(Event {
+            let _ = self.bench.sinks.tell(Told::Event(Event {
                 at_ns: result.end_ns,
                 trial: Some(self.trial.ordinal),
                 level: "warning".to_owned(),
                 kind: "error-code".to_owned(),
                 text,
-            });
+            }));
         }
         for hung in &result.hung {
-            let _ = self.bench.recorder.event(Event {
+            let _ = self.bench.sinks.tell(Told::Event(Event {
                 at_ns: result.end_ns,
                 trial: Some(self.trial.ordinal),
                 level: "error".to_owned(),
@@ -323,13 +324,13 @@ impl TrialRun<'_, '_> {
                     "operation {} of client {} did not return; its outcome is unknown",
                     hung.cycle, hung.client
                 ),
-            });
+            }));
         }
     }
 }
 
 /// What the store counts of the work that it puts off under load.
-fn cycles(store: &mut dyn Store) -> Result<Vec<(&'static str, f64)>, CliError> {
+fn cycles(store: &mut dyn Store) -> Result<Vec<(&'static str, f64)>, TrialError> {
     let counters = store.counters()?;
     Ok(counters
         .into_iter()
@@ -340,7 +341,7 @@ fn cycles(store: &mut dyn Store) -> Result<Vec<(&'static str, f64)>, CliError> {
 
 /// Whether a phase of operations came to its end, or what it ended with instead. `strict`: one with a late generator is
 /// void.
-fn ended(result: &DriveResult, end: &mut PhaseEnd, strict: bool) -> Result<(), CliError> {
+fn ended(result: &DriveResult, end: &mut PhaseEnd, strict: bool) -> Result<(), TrialError> {
     if let StopReason::Refused(error) | StopReason::Lost(error) = &result.stop {
         return Err(error.clone().into());
     }
@@ -380,8 +381,8 @@ fn still_warm(file_bytes: u64, resident_bytes: u64) -> Option<String> {
     })
 }
 
-fn no_stream(why: String) -> CliError {
-    CliError::new(exit::USAGE, why)
+fn no_stream(why: String) -> TrialError {
+    TrialError::usage(why)
 }
 
 #[cfg(test)]

@@ -8,18 +8,18 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{DriveSpec, Limit};
 use plimsoll_plan::model::Step;
-use plimsoll_record::Recorder;
-use plimsoll_record::data::{AnswerCheck, Event, LedgerCheck, PhaseEnd};
+use plimsoll_record::data::{AnswerCheck, LedgerCheck, PhaseEnd};
 use plimsoll_verify::{EachKey, History, Judge, ReadBack};
 
-use crate::error::{CliError, exit};
-use crate::phase::{Bench, Driven, Keep, TrialRun, push};
+use crate::error::TrialError;
+use crate::phase::{Driven, Keep, TrialRun, push};
+use crate::sink::{Sinks, Told};
 
 /// Clients that read back key by key.
 const READ_BACK_CLIENTS: u32 = 16;
 
 /// Reads everything back, holds it against the ledger, and asks the store for its own integrity check.
-pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Result<(), CliError> {
+pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Result<(), TrialError> {
     let started = Instant::now();
     let mut check = None;
     if trial.ledger.is_some() {
@@ -42,7 +42,7 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
             check.sentence = format!("The store's own integrity check failed: {error}. {}", check.sentence);
         }
         // Before any error ends the phase: what was lost stays said.
-        trial.bench.recorder.ledger_check(check)?;
+        trial.bench.sinks.tell(Told::Ledger(check))?;
     }
     let words = match integrity {
         Ok(Some(words)) => words,
@@ -62,24 +62,24 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
 }
 
 /// `None` when the user wanted an end meanwhile: half of the records would look like losses.
-fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<LedgerCheck>, CliError> {
+fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<LedgerCheck>, TrialError> {
     let by_key = (0..).zip(trial.workload.kinds()).find(|(_, kind)| kind.call == Call::Kv(KvCall::Get));
     let found = match by_key.map(|(kind, _)| kind) {
         Some(kind) => key_by_key(trial, ordinal, kind)?,
         None => all_at_once(trial, ordinal)?,
     };
-    if trial.bench.interrupt.is_set() {
+    if trial.bench.is_stopped() {
         return Ok(None);
     }
     let Some(ledger) = &mut trial.ledger else {
-        return Err(CliError::new(exit::USAGE, "this workload has no right answers"));
+        return Err(TrialError::usage("this workload has no right answers"));
     };
     let history = ledger.history();
     let judge = Judge::new(history);
     if ordinal as usize + 1 == trial.trial.phases.len() {
         // Nothing is asked any more: the same judge says what the answers were worth.
-        record_answers(trial.bench.recorder, trial.trial.ordinal, &judge)?;
-        tell_skipped(trial.bench, trial.trial.ordinal, history)?;
+        tell_answers(trial.bench.sinks, trial.trial.ordinal, &judge)?;
+        tell_skipped(trial.bench.sinks, trial.trial.ordinal, history)?;
         trial.answers_checked = true;
     }
     let found = found.unwrap_or_else(|| ReadBack::of_phase(history, ordinal as u16));
@@ -102,11 +102,11 @@ fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<Ledger
 }
 
 /// Reads what may be there, one key after the other: the ledger itself looks on.
-fn key_by_key(trial: &mut TrialRun<'_, '_>, ordinal: u32, kind: KindId) -> Result<Option<ReadBack>, CliError> {
+fn key_by_key(trial: &mut TrialRun<'_, '_>, ordinal: u32, kind: KindId) -> Result<Option<ReadBack>, TrialError> {
     let Some(ledger) = &mut trial.ledger else { return Ok(None) };
     let records = ledger.history().records();
     let stream = Arc::new(EachKey::new(Arc::clone(&trial.workload), kind, records, READ_BACK_CLIENTS));
-    let op_timeout = Duration::from_nanos(trial.bench.timeouts.load_ns);
+    let op_timeout = Duration::from_nanos(trial.bench.plan.timeouts.load_ns);
     let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, ..trial.spec() };
     // A server that has changed meanwhile may not make such sessions any more: what it holds is to be known all the same.
     let durability = last_durability(trial);
@@ -125,7 +125,7 @@ fn key_by_key(trial: &mut TrialRun<'_, '_>, ordinal: u32, kind: KindId) -> Resul
         reads_back: true,
         keep: Keep::Nothing,
     })?;
-    if !trial.bench.interrupt.is_set() {
+    if !trial.bench.is_stopped() {
         trial.must_have_succeeded("reading back", &result)?;
     }
     Ok(None)
@@ -142,12 +142,12 @@ fn last_durability(trial: &TrialRun<'_, '_>) -> Durability {
 }
 
 /// Reads all records by one operation, and by the store's index where there is one.
-fn all_at_once(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<ReadBack>, CliError> {
+fn all_at_once(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<ReadBack>, TrialError> {
     let mut found = ReadBack::new(Arc::clone(&trial.workload));
     let all = kind_with(trial, |call| *call == RecordsCall::All);
     let index = kind_with(trial, |call| matches!(call, RecordsCall::Find { access: Access::Indexed, .. }));
     let Some(all) = all else {
-        return Err(CliError::new(exit::USAGE, "this workload has no operation that reads all records"));
+        return Err(TrialError::usage("this workload has no operation that reads all records"));
     };
     if let Some(index) = &index {
         let mut params = ValueBuf::new();
@@ -175,9 +175,9 @@ fn once(
     trial: &mut TrialRun<'_, '_>,
     ordinal: u32,
     stream: Arc<dyn Stream>,
-) -> Result<plimsoll_core::Answer, CliError> {
+) -> Result<plimsoll_core::Answer, TrialError> {
     let keep = Keep::answer();
-    let op_timeout = Duration::from_nanos(trial.bench.timeouts.work_ns);
+    let op_timeout = Duration::from_nanos(trial.bench.plan.timeouts.work_ns);
     let spec = DriveSpec { limit: Limit::Ops(1), op_timeout, ends_on_loss: true, ..trial.spec() };
     let result = trial.driven(Driven {
         ordinal,
@@ -189,10 +189,10 @@ fn once(
         reads_back: false,
         keep: keep.clone(),
     })?;
-    if !trial.bench.interrupt.is_set() {
+    if !trial.bench.is_stopped() {
         trial.must_have_succeeded("reading back", &result)?;
         if result.ops == 0 {
-            return Err(CliError::new(exit::STORE, "reading back: the store was asked and nothing came"));
+            return Err(TrialError::new(StoreErrorKind::Store, "reading back: the store was asked and nothing came"));
         }
     }
     Ok(keep.taken_answer())
@@ -200,44 +200,34 @@ fn once(
 
 impl TrialRun<'_, '_> {
     /// Holds every answer of the trial against the truth and records what came of it, unless the check has.
-    pub(crate) fn check_answers(&mut self) -> Result<(), CliError> {
+    pub(crate) fn check_answers(&mut self) -> Result<(), TrialError> {
         let Some(ledger) = self.ledger.as_mut().filter(|_| !self.answers_checked) else { return Ok(()) };
         let history = ledger.history();
         if let Some(gap) = history.gap() {
-            self.bench.recorder.event(Event {
-                at_ns: self.bench.clock.now_ns(),
-                trial: Some(self.trial.ordinal),
-                level: "warning".to_owned(),
-                kind: "ledger".to_owned(),
-                text: format!("no answer was held against the truth: {gap}"),
-            })?;
+            let text = format!("no answer was held against the truth: {gap}");
+            self.bench.sinks.event(Some(self.trial.ordinal), "warning", "ledger", text)?;
         }
-        tell_skipped(self.bench, self.trial.ordinal, history)?;
-        record_answers(self.bench.recorder, self.trial.ordinal, &Judge::new(history))
+        tell_skipped(self.bench.sinks, self.trial.ordinal, history)?;
+        tell_answers(self.bench.sinks, self.trial.ordinal, &Judge::new(history))
     }
 }
 
 /// Says how many answers came while the ledger was behind, and so were held against nothing.
-fn tell_skipped(bench: &Bench<'_>, trial: u32, history: &History) -> Result<(), CliError> {
+fn tell_skipped(sinks: &Sinks<'_>, trial: u32, history: &History) -> Result<(), TrialError> {
     if history.skipped() > 0 {
-        bench.recorder.event(Event {
-            at_ns: bench.clock.now_ns(),
-            trial: Some(trial),
-            level: "warning".to_owned(),
-            kind: "ledger".to_owned(),
-            text: format!(
-                "{} answers came faster than the ledger could judge them and were not held against the truth; every \
-                 acknowledged write was looked for all the same",
-                history.skipped()
-            ),
-        })?;
+        let text = format!(
+            "{} answers came faster than the ledger could judge them and were not held against the truth; every \
+             acknowledged write was looked for all the same",
+            history.skipped()
+        );
+        sinks.event(Some(trial), "warning", "ledger", text)?;
     }
     Ok(())
 }
 
-fn record_answers(recorder: &Recorder, trial: u32, judge: &Judge<'_>) -> Result<(), CliError> {
+fn tell_answers(sinks: &Sinks<'_>, trial: u32, judge: &Judge<'_>) -> Result<(), TrialError> {
     for verdict in judge.answers() {
-        recorder.answer_check(AnswerCheck {
+        sinks.tell(Told::Answers(AnswerCheck {
             trial,
             phase: u32::from(verdict.phase),
             wrong: verdict.wrong(),
@@ -247,7 +237,7 @@ fn record_answers(recorder: &Recorder, trial: u32, judge: &Judge<'_>) -> Result<
             got: verdict.got,
             missing: verdict.missing,
             examples: verdict.examples,
-        })?;
+        }))?;
     }
     Ok(())
 }

@@ -1,18 +1,18 @@
 //! The search for the load line: rung after rung, each a trial of its own in the recording, until analysis says where
 //! the line is.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_analysis::line::{self, LineResult, LineSpec, Next, RUNG_PHASE, Rung};
 use plimsoll_analysis::number;
 use plimsoll_core::{Store, StoreSpec, Workload};
-use plimsoll_plan::model::{Arrivals, Drive, Limit, Line, Pace, Phase, Plan, Rate, Start, Step, Trial};
+use plimsoll_plan::model::{Arrivals, Drive, Limit, Line, Pace, Phase, Rate, Start, Step, Trial};
 use plimsoll_record::data::{GoalSpec, Run};
 
-use crate::error::{CliError, exit};
+use crate::error::TrialError;
 use crate::phase::Bench;
+use crate::sink::Told;
 use crate::trial::{self, Found};
 use crate::writes;
 
@@ -37,8 +37,6 @@ pub fn spec(line: &Line, goals: &[GoalSpec]) -> LineSpec {
 
 /// One search on one store.
 pub struct Search<'a> {
-    /// The plan.
-    pub plan: &'a Plan,
     /// The trial whose drive is held at one rate after the other.
     pub trial: &'a Trial,
     /// What is searched for.
@@ -56,19 +54,20 @@ impl Search<'_> {
     ///
     /// # Errors
     /// What a rung or the recording failed with.
-    pub fn run(&self, bench: &mut Bench<'_>, store: &mut dyn Store, directory: &Path) -> Result<u32, CliError> {
+    pub fn run(&self, bench: &mut Bench<'_>, store: &mut dyn Store) -> Result<u32, TrialError> {
         bench.ledger = None;
-        let keeps = self.plan.start != Start::Fresh && trial::ledger_goes_on(&**self.workload);
+        let start = bench.plan.start;
+        let keeps = start != Start::Fresh && trial::ledger_goes_on(&**self.workload);
         let reads = !writes::asked(self.trial, &**self.workload).iter().any(|(_, kind)| kind.writes());
         let mut driven = 0;
         let seen = bench.witness.as_ref().map(|witness| witness.watch_for(WATCH));
         let finer = seen.and_then(|seen| line::finer_than_machine(&self.spec.goals, &|ns| seen.share_above(ns)));
         if let Some(finer) = finer {
-            bench.progress.keep(&format!("  {finer}"));
+            bench.sinks.show(&Told::Remark(format!("  {finer}")));
         }
-        while !bench.interrupt.is_set() {
-            bench.recorder.flush()?;
-            let run = Run::load(directory)?;
+        while !bench.is_stopped() {
+            bench.sinks.recorder.flush()?;
+            let run = Run::load(bench.directory())?;
             let (search, next) = line::replay(self.spec, &run, &self.trial.store.label);
             if let Some((rung, _)) = search.rungs().last() {
                 say_rung(bench, rung, &run, &self.trial.store.label);
@@ -76,7 +75,7 @@ impl Search<'_> {
             let rung = match next {
                 Next::Rung(rung) => rung,
                 Next::Done(result) if search.rungs().is_empty() => {
-                    return Err(CliError::new(exit::USAGE, result.sentence.trim_end_matches('.'))
+                    return Err(TrialError::usage(result.sentence.trim_end_matches('.'))
                         .next("give the search a longer --budget or a higher --from, or its goals lower percentiles"));
                 }
                 Next::Done(result) => {
@@ -86,12 +85,9 @@ impl Search<'_> {
             };
             let asked = line::asked_words(&rung);
             let number = rung.ordinal + 1;
-            bench.progress.trial(format!(
-                "{}, rung {number}: {asked} ({})",
-                self.trial.store.label,
-                rung.purpose.name()
-            ));
-            let mut found = Found { start: self.plan.start, data: keeps && driven > 0 };
+            let name = format!("{}, rung {number}: {asked} ({})", self.trial.store.label, rung.purpose.name());
+            bench.sinks.show(&Told::Next(name));
+            let mut found = Found { start, data: keeps && driven > 0 };
             let mut trial = self.rung(&rung, search.may_last_s(&rung), self.first + driven);
             if reads && found.data {
                 // Nothing was written since the store was settled and read back.
@@ -140,7 +136,7 @@ fn at(drive: &Drive, rung: &Rung, most_s: f64) -> Drive {
 }
 
 /// What the last rung came to: `  1,770/s held: 1,770/s done, p99 12.3 ms`.
-fn say_rung(bench: &mut Bench<'_>, rung: &Rung, run: &Run, store: &str) {
+fn say_rung(bench: &Bench<'_>, rung: &Rung, run: &Run, store: &str) {
     let lines = line::lines(run);
     let Some(view) = lines.iter().find(|line| line.store == store).and_then(|line| line.rungs.last()) else { return };
     let mut text = format!("  {}", line::asked_words(rung));
@@ -149,7 +145,7 @@ fn say_rung(bench: &mut Bench<'_>, rung: &Rung, run: &Run, store: &str) {
     }
     // What a rung measured that says nothing is no figure.
     if let Some(reason) = &view.reason {
-        return bench.progress.keep(&format!("{text}: {reason}"));
+        return bench.sinks.show(&Told::Remark(format!("{text}: {reason}")));
     }
     text.push_str(&format!(": {} done", number::with_unit(view.rate_per_s, "1/s")));
     for goal in &view.goals {
@@ -160,14 +156,14 @@ fn say_rung(bench: &mut Bench<'_>, rung: &Rung, run: &Run, store: &str) {
             None => text.push_str(&format!(", {} not measured", line::goal_name(&goal.what))),
         }
     }
-    bench.progress.keep(&text);
+    bench.sinks.show(&Told::Remark(text));
 }
 
 /// The same sentence as the report's, once the search is over: with several stores the others go on.
-fn say_result(bench: &mut Bench<'_>, result: &LineResult) {
-    bench.progress.keep(&format!("  {}", result.sentence));
+fn say_result(bench: &Bench<'_>, result: &LineResult) {
+    bench.sinks.show(&Told::Remark(format!("  {}", result.sentence)));
     if let Some(words) = &result.cycle_words {
-        bench.progress.keep(&format!("  {words}."));
+        bench.sinks.show(&Told::Remark(format!("  {words}.")));
     }
 }
 

@@ -5,7 +5,7 @@ use plimsoll_core::CacheSize;
 use plimsoll_plan::model::{Start, Step};
 use plimsoll_record::data::PhaseEnd;
 
-use crate::error::CliError;
+use crate::error::TrialError;
 use crate::phase::{TrialRun, push};
 
 /// Of the remarks, the one that says why a size is not known.
@@ -16,7 +16,7 @@ impl TrialRun<'_, '_> {
     ///
     /// # Errors
     /// When nobody is there any more; that a size is not known otherwise is a remark.
-    pub(crate) fn size_first(&mut self, step: &Step, end: &mut PhaseEnd) -> Result<(), CliError> {
+    pub(crate) fn size_first(&mut self, step: &Step, end: &mut PhaseEnd) -> Result<(), TrialError> {
         if self.found.data
             || matches!(step, Step::Load { .. } | Step::Settle)
             || std::mem::replace(&mut self.is_sized, true)
@@ -38,14 +38,14 @@ impl TrialRun<'_, '_> {
     }
 
     /// After the store's own tidying.
-    pub(crate) fn size_settled(&mut self, end: &mut PhaseEnd) -> Result<(), CliError> {
+    pub(crate) fn size_settled(&mut self, end: &mut PhaseEnd) -> Result<(), TrialError> {
         end.footprint = Some(self.store.footprint()?);
         self.is_sized = true;
         self.memories(end)
     }
 
     /// What could hold them.
-    fn memories(&mut self, end: &mut PhaseEnd) -> Result<(), CliError> {
+    fn memories(&mut self, end: &mut PhaseEnd) -> Result<(), TrialError> {
         match self.store.cache_bytes() {
             Ok(Some(CacheSize::Own { setting, bytes })) => {
                 push(end, &format!("{CACHE_RESULT}{setting}"), "B", bytes as f64, 1);

@@ -4,19 +4,19 @@ use plimsoll_core::Store;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::error::{CliError, exit};
+use crate::error::TrialError;
 
 /// Binds all threads of the store's server to `processors`; new ones are born there. Does nothing when none are named.
 ///
 /// # Errors
 /// The store has no server here, or the processors are not there.
-pub fn server(store: &dyn Store, processors: &[u32]) -> Result<(), CliError> {
+pub fn server(store: &dyn Store, processors: &[u32]) -> Result<(), TrialError> {
     if processors.is_empty() {
         return Ok(());
     }
     let roots = store.processes();
     if roots.is_empty() {
-        return Err(CliError::new(exit::USAGE, "`server_pin` is for servers on this machine, and this store has none")
+        return Err(TrialError::usage("`server_pin` is for servers on this machine, and this store has none")
             .next("leave `server_pin` out"));
     }
     let mut set = CpuSet::new();
@@ -34,15 +34,15 @@ pub fn server(store: &dyn Store, processors: &[u32]) -> Result<(), CliError> {
                 // It ended since it was listed.
                 Ok(()) | Err(rustix::io::Errno::SRCH) => {}
                 Err(rustix::io::Errno::INVAL) => return Err(no_such(processors)),
-                Err(errno) => return Err(CliError::io("binding the server to its processors", &errno.into())),
+                Err(errno) => return Err(TrialError::io("binding the server to its processors", &errno.into())),
             }
         }
     }
     Ok(())
 }
 
-fn no_such(processors: &[u32]) -> CliError {
+fn no_such(processors: &[u32]) -> TrialError {
     let there = std::thread::available_parallelism().map_or(1, usize::from);
-    CliError::new(exit::USAGE, format!("`server_pin = {processors:?}`: there are no such processors"))
+    TrialError::usage(format!("`server_pin = {processors:?}`: there are no such processors"))
         .next(format!("this machine has {there}, counted from 0"))
 }

@@ -1,60 +1,64 @@
-//! What a trial works with, and how one phase is driven: sessions, observers, slices into the recording and onto the
-//! progress line.
+//! What a trial works with, and how one phase is driven: sessions, observers, and its slices to whoever is told.
 
+use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use plimsoll_core::{
-    Answer, Call, Durability, KindId, KvCall, Measure, Observer, Op, OpKind, Outcome, RecordsCall, Slice, Store,
-    Stream, Ticket, Workload,
+    Answer, Call, Catalogue, Durability, KvCall, Observer, Op, OpKind, Outcome, RecordsCall, Slice, Store,
+    StoreErrorKind, Stream, Ticket, Workload,
 };
-use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, Io, StopReason, Witness};
-use plimsoll_plan::model;
-use plimsoll_record::Recorder;
+use plimsoll_drive::{Drive, DriveError, DriveResult, DriveSpec, Io, StopReason, Witness};
+use plimsoll_plan::model::{self, Plan};
 use plimsoll_record::data::{PhaseEnd, PhaseResult};
 use plimsoll_sample::ServerProcesses;
 use plimsoll_verify::Ledger;
 
 use crate::counters::CounterReader;
-use crate::error::{CliError, exit};
-use crate::interrupt::Interrupt;
-use crate::progress::{Pace, Progress};
+use crate::error::TrialError;
+use crate::run::RunSpec;
+use crate::sink::{Sinks, Told};
 
 /// Time between two looks at what workers have written down for the ledger.
 const DRAIN: Duration = Duration::from_millis(20);
 
 /// What all trials of a run share.
 pub struct Bench<'a> {
-    /// The run's clock.
-    pub clock: &'a Clock,
-    /// The recording.
-    pub recorder: &'a Recorder,
-    /// Set when the user wants an end.
-    pub interrupt: &'a Interrupt,
-    /// What is going on, for the user.
-    pub progress: &'a mut Progress,
+    /// What is run.
+    pub plan: &'a Plan,
+    /// What it may name.
+    pub catalogue: &'a Catalogue,
+    /// What it takes besides.
+    pub spec: &'a RunSpec<'a>,
+    /// Whoever is told what happens, the recording first of all.
+    pub sinks: &'a Sinks<'a>,
     /// The processes that the server sampler reads.
     pub server: &'a ServerProcesses,
-    /// Length of a slice.
-    pub slice: Duration,
-    /// How long servers may be silent.
-    pub timeouts: model::Timeouts,
     /// How the kernel is asked for sockets.
     pub io: Io,
     /// Who watches the machine's own pauses; `None` where they cannot be told apart.
     pub witness: Option<Witness>,
-    /// Whether what a store counts of its own work is read.
-    pub store_counters: bool,
     /// The ledger of the trial before, for one that goes on with its data.
     pub ledger: Option<Ledger>,
-    /// A phase in which the generator was late is void.
-    pub strict: bool,
-    /// Most bytes that are kept of one answer; `None` leaves it to the workload.
-    pub answer_max_bytes: Option<u64>,
-    /// Processors for the server; none: it runs where the system puts it.
-    pub server_pin: &'a [u32],
+}
+
+impl<'a> Bench<'a> {
+    /// True once the user wants an end.
+    pub fn is_stopped(&self) -> bool {
+        self.spec.stop.load(Ordering::SeqCst)
+    }
+
+    /// The run's own directory.
+    pub fn directory(&self) -> &'a Path {
+        self.sinks.recorder.directory()
+    }
+
+    /// Length of a slice.
+    pub fn slice(&self) -> Duration {
+        Duration::from_nanos(self.plan.slice_ns)
+    }
 }
 
 /// A trial at work.
@@ -183,7 +187,7 @@ impl Observer for Keeper {
 
 impl TrialRun<'_, '_> {
     /// Drives the phase and hands its slices on.
-    pub(crate) fn driven(&mut self, driven: Driven) -> Result<DriveResult, CliError> {
+    pub(crate) fn driven(&mut self, driven: Driven) -> Result<DriveResult, TrialError> {
         let sessions = self.store.sessions(driven.clients, driven.durability)?;
         let spec = DriveSpec { answer_max: self.answer_max(), ..driven.spec };
         let workers = spec.worker_count(&sessions);
@@ -204,36 +208,27 @@ impl TrialRun<'_, '_> {
                 .collect();
         }
         let Self { bench, store, ledger, workload, trial, .. } = self;
-        let reader = CounterReader {
-            clock: bench.clock,
-            recorder: bench.recorder,
-            trial: trial.ordinal,
-            label: &trial.store.label,
-            slice: bench.slice,
-        };
-        let reads_counters = driven.measured && bench.store_counters;
-        let mut errors = 0;
+        let (sinks, slice) = (bench.sinks, bench.slice());
+        let reader = CounterReader { sinks, trial: trial.ordinal, label: &trial.store.label, slice };
+        let reads_counters =
+            driven.measured && bench.plan.samplers.iter().any(|name| name == plimsoll_sample::STORE.name);
         let mut recording_failed = None;
         let mut on_slice = |slice: Slice| {
-            let pace = pace(&slice, workload.kinds(), &mut errors);
-            bench.progress.pace(pace);
-            if !driven.measured {
-                return;
-            }
-            if let Err(error) = bench.recorder.slice(trial.ordinal, driven.ordinal, slice, None) {
+            let (trial, phase, measured) = (trial.ordinal, driven.ordinal, driven.measured);
+            if let Err(error) = sinks.tell(Told::Slice { trial, phase, slice, measured }) {
                 // The phase ends at once: what is not recorded was not measured.
                 recording_failed.get_or_insert(error);
-                bench.interrupt.set();
+                bench.spec.stop.store(true, Ordering::SeqCst);
             }
         };
         let drive = Drive {
-            clock: bench.clock,
+            clock: &sinks.clock,
             spec: &spec,
             sessions,
             kinds: workload.kinds(),
             stream: driven.stream,
             observers,
-            stop: bench.interrupt.flag(),
+            stop: Arc::clone(bench.spec.stop),
         };
         let (stop, stopped) = channel::<()>();
         let (close, closed) = channel::<()>();
@@ -272,24 +267,28 @@ impl TrialRun<'_, '_> {
         let records = if self.workload.kinds().iter().any(many) { self.workload.record_count() } else { 1 };
         // Records as texts, with their lengths before them, are several times of what they hold.
         let room = records.saturating_mul(8 * self.workload.record_bytes()).saturating_add(16 << 20);
-        usize::try_from(self.bench.answer_max_bytes.unwrap_or(room)).unwrap_or(usize::MAX)
+        usize::try_from(self.bench.plan.answer_max_bytes.unwrap_or(room)).unwrap_or(usize::MAX)
     }
 
     /// A load that lost an operation is no load.
-    pub(crate) fn must_have_succeeded(&self, what: &str, result: &DriveResult) -> Result<(), CliError> {
+    pub(crate) fn must_have_succeeded(&self, what: &str, result: &DriveResult) -> Result<(), TrialError> {
         if let StopReason::Refused(error) | StopReason::Lost(error) = &result.stop {
             return Err(error.clone().into());
         }
         if !result.hung.is_empty() {
-            return Err(CliError::new(
-                exit::STORE,
+            return Err(TrialError::new(
+                StoreErrorKind::Store,
                 format!("{what} on {}: an operation did not return", self.trial.store.label),
             ));
         }
         match result.errors.first() {
             None => Ok(()),
-            Some(error) => Err(CliError::new(
-                if FULL_DISKS.contains(&error.code.as_str()) { exit::DISK_FULL } else { exit::STORE },
+            Some(error) => Err(TrialError::new(
+                if FULL_DISKS.contains(&error.code.as_str()) {
+                    StoreErrorKind::DiskFull
+                } else {
+                    StoreErrorKind::Store
+                },
                 format!(
                     "{what} on {}: {} operations were {}",
                     self.trial.store.label,
@@ -321,43 +320,15 @@ pub fn push(end: &mut PhaseEnd, name: &str, unit: &str, value: f64, n: u64) {
     end.results.push(PhaseResult { name: name.to_owned(), unit: unit.to_owned(), value, n });
 }
 
-/// What the progress line shows of a slice. Steps are parts of operations, not operations.
-fn pace(slice: &Slice, kinds: &[OpKind], errors: &mut u64) -> Pace {
-    let mut merged = Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).ok();
-    let measure = if slice.histograms.iter().any(|one| one.measure == Measure::Response) {
-        Measure::Response
-    } else {
-        Measure::Service
-    };
-    let mut ops = 0;
-    let is_whole = |kind: KindId| kinds.get(usize::from(kind)).is_none_or(|kind| kind.step_of.is_none());
-    for one in slice.histograms.iter().filter(|one| one.measure == measure && is_whole(one.kind)) {
-        ops += one.histogram.len();
-        if one.outcome.is_error() {
-            *errors += one.histogram.len();
-        }
-        if let Some(merged) = &mut merged {
-            // Equal bounds: nothing is out of range.
-            let _ = merged.add(&one.histogram);
-        }
-    }
-    let seconds = (slice.end_ns.saturating_sub(slice.start_ns)) as f64 / 1e9;
-    Pace {
-        ops_per_s: if seconds > 0.0 { ops as f64 / seconds } else { 0.0 },
-        p99_ns: merged.filter(|merged| merged.len() >= 1_000).map(|merged| merged.value_at_quantile(0.99)),
-        errors: *errors,
-    }
-}
-
 /// What to say of a drive that could not be.
-pub fn drive_error(error: DriveError) -> CliError {
+pub fn drive_error(error: DriveError) -> TrialError {
     match error {
         DriveError::Store(error) => error.into(),
-        DriveError::System { what, error } => CliError::io(what, &error),
+        DriveError::System { what, error } => TrialError::io(what, &error),
         DriveError::Threads { .. } => {
-            CliError::new(exit::EXHAUSTED, error.to_string()).next(crate::needs::threads_words())
+            TrialError::new(StoreErrorKind::Exhausted, error.to_string()).next(crate::needs::threads_words())
         }
-        DriveError::Spec(what) => CliError::new(exit::USAGE, what),
-        other => CliError::new(exit::STORE, other.to_string()),
+        DriveError::Spec(what) => TrialError::usage(what),
+        other => TrialError::new(StoreErrorKind::Store, other.to_string()),
     }
 }

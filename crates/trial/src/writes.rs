@@ -5,7 +5,7 @@ use plimsoll_core::shown::{clean, short};
 use plimsoll_core::{Call, Interface, KindId, KvCall, Layout, OpKind, StoreSpec, Workload, sql};
 use plimsoll_plan::model::{Plan, Step, Trial};
 
-use crate::error::{CliError, exit};
+use crate::error::TrialError;
 
 /// Changes that are named in an announcement.
 const NAMED_MAX: usize = 4;
@@ -19,7 +19,7 @@ pub fn allowed(
     trial: &Trial,
     workload: &dyn Workload,
     store: &StoreSpec,
-) -> Result<Vec<String>, CliError> {
+) -> Result<Vec<String>, TrialError> {
     if trial.store.url.is_none() {
         return Ok(Vec::new());
     }
@@ -66,7 +66,7 @@ pub fn allowed(
         }
         false => "allow it with --allow-writes (in a plan: allow_writes = true)",
     };
-    Err(CliError::new(exit::USAGE, what).next(next))
+    Err(TrialError::usage(what).next(next))
 }
 
 /// What is said before anything is done on an attached store: what its operations do there.

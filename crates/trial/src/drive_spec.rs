@@ -6,7 +6,7 @@ use plimsoll_core::{StoreSpec, StreamSpec, Workload};
 use plimsoll_drive::{DriveSpec, Limit, Undisturbed};
 use plimsoll_plan::model::{self, Step};
 
-use crate::error::{CliError, exit};
+use crate::error::TrialError;
 
 /// How a drive of the plan is driven; `seed` is that of its arrivals, and `bench` says what the plan leaves open.
 pub fn of(drive: &model::Drive, seed: u64, bench: &DriveSpec) -> DriveSpec {
@@ -83,7 +83,7 @@ fn pace(drive: &model::Drive, seed: u64) -> plimsoll_drive::Pace {
 }
 
 /// Whether `workload` has what every phase of `trial` asks for, and the store speaks it; an error says which has not.
-pub fn can_ask(trial: &model::Trial, workload: &dyn Workload, store: &StoreSpec) -> Result<(), CliError> {
+pub fn can_ask(trial: &model::Trial, workload: &dyn Workload, store: &StoreSpec) -> Result<(), TrialError> {
     for phase in &trial.phases {
         let spec = match &phase.step {
             Step::Load { batch, clients, .. } if !filled_by_statements(workload) => {
@@ -93,11 +93,11 @@ pub fn can_ask(trial: &model::Trial, workload: &dyn Workload, store: &StoreSpec)
             Step::Drive(drive) => mix(drive),
             _ => continue,
         };
-        workload.stream(&spec).map_err(|why| CliError::new(exit::USAGE, format!("phase {}: {why}", phase.name)))?;
+        workload.stream(&spec).map_err(|why| TrialError::usage(format!("phase {}: {why}", phase.name)))?;
         if let Some((kind, interface)) = unspoken(&spec, workload, store) {
             let (phase, store) = (&phase.name, store.name);
             let what = format!("phase {phase}: the store `{store}` does not speak `{interface}`, which `{kind}` needs");
-            return Err(CliError::new(exit::USAGE, what).next("name another store, or leave this kind out"));
+            return Err(TrialError::usage(what).next("name another store, or leave this kind out"));
         }
     }
     Ok(())

@@ -6,16 +6,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use plimsoll_core::{Counter, CounterSort, SeriesSpec, Store};
-use plimsoll_drive::Clock;
-use plimsoll_record::Recorder;
-use plimsoll_record::data::{CYCLES, Event, STORE_COUNTERS, Sample, SamplerSeries};
+use plimsoll_record::RecordError;
+use plimsoll_record::data::{CYCLES, STORE_COUNTERS, Sample, SamplerSeries};
+
+use crate::sink::{Sinks, Told};
 
 /// Reads the counters of one phase.
 pub struct CounterReader<'a> {
-    /// The run's clock.
-    pub clock: &'a Clock,
-    /// The recording.
-    pub recorder: &'a Recorder,
+    /// Whoever is told.
+    pub sinks: &'a Sinks<'a>,
     /// Position of the trial.
     pub trial: u32,
     /// How reports call the store.
@@ -39,14 +38,14 @@ impl CounterReader<'_> {
         let mut has_failed = false;
         let mut is_answered;
         let slice_ns = self.slice.as_nanos() as u64;
-        let mut next_ns = self.clock.now_ns();
+        let mut next_ns = self.sinks.clock.now_ns();
         loop {
             let read = store.counters();
             is_answered = read.is_ok();
             match read {
                 Ok(counters) if counters.is_empty() => return,
                 Ok(counters) => {
-                    let now = Read { at_ns: self.clock.now_ns(), counters };
+                    let now = Read { at_ns: self.sinks.clock.now_ns(), counters };
                     if self.record(before.as_ref(), &now, &mut positions).is_err() {
                         // A recording that cannot take it says so at the phase's end.
                         return;
@@ -62,8 +61,8 @@ impl CounterReader<'_> {
             if slice_ns == 0 {
                 return;
             }
-            next_ns = (next_ns + slice_ns).max(self.clock.now_ns());
-            let wait = Duration::from_nanos(next_ns.saturating_sub(self.clock.now_ns()));
+            next_ns = (next_ns + slice_ns).max(self.sinks.clock.now_ns());
+            let wait = Duration::from_nanos(next_ns.saturating_sub(self.sinks.clock.now_ns()));
             match stopped.recv_timeout(wait) {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
@@ -71,7 +70,7 @@ impl CounterReader<'_> {
         }
         // Who has just been silent is not waited for again.
         if is_answered && let Ok(counters) = store.counters() {
-            let now = Read { at_ns: self.clock.now_ns(), counters };
+            let now = Read { at_ns: self.sinks.clock.now_ns(), counters };
             let _ = self.record(before.as_ref(), &now, &mut positions);
         }
     }
@@ -81,14 +80,14 @@ impl CounterReader<'_> {
         before: Option<&Read>,
         now: &Read,
         positions: &mut BTreeMap<&'static str, u32>,
-    ) -> Result<(), plimsoll_record::RecordError> {
+    ) -> Result<(), RecordError> {
         let mut values = Vec::with_capacity(now.counters.len());
         for counter in &now.counters {
             let Some(value) = value_of(self.slice, before, now, counter) else { continue };
             let position = match positions.get(counter.name) {
                 Some(position) => *position,
                 None => {
-                    let position = self.recorder.series(&self.series(counter))?;
+                    let position = self.sinks.series(self.series(counter))?;
                     positions.insert(counter.name, position);
                     position
                 }
@@ -98,7 +97,7 @@ impl CounterReader<'_> {
         if values.is_empty() {
             return Ok(());
         }
-        self.recorder.sample(Sample { at_ns: now.at_ns, values })
+        self.sinks.tell(Told::Sample(Sample { at_ns: now.at_ns, values }))
     }
 
     fn series(&self, counter: &Counter) -> SamplerSeries {
@@ -118,13 +117,7 @@ impl CounterReader<'_> {
 
     fn say(&self, text: String) {
         // A recording that cannot take it says so itself.
-        let _ = self.recorder.event(Event {
-            at_ns: self.clock.now_ns(),
-            trial: Some(self.trial),
-            level: "info".to_owned(),
-            kind: "sampler".to_owned(),
-            text,
-        });
+        let _ = self.sinks.event(Some(self.trial), "info", "sampler", text);
     }
 }
 

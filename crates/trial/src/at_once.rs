@@ -6,7 +6,7 @@ use std::time::Instant;
 use plimsoll_core::{Durability, OpKind, Stream};
 use plimsoll_record::data::PhaseEnd;
 
-use crate::error::CliError;
+use crate::error::TrialError;
 use crate::phase::{TrialRun, push};
 
 impl TrialRun<'_, '_> {
@@ -18,16 +18,16 @@ impl TrialRun<'_, '_> {
         durability: Durability,
         stream: &Arc<dyn Stream>,
         end: &mut PhaseEnd,
-    ) -> Result<Option<f64>, CliError> {
+    ) -> Result<Option<f64>, TrialError> {
         if self.ledger.is_some() {
             return Ok(None);
         }
         let kinds: Vec<OpKind> = self.workload.kinds().to_vec();
         let started = Instant::now();
         let (mut client, mut cycle, mut operations) = (0, 0, 0_u64);
-        let interrupt = self.bench.interrupt;
+        let bench = &*self.bench;
         let taken = self.store.load_at_once(&kinds, durability, &mut |params| {
-            while client < clients && !interrupt.is_set() {
+            while client < clients && !bench.is_stopped() {
                 params.clear();
                 if let Some(kind) = stream.op(client, cycle, params) {
                     cycle += 1;

@@ -10,7 +10,8 @@ use plimsoll_plan::model::{Drive, Limit, Pace, Plan, Step, Trial};
 use plimsoll_sample::room::{self, Room};
 use plimsoll_verify::Ledger;
 
-use crate::error::{CliError, exit};
+use crate::error::TrialError;
+use crate::open::make_workload;
 
 /// The program, its recording and its samplers.
 const OWN_BYTES: u64 = 64 << 20;
@@ -71,7 +72,7 @@ pub struct Needs {
 
 impl Needs {
     /// What the trial takes besides what the others take.
-    pub fn add(&mut self, trial: &Trial, workload: &dyn Workload, store: &StoreSpec) {
+    fn add(&mut self, trial: &Trial, workload: &dyn Workload, store: &StoreSpec) {
         for phase in &trial.phases {
             let crowd = match &phase.step {
                 Step::Load { clients, .. } => Crowd { clients: *clients, depth: 1, workers: 1, drive: None },
@@ -107,13 +108,13 @@ impl Needs {
     ///
     /// # Errors
     /// What there is too little of, how that was calculated, and what would fit.
-    pub fn must_fit(&self) -> Result<(), CliError> {
+    pub fn must_fit(&self) -> Result<(), TrialError> {
         // A server of our own has as many connections, and files of its own.
         room::raise_descriptors(self.descriptors.total() + 1_024);
         self.must_fit_into(&Room::now())
     }
 
-    fn must_fit_into(&self, room: &Room) -> Result<(), CliError> {
+    fn must_fit_into(&self, room: &Room) -> Result<(), TrialError> {
         let sorts: [(_, _, &str, fn(u64) -> String); 4] = [
             (&self.memory, &room.memory, "memory", bytes),
             (&self.addresses, &room.addresses, "addresses", bytes),
@@ -144,12 +145,23 @@ impl Needs {
                 }
                 None => "use fewer clients".to_owned(),
             };
-            return Err(CliError::new(exit::USAGE, text)
-                .detail(needed.parts.join("\n"))
-                .next(format!("{advice}{fewer}")));
+            return Err(TrialError::usage(text).detail(needed.parts.join("\n")).next(format!("{advice}{fewer}")));
         }
         Ok(())
     }
+}
+
+/// What `plan` takes of this machine.
+///
+/// # Errors
+/// A workload that cannot be made of what the plan says.
+pub fn needs(catalogue: &Catalogue, plan: &Plan) -> Result<Needs, TrialError> {
+    let mut needs = Needs::default();
+    for trial in &plan.trials {
+        let Some(kind) = catalogue.store(&trial.store.kind) else { continue };
+        needs.add(trial, &*make_workload(catalogue, trial)?, kind.spec());
+    }
+    Ok(needs)
 }
 
 /// Who drives a phase.
@@ -259,7 +271,7 @@ impl Crowd<'_> {
 ///
 /// # Errors
 /// A limit that the plan itself sets is too low, or no such server takes so many.
-pub fn bound_sessions(catalogue: &Catalogue, plan: &mut Plan) -> Result<(), CliError> {
+pub fn bound_sessions(catalogue: &Catalogue, plan: &mut Plan) -> Result<(), TrialError> {
     for at in 0..plan.trials.len() {
         let store = plan.trials[at].store.clone();
         let spec = catalogue.store(&store.kind).map(|kind| kind.spec());
@@ -284,10 +296,10 @@ pub fn bound_sessions(catalogue: &Catalogue, plan: &mut Plan) -> Result<(), CliE
     Ok(())
 }
 
-fn must_take(param: &ParamSpec, store: &str, given: u64, wanted: u64, clients: u64) -> Result<(), CliError> {
+fn must_take(param: &ParamSpec, store: &str, given: u64, wanted: u64, clients: u64) -> Result<(), TrialError> {
     let name = param.name;
     let clients = count(clients);
-    let refused = |what: String, next: String| Err(CliError::new(exit::USAGE, what).next(next));
+    let refused = |what: String, next: String| Err(TrialError::usage(what).next(next));
     if let ParamType::Int { max, .. } = param.param_type
         && wanted > max.max(0) as u64
     {

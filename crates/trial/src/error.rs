@@ -1,0 +1,100 @@
+//! What keeps a run from its end, in a form that a person can act on.
+
+use std::fmt;
+
+use plimsoll_core::{StoreError, StoreErrorKind, shown};
+use plimsoll_record::RecordError;
+
+/// What went wrong with a run, where, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrialError {
+    /// Which class of trouble.
+    pub kind: ErrorKind,
+    /// What happened and where.
+    pub what: String,
+    /// Somebody else's words about it.
+    pub detail: Option<String>,
+    /// What to do next.
+    pub next: Option<String>,
+}
+
+/// Classes of trouble with a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// With a store, this machine, or what was asked of them.
+    Store(StoreErrorKind),
+    /// With the recording.
+    Recording,
+}
+
+impl TrialError {
+    /// An error of `kind` that says `what`.
+    pub fn new(kind: StoreErrorKind, what: impl Into<String>) -> Self {
+        StoreError::new(kind, what).into()
+    }
+
+    /// What was asked for cannot be.
+    pub fn usage(what: impl Into<String>) -> Self {
+        Self::new(StoreErrorKind::Usage, what)
+    }
+
+    /// An operating system's error at `place`. A path that leads nowhere is the user's own.
+    pub fn io(place: impl fmt::Display, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind as K;
+        match error.kind() {
+            K::NotFound | K::NotADirectory | K::IsADirectory => Self::usage(format!("{place}: {error}")),
+            _ => StoreError::io(place, error).into(),
+        }
+    }
+
+    /// Adds somebody else's words.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = Some(next.into());
+        self
+    }
+
+    /// True when nobody waits for the answer any more: the user wanted an end.
+    pub fn is_interrupt(&self) -> bool {
+        self.kind == ErrorKind::Store(StoreErrorKind::Interrupted)
+    }
+}
+
+/// What happened and the first of somebody else's words about it, on one line.
+impl fmt::Display for TrialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&shown::lines(&self.what))?;
+        match self.detail.as_deref().and_then(|detail| detail.lines().next()) {
+            Some(detail) => write!(f, " ({})", shown::lines(detail)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for TrialError {}
+
+impl From<StoreError> for TrialError {
+    fn from(error: StoreError) -> Self {
+        let StoreError { kind, what, detail, next } = error;
+        Self { kind: ErrorKind::Store(kind), what, detail, next }
+    }
+}
+
+impl From<RecordError> for TrialError {
+    fn from(error: RecordError) -> Self {
+        let kind = match error {
+            RecordError::DiskFull(_) => ErrorKind::Store(StoreErrorKind::DiskFull),
+            RecordError::Permission { .. } => ErrorKind::Store(StoreErrorKind::Permission),
+            RecordError::NoPlace => ErrorKind::Store(StoreErrorKind::Usage),
+            _ => ErrorKind::Recording,
+        };
+        Self { kind, what: error.to_string(), detail: None, next: None }
+    }
+}

@@ -1,0 +1,43 @@
+//! Runs a plan: its trials one after the other, the search for its load line, or two sides in turn; into a recording,
+//! and under the eyes of whoever wants to know meanwhile.
+//!
+//! | module | what |
+//! |---|---|
+//! | `run`, `open` | a run from its first word to its last; stores: what is said and refused beforehand, opened, left |
+//! | `sink` | what is told of a run, and to whom: the recording and a [`Sink`] |
+//! | `line`, `ab` | the search for the load line, rung by rung; two sides in turn, pair by pair |
+//! | `trial`, `steps`, `phase`, `check` | a trial: its phases in order, what each does, one driven phase, the truth afterwards |
+//! | `at_once`, `found`, `size` | a load without sessions; data that others have made; how large data are beside caches |
+//! | `drive_spec`, `sockets` | a plan's drive in the drive loop's words; how sockets are asked for |
+//! | `precheck`, `needs`, `writes` | what can be known to go wrong before anything is started, and what must be allowed |
+//! | `ticker`, `counters`, `written`, `pin` | what goes on beside: samplers, what the store counts, device bytes, processors for the server |
+//! | `error` | what keeps a run from its end |
+
+mod ab;
+mod at_once;
+mod check;
+mod counters;
+mod drive_spec;
+mod error;
+mod found;
+mod line;
+mod needs;
+mod open;
+mod phase;
+mod pin;
+mod precheck;
+mod run;
+mod sink;
+mod size;
+mod sockets;
+mod steps;
+mod ticker;
+mod trial;
+mod writes;
+mod written;
+
+pub use error::{ErrorKind, TrialError};
+pub use needs::{Needs, bound_sessions, needs};
+pub use run::{Ended, RunSpec, run};
+pub use sink::{Sink, Told};
+pub use sockets::taken as sockets_taken;

@@ -1,0 +1,164 @@
+//! The stores of a run: what is said and refused before anything is done to them, how they are opened, and how they are
+//! left.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_core::{Catalogue, OpenOptions, Store, Target, Waits, Workload};
+use plimsoll_plan::model::{Plan, StoreUse, Trial};
+
+use crate::ab;
+use crate::drive_spec;
+use crate::error::TrialError;
+use crate::found;
+use crate::needs::needs;
+use crate::phase::Bench;
+use crate::precheck;
+use crate::run::RunSpec;
+use crate::sink::{Sink, Told};
+use crate::writes;
+
+/// A store that is open.
+pub struct Open {
+    /// As the plan has it.
+    pub store_use: StoreUse,
+    /// The store.
+    pub store: Box<dyn Store>,
+    waits: Waits,
+}
+
+/// Says what will be done to attached stores, before anything is; refuses what can be known to go wrong.
+///
+/// # Errors
+/// What cannot be, and what to write instead.
+pub fn announce(
+    plan: &Plan,
+    catalogue: &Catalogue,
+    spec: &RunSpec<'_>,
+    directory: &Path,
+    sink: &dyn Sink,
+) -> Result<(), TrialError> {
+    let mut said = BTreeSet::new();
+    let run_id = |label: &str| match spec.ab {
+        Some(_) => ab::side_run_id(&run_id_of(directory), label),
+        None => run_id_of(directory),
+    };
+    precheck::plan(plan)?;
+    needs(catalogue, plan)?.must_fit()?;
+    for trial in &plan.trials {
+        let Some(kind) = catalogue.store(&trial.store.kind) else { continue };
+        let workload = make_workload(catalogue, trial)?;
+        drive_spec::can_ask(trial, &*workload, kind.spec())?;
+        precheck::trial(plan, trial, &*workload, kind.spec())?;
+        let mut lines = kind.announce(&options(&trial.store, directory, run_id(&trial.store.label), spec))?;
+        let changes = writes::allowed(plan, trial, &*workload, kind.spec())?;
+        if trial.store.url.is_some() {
+            if trial.takes_as_is(plan.start) {
+                // Nothing is made there.
+                lines.truncate(1);
+            }
+            lines.push(writes::announced(trial.takes_as_is(plan.start), &changes, kind.spec()));
+            for line in lines {
+                let line = format!("{}: {line}", trial.store.label);
+                if said.insert(line.clone()) {
+                    sink.take(&Told::Notice(line));
+                }
+            }
+        } else {
+            // What is missing for a private server is said before anything is loaded anywhere.
+            kind.installed()?;
+        }
+    }
+    Ok(())
+}
+
+/// Opens a store; what it makes is marked with `run_id`.
+///
+/// # Errors
+/// What the store says.
+pub fn open_store(bench: &Bench<'_>, store_use: &StoreUse, run_id: String) -> Result<Open, TrialError> {
+    let kind = bench
+        .catalogue
+        .store(&store_use.kind)
+        .ok_or_else(|| TrialError::usage(format!("there is no store `{}`", store_use.kind)))?;
+    let limits = bench.plan.timeouts;
+    let (setup, work) = (Duration::from_nanos(limits.setup_ns), Duration::from_nanos(limits.work_ns));
+    let waits = Waits::new(setup, work, Arc::clone(bench.spec.stop));
+    let options = OpenOptions { waits: waits.clone(), ..options(store_use, bench.directory(), run_id, bench.spec) };
+    if let Target::Private { data_dir, .. } = &options.target {
+        std::fs::create_dir_all(data_dir).map_err(|error| TrialError::io(data_dir.display(), &error))?;
+    }
+    let store = kind.open(options, &mut |text| bench.sinks.show(&Told::Note(text.to_owned())))?;
+    Ok(Open { store_use: store_use.clone(), store, waits })
+}
+
+/// The id of the run that is recorded in `directory`.
+pub fn run_id_of(directory: &Path) -> String {
+    directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn options(store_use: &StoreUse, directory: &Path, run_id: String, spec: &RunSpec<'_>) -> OpenOptions {
+    let target = match &store_use.url {
+        Some(url) => Target::Attach { url: url.clone(), password: (spec.password_of)(url) },
+        None => {
+            Target::Private { data_dir: directory.join("data").join(&store_use.label), log_dir: directory.to_owned() }
+        }
+    };
+    OpenOptions { target, params: store_use.params.clone(), run_id, waits: Default::default() }
+}
+
+/// Has a store remove what it made. Where that fails after another failure, or after the user wanted an end, it is said
+/// what is left, and no error.
+pub fn leave(bench: &Bench<'_>, open: Open, failed: bool) -> Result<(), TrialError> {
+    let Open { store_use, store, waits } = open;
+    waits.leave(failed);
+    if failed && store_use.url.is_none() {
+        // One that is not closed but dropped knows that something failed, and keeps its server's log.
+        drop(store);
+        return Ok(());
+    }
+    let Err(error) = store.close() else { return Ok(()) };
+    if !failed && !bench.is_stopped() {
+        return Err(error.into());
+    }
+    let next = error.next.as_ref().map(|next| format!("\n  → {next}")).unwrap_or_default();
+    bench.sinks.show(&Told::Notice(format!("warning: {error}{next}")));
+    Ok(bench.sinks.event(None, "warning", "store", format!("{error}{}", next.replace('\n', "")))?)
+}
+
+/// What `trial` asks of `store`, and the trial as it fits what others have made there, where that is taken as it is.
+///
+/// # Errors
+/// A workload that cannot be made of what the plan says, or that does not fit.
+pub fn fitted(
+    bench: &Bench<'_>,
+    trial: &Trial,
+    store: &mut dyn Store,
+) -> Result<(Option<Trial>, Arc<dyn Workload>), TrialError> {
+    let workload = make_workload(bench.catalogue, trial)?;
+    let as_is = trial.takes_as_is(bench.plan.start);
+    store.set_read_only(as_is && !bench.plan.allow_writes);
+    let fitted = if as_is { found::fitted(bench, store, trial, &workload)? } else { None };
+    let workload = fitted.as_ref().map_or(Ok(workload), |fitted| make_workload(bench.catalogue, fitted))?;
+    Ok((fitted, workload))
+}
+
+/// What `trial` asks.
+///
+/// # Errors
+/// A workload that cannot be made of what the plan says.
+pub fn make_workload(catalogue: &Catalogue, trial: &Trial) -> Result<Arc<dyn Workload>, TrialError> {
+    let spec = catalogue
+        .workload(&trial.workload.name)
+        .ok_or_else(|| TrialError::usage(format!("there is no workload `{}`", trial.workload.name)))?;
+    let made = (spec.make)(trial.seed, &trial.workload.params, &trial.workload.scripts);
+    made.map(Arc::from).map_err(|error| {
+        let told = TrialError::usage(error.what);
+        match error.help {
+            Some(help) => told.next(help),
+            None => told,
+        }
+    })
+}

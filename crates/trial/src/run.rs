@@ -1,0 +1,302 @@
+//! A run from its first word to its last: what is known beforehand, the recording, all trials, and nothing left behind.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use plimsoll_analysis::ab::AbSpec;
+use plimsoll_core::{Catalogue, Sampler};
+use plimsoll_drive::{Clock, Io, Witness};
+use plimsoll_plan::model::{self, Plan, Start, Step, Trial};
+use plimsoll_record::Recorder;
+use plimsoll_record::data::{FigureSpec, GoalSpec, PublishedSpec, RunHeader, RunState, SamplerSeries};
+
+use crate::ab;
+use crate::error::TrialError;
+use crate::line;
+use crate::open::{Open, announce, fitted, leave, open_store, run_id_of};
+use crate::phase::Bench;
+use crate::sink::{Sink, Sinks, Told};
+use crate::sockets;
+use crate::ticker;
+use crate::trial::{self, Found};
+
+/// What a run takes besides its plan.
+pub struct RunSpec<'a> {
+    /// The plan's own text, for the recording.
+    pub text: &'a str,
+    /// Where recordings are kept.
+    pub runs_dir: &'a Path,
+    /// The plan's two trials are sides, to be driven in turn until this is decided.
+    pub ab: Option<&'a AbSpec>,
+    /// The password for a store's URL; `None` leaves it to the store's own places.
+    pub password_of: &'a dyn Fn(&str) -> Option<String>,
+    /// A phase in which the generator was late is void.
+    pub strict: bool,
+    /// Set when the user wants an end.
+    pub stop: &'a Arc<AtomicBool>,
+    /// How the run was asked for, without credentials.
+    pub command_line: Vec<String>,
+    /// What is known of the machine besides what is read here, by name.
+    pub environment: Vec<(String, String)>,
+}
+
+/// A run that was recorded.
+#[derive(Debug)]
+pub struct Ended {
+    /// The recording.
+    pub recording: PathBuf,
+    /// Whether all trials came to their end, or that of the user's.
+    pub result: Result<(), TrialError>,
+}
+
+/// Runs `plan`, whose stores and workloads stand in `catalogue`; `sink` is told what happens. Stops early, without
+/// error, when the user wants an end. What killed runs have left is removed first.
+///
+/// # Errors
+/// What kept it from being recorded: it was refused before anything was started, or the recording failed.
+pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
+    sweep(spec.runs_dir, sink);
+    let id = plimsoll_record::run_id(wall_ns(), random());
+    announce(plan, catalogue, spec, &spec.runs_dir.join(&id), sink)?;
+
+    let clock = Clock::start();
+    let started_wall_ns = wall_ns();
+    let server = plimsoll_sample::ServerProcesses::default();
+    let (samplers, unavailable) = plimsoll_sample::open(&plan.samplers, &server);
+    let io = named_io(plan).unwrap_or(Io::Auto);
+    let header = header(plan, spec, id, started_wall_ns, &samplers, io);
+    let sinks = Sinks { clock, recorder: Recorder::create(spec.runs_dir, &header)?, sink };
+    sinks.show(&Told::BeginRun(header));
+    if plimsoll_sample::environment::file_system(spec.runs_dir).is_some_and(|place| place.volatile) {
+        let text =
+            format!("{} keeps nothing through a power cut: durable means nothing there", spec.runs_dir.display());
+        sinks.show(&Told::Notice(format!("warning: {text}")));
+        sinks.event(None, "warning", "store", text)?;
+    }
+    for (name, why) in unavailable {
+        sinks.event(None, "info", "sampler", format!("{name}: {why}"))?;
+    }
+    let witness = match Witness::start(&clock) {
+        Ok(witness) => Some(witness),
+        Err(text) => {
+            sinks.event(None, "info", "witness", text)?;
+            None
+        }
+    };
+    let mut bench = Bench { plan, catalogue, spec, sinks: &sinks, server: &server, io, witness, ledger: None };
+    let result = std::thread::scope(|scope| {
+        let (stop, stopped) = channel::<()>();
+        let slice = Duration::from_nanos(plan.slice_ns);
+        let sinks = &sinks;
+        let sampling = std::thread::Builder::new()
+            .name("sampler".to_owned())
+            .spawn_scoped(scope, move || ticker::follow(samplers, slice, sinks, &stopped))
+            .map_err(|error| TrialError::io("the sampling thread", &error))?;
+        let result = trials(&mut bench);
+        drop(stop);
+        // A sampler that panicked has already said so on stderr.
+        let _ = sampling.join();
+        result
+    });
+    let state = match &result {
+        Err(error) => RunState::Failed(error.to_string()),
+        Ok(()) if bench.is_stopped() => RunState::Interrupted,
+        Ok(()) => RunState::Complete,
+    };
+    let end_ns = clock.now_ns();
+    sinks.show(&Told::EndRun(state.clone(), end_ns));
+    let directory = sinks.recorder.directory().to_owned();
+    match (sinks.recorder.finish(state, end_ns), result) {
+        (Ok(recording), result) => Ok(Ended { recording, result }),
+        (Err(error), Ok(())) => Err(error.into()),
+        // The first error is the cause; the recording's own comes after.
+        (Err(_), result) => Ok(Ended { recording: directory, result }),
+    }
+}
+
+/// All trials, and afterwards nothing but the recording is left, however they ended.
+fn trials(bench: &mut Bench<'_>) -> Result<(), TrialError> {
+    let mut open = None;
+    let mut result = match bench.spec.ab {
+        Some(spec) => ab::run(bench, spec),
+        None => each_trial(bench, &mut open),
+    };
+    if let Some(open) = open {
+        let left = leave(bench, open, result.is_err());
+        result = result.and(left);
+    }
+    // Wherever a server was waited for when the user wanted an end: that is no error.
+    result = result.or_else(|error| if error.is_interrupt() { Ok(()) } else { Err(error) });
+    // Stores remove their own files; the directories they were given are ours.
+    let data = bench.directory().join("data");
+    match std::fs::remove_dir_all(&data) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            result.and(Err(TrialError::io(data.display(), &error)))
+        }
+        _ => result,
+    }
+}
+
+/// One trial after the other; one store serves the consecutive trials that use it. The last one stays in `open`.
+fn each_trial(bench: &mut Bench<'_>, open: &mut Option<Open>) -> Result<(), TrialError> {
+    let plan = bench.plan;
+    let line = plan.line.as_ref().map(|line| line::spec(line, &goals(plan)));
+    let mut rungs = 0;
+    let mut before: Option<&Trial> = None;
+    for trial in &plan.trials {
+        if bench.is_stopped() {
+            break;
+        }
+        bench.sinks.show(&Told::Next(trial_name(plan, trial)));
+        if open.as_ref().is_none_or(|open| open.store_use != trial.store) {
+            if let Some(before) = open.take() {
+                leave(bench, before, false)?;
+            }
+            bench.sinks.show(&Told::Note(format!("opening {}", trial.store.label)));
+            *open = Some(open_store(bench, &trial.store, run_id_of(bench.directory()))?);
+            before = None;
+            bench.ledger = None;
+        }
+        let Some(Open { store, .. }) = open else { break };
+        let Some(kind) = bench.catalogue.store(&trial.store.kind) else { break };
+        let (fitted, workload) = fitted(bench, trial, &mut **store)?;
+        let planned = trial;
+        let trial = fitted.as_ref().unwrap_or(trial);
+        if let Some(spec) = &line {
+            let search = line::Search { trial, spec, workload: &workload, kind: kind.spec(), first: rungs };
+            rungs += search.run(bench, &mut **store)?;
+            continue;
+        }
+        let same = before.is_some_and(|before| before.has_same_data(planned) && before.loads() == planned.loads())
+            && trial::ledger_goes_on(&*workload);
+        let found = Found { start: plan.start, data: same && plan.start != Start::Fresh };
+        trial::run(bench, &mut **store, kind.spec(), trial, workload, found)?;
+        before = Some(planned);
+    }
+    Ok(())
+}
+
+fn trial_name(plan: &Plan, trial: &Trial) -> String {
+    let mut name = format!("{}/{} {}", trial.ordinal + 1, plan.trials.len(), trial.store.label);
+    for (label, value) in trial.labels.iter().filter(|(label, _)| *label != "store") {
+        name.push_str(&format!(", {label} {value}"));
+    }
+    name
+}
+
+/// Removes the data of runs whose Plimsoll was killed; their recordings stay. What cannot be removed is left for
+/// the next time.
+fn sweep(runs_dir: &Path, sink: &dyn Sink) {
+    for run in plimsoll_record::list(runs_dir).unwrap_or_default() {
+        let data = run.path.join("data");
+        if plimsoll_record::is_live(&run.path) || !data.is_dir() {
+            continue;
+        }
+        for store in std::fs::read_dir(&data).into_iter().flatten().flatten() {
+            let _ = plimsoll_lab::sweep_orphans(&store.path());
+        }
+        if std::fs::remove_dir_all(&data).is_ok() {
+            sink.take(&Told::Notice(format!("removed the data that the killed run {} had left", run.id)));
+        }
+    }
+}
+
+fn header(
+    plan: &Plan,
+    spec: &RunSpec<'_>,
+    id: String,
+    started_wall_ns: i64,
+    samplers: &[Box<dyn Sampler>],
+    io: Io,
+) -> RunHeader {
+    let mut environment = plimsoll_sample::environment(spec.runs_dir);
+    environment.push(("sockets".to_owned(), sockets::taken(io)));
+    environment.extend_from_slice(&spec.environment);
+    let series = samplers
+        .iter()
+        .flat_map(|sampler| {
+            sampler.series().iter().map(|spec| SamplerSeries { sampler: sampler.name().to_owned(), spec: spec.clone() })
+        })
+        .collect();
+    RunHeader {
+        id,
+        plimsoll_version: env!("CARGO_PKG_VERSION").to_owned(),
+        plan_name: plan.name.clone(),
+        title: plan.title.clone(),
+        question: plan.question.clone(),
+        source: plan.source.clone(),
+        plan_text: spec.text.to_owned(),
+        plan_json: plan_json(plan, spec.ab),
+        command_line: spec.command_line.clone(),
+        seed: plan.trials.first().map_or(0, |trial| trial.seed),
+        slice_ns: plan.slice_ns,
+        started_wall_ns,
+        environment,
+        left_out: plan.left_out.clone(),
+        goals: goals(plan),
+        figures: plan
+            .figures
+            .iter()
+            .map(|figure| FigureSpec {
+                name: figure.name.clone(),
+                unit: figure.unit.clone(),
+                formula: figure.formula.clone(),
+                published: figure.published.iter().map(published).collect(),
+            })
+            .collect(),
+        series,
+    }
+}
+
+/// How the plan says that sockets are driven, where all of its drives say the same.
+fn named_io(plan: &Plan) -> Option<Io> {
+    let steps = plan.trials.iter().flat_map(|trial| &trial.phases).map(|phase| &phase.step);
+    let mut named = steps.filter_map(|step| match step {
+        Step::Drive(drive) => Some(drive.io),
+        _ => None,
+    });
+    let first = named.next()?;
+    let io = match first {
+        model::Io::Auto => return None,
+        model::Io::Epoll => Io::Epoll,
+        model::Io::IoUring => Io::Uring,
+    };
+    named.all(|other| other == first).then_some(io)
+}
+
+fn published(one: &plimsoll_plan::Published) -> PublishedSpec {
+    PublishedSpec { value: one.value, of: one.of.clone(), at: one.at.clone() }
+}
+
+fn goals(plan: &Plan) -> Vec<GoalSpec> {
+    plan.goals
+        .iter()
+        .map(|goal| GoalSpec { what: goal.what.name().to_owned(), limit: goal.limit, unit: goal.unit.clone() })
+        .collect()
+}
+
+/// The plan as it was expanded; its `line` is the whole spec of the search, its `ab` that of the comparison.
+fn plan_json(plan: &Plan, ab: Option<&AbSpec>) -> String {
+    let mut json = serde_json::to_value(plan).unwrap_or_default();
+    if let Some(line) = &plan.line {
+        json["line"] = serde_json::to_value(line::spec(line, &goals(plan))).unwrap_or_default();
+    }
+    if let Some(ab) = ab {
+        json["ab"] = serde_json::to_value(ab).unwrap_or_default();
+    }
+    json.to_string()
+}
+
+/// Wall time in nanoseconds since 1970; 0 for a clock that stands before.
+fn wall_ns() -> i64 {
+    std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as i64)
+}
+
+/// 64 bits that differ from run to run, also of two that start in one nanosecond.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}

@@ -1,0 +1,140 @@
+//! What a sink is told of a run, beside what stands in its recording afterwards.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use plimsoll_core::{Catalogue, StoreErrorKind};
+use plimsoll_record::data::{PhaseState, Run, RunState};
+use plimsoll_trial::{Ended, ErrorKind, RunSpec, Sink, Told, TrialError};
+
+/// Loads, drives and reads back a few records.
+const PLAN: &str = r#"
+stores = ["null", "sqlite"]
+samplers = ["memory"]
+slice = "100ms"
+
+[workload]
+name = "kv"
+records = 200
+field_length = 10
+
+[[phase]]
+do = "load"
+
+[[phase]]
+do = "drive"
+clients = 2
+ops = 300
+mix = { read = 2, update = 1 }
+durability = "buffered"
+
+[[phase]]
+do = "check"
+"#;
+
+/// Writes down what it is told, and wants an end once a phase of this name begins.
+#[derive(Default)]
+struct Seen {
+    told: Mutex<Vec<String>>,
+    slices: Mutex<[usize; 2]>,
+    samples: Mutex<usize>,
+    stop: Arc<AtomicBool>,
+    stop_in: &'static str,
+}
+
+impl Sink for Seen {
+    fn take(&self, told: &Told) {
+        let words = match told {
+            Told::BeginRun(header) => format!("run {}", header.plan_name),
+            Told::EndRun(state, _) => format!("{state:?}"),
+            Told::Next(name) => format!("next {name}"),
+            Told::BeginTrial(header) => format!("trial {} on {}", header.ordinal, header.store),
+            Told::EndTrial(trial, _) => format!("trial {trial} ended"),
+            Told::BeginPhase(header, _) => {
+                if header.name == self.stop_in {
+                    self.stop.store(true, Ordering::SeqCst);
+                }
+                header.name.clone()
+            }
+            Told::EndPhase(_, _, end) => format!("{:?}", end.state),
+            Told::Answers(check) => format!("{} missing of {}", check.missing, check.op),
+            Told::Ledger(check) => format!("{} lost", check.lost),
+            Told::Slice { measured, .. } => return self.slices.lock().unwrap()[usize::from(*measured)] += 1,
+            Told::Sample(_) => return *self.samples.lock().unwrap() += 1,
+            Told::Series(..) | Told::Event(_) | Told::Note(_) | Told::Remark(_) | Told::Notice(_) => return,
+        };
+        self.told.lock().unwrap().push(words);
+    }
+}
+
+fn run(text: &str, runs_dir: &Path, seen: &Seen) -> Result<Ended, TrialError> {
+    let catalogue = Catalogue {
+        stores: vec![plimsoll_store_null::kind(), plimsoll_store_sqlite::kind()],
+        workloads: plimsoll_workload::all(),
+        samplers: plimsoll_sample::specs(),
+    };
+    let plan = plimsoll_plan::parse("small", text, &catalogue, &Default::default()).unwrap();
+    let spec = RunSpec {
+        text,
+        runs_dir,
+        ab: None,
+        password_of: &|_| None,
+        strict: false,
+        stop: &seen.stop,
+        command_line: Vec::new(),
+        environment: vec![("where".to_owned(), "a test".to_owned())],
+    };
+    plimsoll_trial::run(&plan, &catalogue, &spec, seen)
+}
+
+#[test]
+fn a_sink_is_told_what_is_recorded_in_the_order_in_which_it_happens() {
+    let place = tempfile::tempdir().unwrap();
+    let seen = Seen::default();
+    let ended = run(PLAN, place.path(), &seen).unwrap();
+    ended.result.unwrap();
+    let on_null = ["load", "Complete", "drive", "Complete", "check", "Complete", "trial 0 ended"];
+    let on_sqlite = ["load", "Complete", "drive", "Complete", "check", "0 missing of read", "0 lost", "Complete"];
+    let wanted = [
+        &["run small", "next 1/2 null", "trial 0 on null"][..],
+        &on_null,
+        &["next 2/2 sqlite", "trial 1 on sqlite"],
+        &on_sqlite,
+        &["trial 1 ended", "Complete"],
+    ];
+    assert_eq!(*seen.told.lock().unwrap(), wanted.concat());
+    let run = Run::load(&ended.recording).unwrap();
+    assert_eq!(run.state, RunState::Complete);
+    let phases: Vec<_> = run.trials.iter().flat_map(|trial| &trial.phases).collect();
+    let [reading_back, measured] = *seen.slices.lock().unwrap();
+    assert_eq!(measured, phases.iter().map(|phase| phase.slices.len()).sum::<usize>());
+    assert!(reading_back > 0, "of these none is recorded");
+    assert_eq!(*seen.samples.lock().unwrap(), run.samples.len());
+    assert!(!run.samples.is_empty());
+    assert!(run.header.environment.contains(&("where".to_owned(), "a test".to_owned())));
+    assert!(!ended.recording.parent().unwrap().join("data").exists(), "the store's files are gone");
+}
+
+#[test]
+fn an_end_that_is_wanted_ends_the_phase_and_keeps_what_there_is() {
+    let place = tempfile::tempdir().unwrap();
+    let seen = Seen { stop_in: "drive", ..Seen::default() };
+    let ended = run(&PLAN.replace("ops = 300", "for = \"1h\""), place.path(), &seen).unwrap();
+    ended.result.unwrap();
+    let run = Run::load(&ended.recording).unwrap();
+    assert_eq!((run.state, run.trials.len()), (RunState::Interrupted, 1));
+    let states: Vec<_> = run.trials[0].phases.iter().map(|phase| &phase.end.state).collect();
+    assert_eq!(states, [&PhaseState::Complete, &PhaseState::Interrupted]);
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_recorded() {
+    let place = tempfile::tempdir().unwrap();
+    let seen = Seen::default();
+    let error = run(&PLAN.replace("slice", "server_pin = [1000]\nslice"), place.path(), &seen).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Store(StoreErrorKind::Usage));
+    assert!(error.to_string().contains("there is no processor 1000") && error.next.is_some(), "{error:?}");
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+    assert!(seen.told.lock().unwrap().is_empty());
+}
