@@ -5,8 +5,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use plimsoll_core::{StoreError, StoreErrorKind, shown};
-use plimsoll_record::RecordError;
+use plimsoll_core::{StoreErrorKind, shown};
 use plimsoll_trial::{ErrorKind, TrialError};
 
 /// Exit codes, as documented in `--help` and the book.
@@ -110,35 +109,22 @@ impl fmt::Display for CliError {
     }
 }
 
-impl From<TrialError> for CliError {
-    fn from(error: TrialError) -> Self {
-        let code = match error.kind {
+impl<E: Into<TrialError>> From<E> for CliError {
+    fn from(error: E) -> Self {
+        let TrialError { kind, what, detail, next } = error.into();
+        let code = match kind {
             ErrorKind::Recording => exit::RECORDING,
-            ErrorKind::Store(kind) => match kind {
-                StoreErrorKind::Usage => exit::USAGE,
-                StoreErrorKind::Unreachable => exit::UNREACHABLE,
-                StoreErrorKind::Authentication => exit::AUTHENTICATION,
-                StoreErrorKind::Missing => exit::MISSING,
-                StoreErrorKind::AddressTaken => exit::ADDRESS_TAKEN,
-                StoreErrorKind::DiskFull => exit::DISK_FULL,
-                StoreErrorKind::Permission => exit::PERMISSION,
-                StoreErrorKind::Interrupted => exit::INTERRUPTED,
-                StoreErrorKind::Exhausted => exit::EXHAUSTED,
-                StoreErrorKind::Corrupt | StoreErrorKind::Broken | StoreErrorKind::Store => exit::STORE,
-            },
+            ErrorKind::Store(StoreErrorKind::Usage) => exit::USAGE,
+            ErrorKind::Store(StoreErrorKind::Unreachable) => exit::UNREACHABLE,
+            ErrorKind::Store(StoreErrorKind::Authentication) => exit::AUTHENTICATION,
+            ErrorKind::Store(StoreErrorKind::Missing) => exit::MISSING,
+            ErrorKind::Store(StoreErrorKind::AddressTaken) => exit::ADDRESS_TAKEN,
+            ErrorKind::Store(StoreErrorKind::DiskFull) => exit::DISK_FULL,
+            ErrorKind::Store(StoreErrorKind::Permission) => exit::PERMISSION,
+            ErrorKind::Store(StoreErrorKind::Interrupted) => exit::INTERRUPTED,
+            ErrorKind::Store(StoreErrorKind::Exhausted) => exit::EXHAUSTED,
+            ErrorKind::Store(StoreErrorKind::Corrupt | StoreErrorKind::Broken | StoreErrorKind::Store) => exit::STORE,
         };
-        Self { code, what: error.what, detail: error.detail, next: error.next, drawn: false }
-    }
-}
-
-impl From<StoreError> for CliError {
-    fn from(error: StoreError) -> Self {
-        TrialError::from(error).into()
-    }
-}
-
-impl From<RecordError> for CliError {
-    fn from(error: RecordError) -> Self {
-        TrialError::from(error).into()
+        Self { code, what, detail, next, drawn: false }
     }
 }

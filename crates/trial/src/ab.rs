@@ -6,7 +6,7 @@ use std::sync::Arc;
 use plimsoll_analysis::ab::{self, AbSpec, Next, PAIR, SIDES, WARM_UP};
 use plimsoll_analysis::compare::rule::signed_percent;
 use plimsoll_analysis::number;
-use plimsoll_core::{StoreKind, Workload};
+use plimsoll_core::Workload;
 use plimsoll_plan::model::{Limit, Phase, Start, Step, Trial};
 use plimsoll_record::data::Run;
 use plimsoll_verify::Ledger;
@@ -18,17 +18,16 @@ use crate::sink::Told;
 use crate::trial::{self, Found};
 
 /// A store that one side has, or both.
-struct Place {
-    open: Open,
+struct Place<'a> {
+    open: Open<'a>,
     /// Trials that it has served.
     trials: u32,
     ledger: Option<Ledger>,
 }
 
 /// One side.
-struct Side<'a> {
+struct Side {
     trial: Trial,
-    kind: &'a dyn StoreKind,
     workload: Arc<dyn Workload>,
     /// Position of its store.
     place: usize,
@@ -74,16 +73,12 @@ pub fn run(bench: &mut Bench<'_>, spec: &AbSpec) -> Result<(), TrialError> {
 }
 
 /// Both sides, with their stores in `places`.
-fn open<'p>(bench: &Bench<'p>, spec: &AbSpec, places: &mut Vec<Place>) -> Result<Vec<Side<'p>>, TrialError> {
+fn open<'p>(bench: &Bench<'p>, spec: &AbSpec, places: &mut Vec<Place<'p>>) -> Result<Vec<Side>, TrialError> {
     let [a, b] = &bench.plan.trials[..] else {
         return Err(TrialError::usage(format!("{} trials are not two sides", bench.plan.trials.len())));
     };
     let mut sides = Vec::new();
     for (letter, trial) in SIDES.into_iter().zip([a, b]) {
-        let kind = bench
-            .catalogue
-            .store(&trial.store.kind)
-            .ok_or_else(|| TrialError::usage(format!("there is no store `{}`", trial.store.kind)))?;
         if places.is_empty() || !share_a_store(a, b) {
             bench.sinks.show(&Told::Note(format!("opening {letter}: {}", trial.store.kind)));
             let run_id = side_run_id(&run_id_of(bench.directory()), letter);
@@ -94,7 +89,7 @@ fn open<'p>(bench: &Bench<'p>, spec: &AbSpec, places: &mut Vec<Place>) -> Result
         let Some(place) = places.last_mut() else { break };
         let (fitted, workload) = fitted(bench, trial, &mut *place.open.store)?;
         let trial = fitted.unwrap_or_else(|| trial.clone());
-        sides.push(Side { trial, kind, workload, place: places.len() - 1 });
+        sides.push(Side { trial, workload, place: places.len() - 1 });
     }
     Ok(sides)
 }
@@ -115,8 +110,8 @@ fn of_side(error: TrialError, spec: &AbSpec, side: usize, when: &str) -> TrialEr
 struct Turns<'a, 'b, 'c> {
     spec: &'a AbSpec,
     bench: &'a mut Bench<'b>,
-    places: &'a mut [Place],
-    sides: Vec<Side<'c>>,
+    places: &'a mut [Place<'c>],
+    sides: Vec<Side>,
     /// Trials so far.
     driven: u32,
 }
@@ -151,7 +146,7 @@ impl Turns<'_, '_, '_> {
             return Ok(());
         }
         let letter = SIDES[side];
-        let Side { trial, kind, workload, place } = &self.sides[side];
+        let Side { trial, workload, place } = &self.sides[side];
         let pair = match part {
             Part::Turn(Some(pair)) => pair.to_string(),
             Part::Turn(None) => WARM_UP.to_owned(),
@@ -175,7 +170,8 @@ impl Turns<'_, '_, '_> {
             Part::Turn(Some(pair)) => format!("{letter}, pair {pair}"),
             _ => format!("{letter}, {pair}"),
         }));
-        let done = trial::run(self.bench, &mut *place.open.store, kind.spec(), &one, Arc::clone(workload), found);
+        let Open { kind, store, .. } = &mut place.open;
+        let done = trial::run(self.bench, &mut **store, kind.spec(), &one, Arc::clone(workload), found);
         place.ledger = self.bench.ledger.take();
         place.trials += 1;
         done.map_err(|error| of_side(error, self.spec, side, &part.words()))

@@ -54,7 +54,9 @@ impl CounterReader<'_> {
                 }
                 Err(error) if !has_failed => {
                     has_failed = true;
-                    self.say(format!("what {} counts could not be read: {error}", self.label));
+                    let text = format!("what {} counts could not be read: {error}", self.label);
+                    // A recording that cannot take it says so itself.
+                    let _ = self.sinks.event(Some(self.trial), "info", "sampler", text);
                 }
                 Err(_) => {}
             }
@@ -113,11 +115,6 @@ impl CounterReader<'_> {
         };
         let spec = SeriesSpec { subject: self.label.to_owned(), name: counter.name.to_owned(), unit };
         SamplerSeries { sampler: STORE_COUNTERS.to_owned(), spec }
-    }
-
-    fn say(&self, text: String) {
-        // A recording that cannot take it says so itself.
-        let _ = self.sinks.event(Some(self.trial), "info", "sampler", text);
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Catalogue, OpenOptions, Store, Target, Waits, Workload};
+use plimsoll_core::{Catalogue, OpenOptions, Store, StoreKind, Target, Waits, Workload};
 use plimsoll_plan::model::{Plan, StoreUse, Trial};
 
 use crate::ab;
@@ -21,7 +21,9 @@ use crate::sink::{Sink, Told};
 use crate::writes;
 
 /// A store that is open.
-pub struct Open {
+pub struct Open<'a> {
+    /// Its kind.
+    pub kind: &'a dyn StoreKind,
     /// As the plan has it.
     pub store_use: StoreUse,
     /// The store.
@@ -78,7 +80,7 @@ pub fn announce(
 ///
 /// # Errors
 /// What the store says.
-pub fn open_store(bench: &Bench<'_>, store_use: &StoreUse, run_id: String) -> Result<Open, TrialError> {
+pub fn open_store<'a>(bench: &Bench<'a>, store_use: &StoreUse, run_id: String) -> Result<Open<'a>, TrialError> {
     let kind = bench
         .catalogue
         .store(&store_use.kind)
@@ -91,7 +93,7 @@ pub fn open_store(bench: &Bench<'_>, store_use: &StoreUse, run_id: String) -> Re
         std::fs::create_dir_all(data_dir).map_err(|error| TrialError::io(data_dir.display(), &error))?;
     }
     let store = kind.open(options, &mut |text| bench.sinks.show(&Told::Note(text.to_owned())))?;
-    Ok(Open { store_use: store_use.clone(), store, waits })
+    Ok(Open { kind, store_use: store_use.clone(), store, waits })
 }
 
 /// The id of the run that is recorded in `directory`.
@@ -111,8 +113,8 @@ fn options(store_use: &StoreUse, directory: &Path, run_id: String, spec: &RunSpe
 
 /// Has a store remove what it made. Where that fails after another failure, or after the user wanted an end, it is said
 /// what is left, and no error.
-pub fn leave(bench: &Bench<'_>, open: Open, failed: bool) -> Result<(), TrialError> {
-    let Open { store_use, store, waits } = open;
+pub fn leave(bench: &Bench<'_>, open: Open<'_>, failed: bool) -> Result<(), TrialError> {
+    let Open { store_use, store, waits, .. } = open;
     waits.leave(failed);
     if failed && store_use.url.is_none() {
         // One that is not closed but dropped knows that something failed, and keeps its server's log.

@@ -141,7 +141,7 @@ fn trials(bench: &mut Bench<'_>) -> Result<(), TrialError> {
 }
 
 /// One trial after the other; one store serves the consecutive trials that use it. The last one stays in `open`.
-fn each_trial(bench: &mut Bench<'_>, open: &mut Option<Open>) -> Result<(), TrialError> {
+fn each_trial<'a>(bench: &mut Bench<'a>, open: &mut Option<Open<'a>>) -> Result<(), TrialError> {
     let plan = bench.plan;
     let line = plan.line.as_ref().map(|line| line::spec(line, &goals(plan)));
     let mut rungs = 0;
@@ -160,8 +160,7 @@ fn each_trial(bench: &mut Bench<'_>, open: &mut Option<Open>) -> Result<(), Tria
             before = None;
             bench.ledger = None;
         }
-        let Some(Open { store, .. }) = open else { break };
-        let Some(kind) = bench.catalogue.store(&trial.store.kind) else { break };
+        let Some(Open { kind, store, .. }) = open else { break };
         let (fitted, workload) = fitted(bench, trial, &mut **store)?;
         let planned = trial;
         let trial = fitted.as_ref().unwrap_or(trial);
@@ -244,7 +243,11 @@ fn header(
                 name: figure.name.clone(),
                 unit: figure.unit.clone(),
                 formula: figure.formula.clone(),
-                published: figure.published.iter().map(published).collect(),
+                published: figure
+                    .published
+                    .iter()
+                    .map(|one| PublishedSpec { value: one.value, of: one.of.clone(), at: one.at.clone() })
+                    .collect(),
             })
             .collect(),
         series,
@@ -265,10 +268,6 @@ fn named_io(plan: &Plan) -> Option<Io> {
         model::Io::IoUring => Io::Uring,
     };
     named.all(|other| other == first).then_some(io)
-}
-
-fn published(one: &plimsoll_plan::Published) -> PublishedSpec {
-    PublishedSpec { value: one.value, of: one.of.clone(), at: one.at.clone() }
 }
 
 fn goals(plan: &Plan) -> Vec<GoalSpec> {

@@ -106,7 +106,21 @@ impl Sinks<'_> {
     /// # Errors
     /// As [`Sinks::tell`].
     pub fn event(&self, trial: Option<u32>, level: &str, kind: &str, text: String) -> Result<(), RecordError> {
-        let at_ns = self.clock.now_ns();
+        self.event_at(self.clock.now_ns(), trial, level, kind, text)
+    }
+
+    /// Tells of an event that happened then.
+    ///
+    /// # Errors
+    /// As [`Sinks::tell`].
+    pub fn event_at(
+        &self,
+        at_ns: u64,
+        trial: Option<u32>,
+        level: &str,
+        kind: &str,
+        text: String,
+    ) -> Result<(), RecordError> {
         self.tell(Told::Event(Event { at_ns, trial, level: level.to_owned(), kind: kind.to_owned(), text }))
     }
 

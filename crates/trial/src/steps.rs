@@ -8,15 +8,13 @@ use plimsoll_analysis::{STOPPED_RESULT, WARMUP_IS_FOUND};
 use plimsoll_core::{Cold, CounterSort, Durability, OpKind, Store, Stream, StreamSpec, ValueBuf, waits};
 use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, Step};
-use plimsoll_record::data::{Asked, Event, PhaseEnd, PhaseState};
+use plimsoll_record::data::{Asked, PhaseEnd, PhaseState};
 
 use crate::check;
 use crate::drive_spec::{self, filled_by_statements, mix};
 use crate::error::TrialError;
 use crate::phase::{Driven, Keep, TrialRun, push};
 use crate::pin;
-use crate::sink::Told;
-use crate::written::Written;
 
 impl TrialRun<'_, '_> {
     /// Does what `phase` says; `end` takes what came of it.
@@ -26,13 +24,11 @@ impl TrialRun<'_, '_> {
             Step::Ask { op, count, op_timeout_ns } => self.ask(ordinal, op, *count, *op_timeout_ns, end),
             Step::Drive(drive) => self.drive(ordinal, drive, end),
             Step::Settle => {
-                let written = Written::before(&*self.store, self.embedded, &self.bench.sinks.recorder);
+                let written = self.written_bytes();
                 let started = Instant::now();
                 self.store.settle()?;
                 push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
-                if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, &self.bench.sinks.recorder) {
-                    push(end, "device_bytes", "B", bytes as f64, 1);
-                }
+                self.push_written(end, written);
                 self.size_settled(end)
             }
             Step::Cold => self.cold(end),
@@ -64,21 +60,21 @@ impl TrialRun<'_, '_> {
         durability: Durability,
         end: &mut PhaseEnd,
     ) -> Result<(), TrialError> {
-        let written = Written::before(&*self.store, self.embedded, &self.bench.sinks.recorder);
+        let written = self.written_bytes();
         let making = Instant::now();
         self.store.create(self.workload.layout())?;
         if filled_by_statements(&*self.workload) {
             self.store.after_load(self.workload.layout())?;
-            return self.end_load(making.elapsed().as_secs_f64(), durability, &written, end);
+            return self.end_load(making.elapsed().as_secs_f64(), durability, written, end);
         }
         let stream: Arc<dyn Stream> =
-            self.workload.stream(&StreamSpec::Load { batch, clients }).map(Arc::from).map_err(no_stream)?;
-        let written = Written::before(&*self.store, self.embedded, &self.bench.sinks.recorder);
+            self.workload.stream(&StreamSpec::Load { batch, clients }).map(Arc::from).map_err(TrialError::usage)?;
+        let written = self.written_bytes();
         if let Some(mut seconds) = self.load_at_once(clients, durability, &stream, end)? {
             let finishing = Instant::now();
             self.store.after_load(self.workload.layout())?;
             seconds += finishing.elapsed().as_secs_f64();
-            return self.end_load(seconds, durability, &written, end);
+            return self.end_load(seconds, durability, written, end);
         }
         let op_timeout = Duration::from_nanos(self.bench.plan.timeouts.load_ns);
         let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, ..self.spec() };
@@ -101,7 +97,7 @@ impl TrialRun<'_, '_> {
         self.store.after_load(self.workload.layout())?;
         // Opening the sessions is not part of the load: the drive's own clock says when the first insert was due.
         let seconds = (result.end_ns - result.start_ns) as f64 / 1e9 + finishing.elapsed().as_secs_f64();
-        self.end_load(seconds, durability, &written, end)
+        self.end_load(seconds, durability, written, end)
     }
 
     /// The one sync of `at-end`, and what the load came to.
@@ -109,7 +105,7 @@ impl TrialRun<'_, '_> {
         &mut self,
         mut seconds: f64,
         durability: Durability,
-        written: &Written,
+        written: Option<u64>,
         end: &mut PhaseEnd,
     ) -> Result<(), TrialError> {
         if durability == Durability::AtEnd {
@@ -124,9 +120,7 @@ impl TrialRun<'_, '_> {
         if records > 0 {
             push(end, "records", "", records as f64, 1);
         }
-        if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, &self.bench.sinks.recorder) {
-            push(end, "device_bytes", "B", bytes as f64, 1);
-        }
+        self.push_written(end, written);
         Ok(())
     }
 
@@ -142,7 +136,7 @@ impl TrialRun<'_, '_> {
             .workload
             .stream(&StreamSpec::One { kind: op.to_owned(), clients: 1 })
             .map(Arc::from)
-            .map_err(no_stream)?;
+            .map_err(TrialError::usage)?;
         let mut params = ValueBuf::new();
         let Some(kind) = stream.op(0, 0, &mut params) else { return Ok(()) };
         let rows = Keep::row_counts(count);
@@ -189,10 +183,10 @@ impl TrialRun<'_, '_> {
     }
 
     fn drive(&mut self, ordinal: u32, drive: &model::Drive, end: &mut PhaseEnd) -> Result<(), TrialError> {
-        let stream: Arc<dyn Stream> = self.workload.stream(&mix(drive)).map(Arc::from).map_err(no_stream)?;
+        let stream: Arc<dyn Stream> = self.workload.stream(&mix(drive)).map(Arc::from).map_err(TrialError::usage)?;
         let seed = self.trial.seed ^ self.first_cycle(ordinal);
         let spec = DriveSpec { first_cycle: self.first_cycle(ordinal), ..drive_spec::of(drive, seed, &self.spec()) };
-        let written = Written::before(&*self.store, self.embedded, &self.bench.sinks.recorder);
+        let written = self.written_bytes();
         let cycles = cycles(self.store)?;
         let witness_ns = self.bench.witness.as_ref().map(Witness::cpu_ns);
         let result = self.driven(Driven {
@@ -245,9 +239,7 @@ impl TrialRun<'_, '_> {
             push(end, "lag_max", "ns", result.lag.max_ns as f64, result.lag.n);
         }
         push(end, "involuntary_switches", "", result.involuntary_switches as f64, 1);
-        if let Some(bytes) = written.bytes_since(&*self.store, self.embedded, &self.bench.sinks.recorder) {
-            push(end, "device_bytes", "B", bytes as f64, 1);
-        }
+        self.push_written(end, written);
         ended(&result, end, self.bench.spec.strict)?;
         // That a rate is not carried is what a rung is there to find out.
         if matches!(end.state, PhaseState::Failed(_))
@@ -296,35 +288,25 @@ impl TrialRun<'_, '_> {
         }
     }
 
-    fn push_totals(&mut self, end: &mut PhaseEnd, result: &DriveResult) {
+    fn push_totals(&self, end: &mut PhaseEnd, result: &DriveResult) {
         push(end, "ops", "", result.ops as f64, 1);
         let stopped: u64 =
             result.errors.iter().filter(|error| error.code == waits::STOPPED).map(|error| error.count).sum();
         if stopped > 0 {
             push(end, STOPPED_RESULT, "", stopped as f64, 1);
         }
+        let tell = |level, kind, text| {
+            // A recording that cannot take it fails the next call that matters.
+            let _ = self.bench.sinks.event_at(result.end_ns, Some(self.trial.ordinal), level, kind, text);
+        };
         for error in &result.errors {
             let text = format!("{} × {} {}: {}", error.count, error.outcome.name(), error.code, error.message);
-            // A recording that cannot take it fails the next call that matters.
-            let _ = self.bench.sinks.tell(Told::Event(Event {
-                at_ns: result.end_ns,
-                trial: Some(self.trial.ordinal),
-                level: "warning".to_owned(),
-                kind: "error-code".to_owned(),
-                text,
-            }));
+            tell("warning", "error-code", text);
         }
         for hung in &result.hung {
-            let _ = self.bench.sinks.tell(Told::Event(Event {
-                at_ns: result.end_ns,
-                trial: Some(self.trial.ordinal),
-                level: "error".to_owned(),
-                kind: "drive".to_owned(),
-                text: format!(
-                    "operation {} of client {} did not return; its outcome is unknown",
-                    hung.cycle, hung.client
-                ),
-            }));
+            let (cycle, client) = (hung.cycle, hung.client);
+            let text = format!("operation {cycle} of client {client} did not return; its outcome is unknown");
+            tell("error", "drive", text);
         }
     }
 }
@@ -379,10 +361,6 @@ fn still_warm(file_bytes: u64, resident_bytes: u64) -> Option<String> {
             mib(file_bytes)
         )
     })
-}
-
-fn no_stream(why: String) -> TrialError {
-    TrialError::usage(why)
 }
 
 #[cfg(test)]

@@ -200,7 +200,7 @@ impl TrialRun<'_, '_> {
             trial: self.trial.ordinal,
             ordinal,
             name: phase.name.clone(),
-            kind: kind_name(&phase.step).to_owned(),
+            kind: phase.step.name().to_owned(),
             durability: durability.map(|durability| durability.name().to_owned()),
             clients,
             rate_per_s,
@@ -237,18 +237,6 @@ fn start_words(start: Start, to_settle: bool) -> &'static str {
     match (start, to_settle) {
         (Start::Fresh, true) => "fresh, settled",
         (start, _) => start.name(),
-    }
-}
-
-fn kind_name(step: &Step) -> &'static str {
-    match step {
-        Step::Load { .. } => "load",
-        Step::Ask { .. } => "ask",
-        Step::Drive(_) => "drive",
-        Step::Settle => "settle",
-        Step::Cold => "cold",
-        Step::Restart => "restart",
-        Step::Check => "check",
     }
 }
 

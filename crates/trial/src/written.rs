@@ -1,34 +1,25 @@
 //! What a store has caused to be written to devices, as the kernel counts it per process.
 
-use plimsoll_core::Store;
-use plimsoll_record::Recorder;
+use plimsoll_record::data::PhaseEnd;
 
-/// A reading of the counters.
-pub struct Written {
-    bytes: Option<u64>,
-}
+use crate::phase::{TrialRun, push};
 
-impl Written {
-    /// The counters now.
-    pub fn before(store: &dyn Store, embedded: bool, recorder: &Recorder) -> Self {
-        Self { bytes: total(store, embedded, recorder) }
+impl TrialRun<'_, '_> {
+    /// Bytes written so far by the server's processes, or, for a store inside this process, by ourselves without the
+    /// recorder; `None` where they cannot be known (attached servers).
+    pub(crate) fn written_bytes(&self) -> Option<u64> {
+        let processes = self.store.processes();
+        if !processes.is_empty() {
+            return plimsoll_sample::process_tree_io(&processes).ok().map(|io| io.write_bytes);
+        }
+        let own = plimsoll_sample::own_io().ok().filter(|_| self.embedded)?;
+        Some(own.write_bytes.saturating_sub(self.bench.sinks.recorder.bytes_written()))
     }
 
-    /// Bytes written since; `None` where they cannot be known (attached servers).
-    pub fn bytes_since(&self, store: &dyn Store, embedded: bool, recorder: &Recorder) -> Option<u64> {
-        Some(total(store, embedded, recorder)?.saturating_sub(self.bytes?))
+    /// Adds to the end of a phase what was written since there were `before` bytes, where that can be known.
+    pub(crate) fn push_written(&self, end: &mut PhaseEnd, before: Option<u64>) {
+        if let (Some(before), Some(now)) = (before, self.written_bytes()) {
+            push(end, "device_bytes", "B", now.saturating_sub(before) as f64, 1);
+        }
     }
-}
-
-/// The server's processes, or, for a store inside this process, our own less what the recorder wrote.
-fn total(store: &dyn Store, embedded: bool, recorder: &Recorder) -> Option<u64> {
-    let processes = store.processes();
-    if !processes.is_empty() {
-        return plimsoll_sample::process_tree_io(&processes).ok().map(|io| io.write_bytes);
-    }
-    if !embedded {
-        return None;
-    }
-    let own = plimsoll_sample::own_io().ok()?;
-    Some(own.write_bytes.saturating_sub(recorder.bytes_written()))
 }
