@@ -28,7 +28,6 @@ pub use connection::{Connection, TextSession, text};
 pub use environment::Environment;
 pub use name::unknown;
 pub use password::Password;
-#[cfg(feature = "tls")]
 pub use tls::{Endpoint, TlsFiles};
 pub use url::{Url, decode, host_and_port, one_host, port, shown_host};
 

@@ -1,182 +1,107 @@
-//! TLS as sessions and channels use it, what stands in its place in a build without, and the files that a URL names.
+//! TLS as sessions and channels use it, and the files that a URL names.
 
-#[cfg(feature = "tls")]
+use std::path::PathBuf;
+
+use plimsoll_core::{Address, StoreError, Waits, WireSession};
+use plimsoll_tls::{ClientCertificate, Roots, TlsOptions, TlsSession, Verify};
 pub use plimsoll_tls::{Tls, TlsClient};
 
-#[cfg(not(feature = "tls"))]
-pub use left_out::{Tls, TlsClient};
+use crate::{Channel, certified_host, usage};
 
-#[cfg(feature = "tls")]
-pub use files::{Endpoint, TlsFiles};
+/// A server, and how to log in, for protocols that are encrypted from the first byte on or never.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint<L> {
+    /// Where it listens.
+    pub address: Address,
+    /// How it is spoken to through TLS, where it is.
+    pub tls: Option<TlsOptions>,
+    /// As whom, and what else the protocol says first.
+    pub login: L,
+}
 
-#[cfg(feature = "tls")]
-mod files {
-    use std::path::PathBuf;
-
-    use plimsoll_core::{Address, StoreError, Waits, WireSession};
-    use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, TlsSession, Verify};
-
-    use crate::{Channel, certified_host, usage};
-
-    /// A server, and how to log in, for protocols that are encrypted from the first byte on or never.
-    #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct Endpoint<L> {
-        /// Where it listens.
-        pub address: Address,
-        /// How it is spoken to through TLS, where it is.
-        pub tls: Option<TlsOptions>,
-        /// As whom, and what else the protocol says first.
-        pub login: L,
+impl<L> Endpoint<L> {
+    /// Our side of TLS, where TLS is spoken.
+    ///
+    /// # Errors
+    /// `Usage` or `Missing` when certificates cannot be read.
+    pub fn tls_client(&self) -> Result<Option<TlsClient>, StoreError> {
+        self.tls.as_ref().map(TlsClient::new).transpose()
     }
 
-    impl<L> Endpoint<L> {
-        /// Our side of TLS, where TLS is spoken.
-        ///
-        /// # Errors
-        /// `Usage` or `Missing` when certificates cannot be read.
-        pub fn tls_client(&self) -> Result<Option<TlsClient>, StoreError> {
-            self.tls.as_ref().map(TlsClient::new).transpose()
-        }
-
-        /// The host that a certificate has to be for.
-        pub fn host(&self) -> &str {
-            certified_host(&self.address)
-        }
-
-        /// A session as it is, or inside TLS where [`Endpoint::tls_client`] gave us some. `place` names the server in
-        /// messages.
-        ///
-        /// # Errors
-        /// `Usage` when the host is none that a certificate can be for.
-        pub fn session<S: WireSession + 'static>(
-            &self,
-            plain: S,
-            tls: Option<&TlsClient>,
-            place: &str,
-        ) -> Result<Box<dyn WireSession>, StoreError> {
-            Ok(match tls {
-                None => Box::new(plain),
-                Some(tls) => Box::new(TlsSession::new(plain, tls.clone(), self.host(), place)?),
-            })
-        }
-
-        /// Connects, encrypted where it is to be. `place` names the server in messages.
-        ///
-        /// # Errors
-        /// As [`Endpoint::tls_client`] and [`Channel::connect`].
-        pub fn connect(&self, place: &str, waits: impl Into<Waits>) -> Result<Channel, StoreError> {
-            let tls = self.tls_client()?.map(|client| client.connect(self.host(), place)).transpose()?;
-            let mut channel = Channel::connect(&self.address, place, waits)?;
-            if let Some(tls) = tls {
-                channel.encrypt(tls);
-            }
-            Ok(channel)
-        }
+    /// The host that a certificate has to be for.
+    pub fn host(&self) -> &str {
+        certified_host(&self.address)
     }
 
-    /// What a URL says of TLS: `cacert=FILE` whom to trust instead of this machine's roots, `cert=FILE&key=FILE` who we
-    /// are, `insecure=yes` that nothing is checked. The names are those of `redis-cli` and `curl`.
-    #[derive(Debug, Default)]
-    pub struct TlsFiles {
-        cacert: Option<PathBuf>,
-        cert: Option<PathBuf>,
-        key: Option<PathBuf>,
-        insecure: bool,
+    /// A session as it is, or inside TLS where [`Endpoint::tls_client`] gave us some. `place` names the server in
+    /// messages.
+    ///
+    /// # Errors
+    /// `Usage` when the host is none that a certificate can be for.
+    pub fn session<S: WireSession + 'static>(
+        &self,
+        plain: S,
+        tls: Option<&TlsClient>,
+        place: &str,
+    ) -> Result<Box<dyn WireSession>, StoreError> {
+        Ok(match tls {
+            None => Box::new(plain),
+            Some(tls) => Box::new(TlsSession::new(plain, tls.clone(), self.host(), place)?),
+        })
     }
 
-    impl TlsFiles {
-        /// Takes a parameter; false when it is none of these.
-        pub fn take(&mut self, name: &str, value: &str) -> bool {
-            match name {
-                "cacert" => self.cacert = Some(PathBuf::from(value)),
-                "cert" => self.cert = Some(PathBuf::from(value)),
-                "key" => self.key = Some(PathBuf::from(value)),
-                "insecure" if matches!(value, "yes" | "no") => self.insecure = value == "yes",
-                _ => return false,
-            }
-            true
+    /// Connects, encrypted where it is to be. `place` names the server in messages.
+    ///
+    /// # Errors
+    /// As [`Endpoint::tls_client`] and [`Channel::connect`].
+    pub fn connect(&self, place: &str, waits: impl Into<Waits>) -> Result<Channel, StoreError> {
+        let tls = self.tls_client()?.map(|client| client.connect(self.host(), place)).transpose()?;
+        let mut channel = Channel::connect(&self.address, place, waits)?;
+        if let Some(tls) = tls {
+            channel.encrypt(tls);
         }
-
-        /// What they come to.
-        ///
-        /// # Errors
-        /// `Usage`, when a certificate has no key, or a key no certificate.
-        pub fn options(self) -> Result<TlsOptions, StoreError> {
-            let certificate = match (self.cert, self.key) {
-                (Some(certificate), Some(key)) => Some(ClientCertificate { certificate, key }),
-                (None, None) => None,
-                _ => return Err(usage("the URL has only one of cert and key", "Give both, or neither.")),
-            };
-            Ok(TlsOptions {
-                verify: if self.insecure { Verify::None } else { Verify::Full },
-                roots: self.cacert.map_or(Roots::System, Roots::File),
-                certificate,
-                ..TlsOptions::default()
-            })
-        }
+        Ok(channel)
     }
 }
 
-/// Nobody can make one of these, so nobody can call them.
-#[cfg(not(feature = "tls"))]
-mod left_out {
-    use plimsoll_core::StoreError;
+/// What a URL says of TLS: `cacert=FILE` whom to trust instead of this machine's roots, `cert=FILE&key=FILE` who we
+/// are, `insecure=yes` that nothing is checked. The names are those of `redis-cli` and `curl`.
+#[derive(Debug, Default)]
+pub struct TlsFiles {
+    cacert: Option<PathBuf>,
+    cert: Option<PathBuf>,
+    key: Option<PathBuf>,
+    insecure: bool,
+}
 
-    /// See the crate `plimsoll-tls`.
-    #[derive(Debug, Clone)]
-    pub enum TlsClient {}
-
-    impl TlsClient {
-        /// Does not happen.
-        ///
-        /// # Errors
-        /// None.
-        pub fn connect(&self, _host: &str, _place: &str) -> Result<Tls, StoreError> {
-            match *self {}
+impl TlsFiles {
+    /// Takes a parameter; false when it is none of these.
+    pub fn take(&mut self, name: &str, value: &str) -> bool {
+        match name {
+            "cacert" => self.cacert = Some(PathBuf::from(value)),
+            "cert" => self.cert = Some(PathBuf::from(value)),
+            "key" => self.key = Some(PathBuf::from(value)),
+            "insecure" if matches!(value, "yes" | "no") => self.insecure = value == "yes",
+            _ => return false,
         }
+        true
     }
 
-    /// See the crate `plimsoll-tls`.
-    #[derive(Debug)]
-    pub enum Tls {}
-
-    impl Tls {
-        /// Does not happen.
-        pub fn begin(&mut self, _out: &mut Vec<u8>) {
-            match *self {}
-        }
-
-        /// Does not happen.
-        ///
-        /// # Errors
-        /// None.
-        pub fn feed(&mut self, _: &[u8], _: &mut Vec<u8>, _: &mut Vec<u8>) -> Result<(), StoreError> {
-            match *self {}
-        }
-
-        /// Does not happen.
-        pub fn send(&mut self, _plain: &[u8], _out: &mut Vec<u8>) {
-            match *self {}
-        }
-
-        /// Does not happen.
-        pub fn close(&mut self, _out: &mut Vec<u8>) {
-            match *self {}
-        }
-
-        /// Does not happen.
-        pub fn is_handshaking(&self) -> bool {
-            match *self {}
-        }
-
-        /// Does not happen.
-        pub fn agreed(&self) -> Option<String> {
-            match *self {}
-        }
-
-        /// Does not happen.
-        pub fn server_end_point(&self) -> Option<Vec<u8>> {
-            match *self {}
-        }
+    /// What they come to.
+    ///
+    /// # Errors
+    /// `Usage`, when a certificate has no key, or a key no certificate.
+    pub fn options(self) -> Result<TlsOptions, StoreError> {
+        let certificate = match (self.cert, self.key) {
+            (Some(certificate), Some(key)) => Some(ClientCertificate { certificate, key }),
+            (None, None) => None,
+            _ => return Err(usage("the URL has only one of cert and key", "Give both, or neither.")),
+        };
+        Ok(TlsOptions {
+            verify: if self.insecure { Verify::None } else { Verify::Full },
+            roots: self.cacert.map_or(Roots::System, Roots::File),
+            certificate,
+            ..TlsOptions::default()
+        })
     }
 }

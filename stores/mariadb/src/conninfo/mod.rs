@@ -14,9 +14,8 @@ use std::time::Duration;
 
 use plimsoll_core::{Address, StoreError};
 pub use plimsoll_endpoint::Environment;
-#[cfg(feature = "tls")]
-use plimsoll_endpoint::certified_host;
-use plimsoll_endpoint::{one_host, port, shown_host, unknown, usage};
+use plimsoll_endpoint::{certified_host, one_host, port, shown_host, unknown, usage};
+use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
 
 use crate::wire::{Encryption, Login, Password};
 
@@ -146,7 +145,7 @@ fn encryption(parameters: &mut Parameters, address: &Address) -> Result<Option<E
     let is_socket = matches!(address, Address::Unix(_));
     match mode.as_str() {
         "DISABLED" => Ok(None),
-        "PREFERRED" if is_socket || cfg!(not(feature = "tls")) => Ok(None),
+        "PREFERRED" if is_socket => Ok(None),
         "PREFERRED" | "REQUIRED" | "VERIFY_CA" | "VERIFY_IDENTITY" => make_encryption(&mode, parameters, address),
         _ => Err(usage(
             "ssl-mode is none of DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY",
@@ -155,13 +154,11 @@ fn encryption(parameters: &mut Parameters, address: &Address) -> Result<Option<E
     }
 }
 
-#[cfg(feature = "tls")]
 fn make_encryption(
     mode: &str,
     parameters: &mut Parameters,
     address: &Address,
 ) -> Result<Option<Encryption>, StoreError> {
-    use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
     let verify = match mode {
         "VERIFY_CA" => Verify::Ca,
         "VERIFY_IDENTITY" => Verify::Full,
@@ -177,14 +174,6 @@ fn make_encryption(
     };
     let client = TlsClient::new(&TlsOptions { verify, roots, certificate, ..TlsOptions::default() })?;
     Ok(Some(Encryption { client, host: certified_host(address).to_owned(), required: mode != "PREFERRED" }))
-}
-
-#[cfg(not(feature = "tls"))]
-fn make_encryption(mode: &str, _: &mut Parameters, _: &Address) -> Result<Option<Encryption>, StoreError> {
-    Err(usage(
-        format!("ssl-mode={mode} asks for TLS, and this build has none"),
-        "Build it with the feature `tls`, or connect through the Unix socket.",
-    ))
 }
 
 /// The parameter of this name, `_` and `-` being the same; an unknown one is an error that suggests what may have been

@@ -8,7 +8,6 @@
 mod files;
 mod hosts;
 mod names;
-#[cfg_attr(not(feature = "tls"), allow(dead_code, unused_imports, reason = "what is read is checked all the same"))]
 mod security;
 mod url;
 mod words;

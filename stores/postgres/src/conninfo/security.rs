@@ -4,10 +4,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::StoreError;
+use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
 
 use super::hosts::Place;
 use super::{Environment, Parameters, one_of, usage};
-use crate::wire::Security;
+use crate::wire::{Security, TlsEnd};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Mode {
@@ -108,26 +109,6 @@ impl Settings {
         if place.is_local() || self.mode == Mode::Disable {
             return Ok(vec![Security::Plain]);
         }
-        self.attempts_over_tcp(place)
-    }
-
-    #[cfg(not(feature = "tls"))]
-    fn attempts_over_tcp(&self, _place: &Place) -> Result<Vec<Security>, StoreError> {
-        if self.mode < Mode::Require {
-            return Ok(vec![Security::Plain]);
-        }
-        Err(usage(
-            "sslmode asks for TLS, and this build of Plimsoll has none",
-            "Build it with the feature `tls`, or connect with sslmode=disable over a network you trust.",
-        ))
-    }
-
-    #[cfg(feature = "tls")]
-    fn attempts_over_tcp(&self, place: &Place) -> Result<Vec<Security>, StoreError> {
-        use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
-
-        use crate::wire::TlsEnd;
-
         if let Some((_, key)) = &self.own {
             check_key(key)?;
         }
@@ -159,7 +140,6 @@ impl Settings {
 }
 
 /// As libpq: a key that others can read is not used; root's may be read by a group.
-#[cfg(feature = "tls")]
 fn check_key(key: &Path) -> Result<(), StoreError> {
     let metadata = std::fs::metadata(key).map_err(|error| {
         usage(format!("the client key {} cannot be read", key.display()), "Name its file with sslkey=")

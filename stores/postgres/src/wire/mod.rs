@@ -20,7 +20,6 @@ mod given_up;
 mod joined;
 mod message;
 mod opening;
-#[cfg_attr(not(feature = "tls"), allow(unreachable_code, reason = "without it there is no far end of TLS"))]
 mod secured;
 mod session;
 mod statement;
