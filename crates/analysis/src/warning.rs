@@ -17,9 +17,6 @@ const GENERATOR_BUSY: f64 = 0.85;
 /// Lag (99th percentile of a slice) that is worth a word, in nanoseconds.
 const LAG_NS: u64 = 1_000_000;
 
-/// Share of a phase's time in which the machine stood still, in per cent, that may be why a generator was late.
-const STOOD_STILL_PERCENT: f64 = 0.5;
-
 /// Share of an open loop's operations that were due and never sent, above which it did not keep up: what is in flight
 /// when the time is up is no sign of it.
 const UNSENT_SHARE: f64 = 0.01;
@@ -96,20 +93,12 @@ pub fn late(facts: &[Vec<PhaseFacts<'_>>], lines: &[LineView]) -> Option<Warning
             what: "late",
             place: place(facts),
             weight: worst_lag_ns(facts).unwrap_or(0) as f64,
-            text: format!("{}{}.", facts.late()?, stood_still(facts)),
+            text: format!("{}.", facts.late()?),
             next: "What is marked * is moved by it: response times and what was never sent are higher, rates lower than \
                    the store's own. Service times, errors and answers are not.",
         })
     });
     together(&late.collect::<Vec<_>>())
-}
-
-/// That the machine itself was late too, where it was watched and stood still for more than a moment.
-fn stood_still(facts: &PhaseFacts<'_>) -> String {
-    match facts.pauses().map(|pauses| pauses.paused_percent).filter(|percent| *percent >= STOOD_STILL_PERCENT) {
-        Some(percent) => format!("; the machine itself stood still for {} % of the time", number::significant(percent)),
-        None => String::new(),
-    }
 }
 
 fn place(facts: &PhaseFacts<'_>) -> String {

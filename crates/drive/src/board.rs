@@ -135,6 +135,8 @@ pub(crate) struct Board {
     /// At the worker's last slice's end: how often it gave its processor up, and how often it was taken from it.
     pub voluntary: AtomicU64,
     pub involuntary: AtomicU64,
+    /// At the worker's last slice's end: how long it was ready to run while others had its processor.
+    pub queued_ns: AtomicU64,
     /// Whether the control thread gives the worker up: see [`Board::question`].
     verdict: AtomicU32,
 }
@@ -175,6 +177,7 @@ impl Board {
             cpu_ns: AtomicU64::new(0),
             voluntary: AtomicU64::new(0),
             involuntary: AtomicU64::new(0),
+            queued_ns: AtomicU64::new(0),
             verdict: AtomicU32::new(GOES_ON),
         }))
     }

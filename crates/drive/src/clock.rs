@@ -4,6 +4,8 @@
 //! reads the processor's time-stamp counter where the kernel itself keeps time by it, and is compared
 //! with CLOCK_MONOTONIC again once a slice.
 
+use std::io::Read;
+
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -154,6 +156,15 @@ pub(crate) fn thread_switches() -> (u64, u64) {
         usage
     };
     (usage.ru_nvcsw.unsigned_abs(), usage.ru_nivcsw.unsigned_abs())
+}
+
+/// How long the calling thread was ready to run while others had its processor, in nanoseconds; 0 where the kernel does not
+/// count it.
+pub(crate) fn thread_queued_ns() -> u64 {
+    let mut text = [0; 96];
+    let read = std::fs::File::open("/proc/thread-self/schedstat").and_then(|mut file| file.read(&mut text));
+    let text = read.ok().and_then(|length| std::str::from_utf8(text.get(..length)?).ok());
+    text.and_then(|text| text.split_ascii_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
 }
 
 /// Wall time in nanoseconds since 1970.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use hdrhistogram::Histogram;
 use plimsoll_core::pause::PAUSES_MAX;
-use plimsoll_core::{KindId, Measure, OpKind, Outcome, Pause, Slice, SliceHistogram, Watched, covered_ns};
+use plimsoll_core::{KindId, Measure, OpKind, Outcome, Pause, Slice, SliceHistogram, Watched, covered_ns, paused_ns};
 
 use crate::board::{Board, Doing, GRACE_NS, Shared};
 use crate::clock::wall_ns;
@@ -27,6 +27,8 @@ pub(crate) struct Collector {
     used: Vec<Usage>,
     /// CPU time of each worker in the slices that count.
     counted_cpu_ns: Vec<u64>,
+    /// The same of the time that each waited for a processor.
+    counted_queued_ns: Vec<u64>,
     lag: Option<Histogram<u64>>,
     response: Option<Histogram<u64>>,
     /// Operations due and never sent that no worker knows of, for the last slice.
@@ -46,6 +48,8 @@ pub(crate) struct Watching {
     counted: Counted,
     /// Disturbed time of the slices that were cut and count.
     disturbed_ns: u64,
+    /// Time of pauses that ended in them.
+    paused_ns: u64,
     /// What began before this was not seen whole.
     unseen_to_ns: u64,
 }
@@ -61,6 +65,7 @@ impl Watching {
             pauses: Vec::new(),
             counted: Counted::default(),
             disturbed_ns: 0,
+            paused_ns: 0,
             unseen_to_ns: 0,
         }
     }
@@ -122,6 +127,7 @@ struct Usage {
     cpu_ns: u64,
     voluntary: u64,
     involuntary: u64,
+    queued_ns: u64,
 }
 
 impl Usage {
@@ -130,6 +136,7 @@ impl Usage {
             cpu_ns: board.cpu_ns.load(Relaxed),
             voluntary: board.voluntary.load(Relaxed),
             involuntary: board.involuntary.load(Relaxed),
+            queued_ns: board.queued_ns.load(Relaxed),
         }
     }
 }
@@ -149,6 +156,10 @@ pub(crate) struct Totals {
     pub clamped: u64,
     /// CPU time of the worker that used most, in `started_ns`.
     pub busiest_cpu_ns: u64,
+    /// Time for which the worker that waited most was ready to run while others had its processor.
+    pub queued_ns: u64,
+    /// Time in which the machine stood still; `None` where nobody watched.
+    pub paused_ns: Option<u64>,
     /// Time in which operations were started and counted.
     pub started_ns: u64,
     pub voluntary_switches: u64,
@@ -167,6 +178,7 @@ impl Collector {
             not_before_ns: 0,
             used: vec![Usage::default(); workers],
             counted_cpu_ns: vec![0; workers],
+            counted_queued_ns: vec![0; workers],
             lag: None,
             response: None,
             unfinished: None,
@@ -230,6 +242,8 @@ impl Collector {
         self.totals.lag = self.lag.as_ref().map(summary).unwrap_or_default();
         self.totals.response = self.response.as_ref().map(summary).unwrap_or_default();
         self.totals.busiest_cpu_ns = self.counted_cpu_ns.iter().copied().max().unwrap_or(0);
+        self.totals.queued_ns = self.counted_queued_ns.iter().copied().max().unwrap_or(0);
+        self.totals.paused_ns = self.watch.as_ref().map(|watching| watching.paused_ns);
         self.totals
     }
 
@@ -290,6 +304,7 @@ impl Collector {
             slice.involuntary_switches += now.involuntary.saturating_sub(before.involuntary);
             if !slice.warmup && !slice.drain {
                 self.counted_cpu_ns[worker] += cpu_ns;
+                self.counted_queued_ns[worker] += now.queued_ns.saturating_sub(before.queued_ns);
             }
             self.used[worker] = now;
         }
@@ -325,6 +340,7 @@ impl Collector {
             // What nobody saw is not known to be undisturbed.
             let length_ns = slice.end_ns.saturating_sub(slice.start_ns);
             watching.disturbed_ns += if is_seen { watched.disturbed_ns } else { length_ns };
+            watching.paused_ns += paused_ns(&watched.pauses, 0, 0, u64::MAX);
         }
         let tallies = self.boards.iter().map(|board| board.tally(self.ordinal));
         // Times beyond the top are told of by the histograms that hold all operations.

@@ -12,7 +12,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::blocking;
 use crate::board::{Board, GRACE_NS, Shared};
-use crate::clock::{Clock, thread_cpu_ns};
+use crate::clock::{Clock, thread_cpu_ns, thread_queued_ns};
 use crate::collect::{Collector, Watching};
 use crate::grid::Grid;
 use crate::late::{Burden, late_because};
@@ -40,6 +40,8 @@ const PUT_OFF_LAST_NS: u64 = 30_000_000;
 const PUT_OFF_BY_NS: u64 = 100_000_000;
 /// How long the end of a phase waits for its threads to drop their sessions.
 const LEAVE_NS: u64 = 30_000_000_000;
+/// Workers up to which each says how long it waited for a processor: that costs it some 5 µs a slice.
+const QUEUED_WORKERS_MAX: usize = 256;
 /// Operations whose times are kept where their number is not known beforehand, over all workers.
 const EACH_MAX: usize = 1 << 20;
 
@@ -197,6 +199,7 @@ impl<'a> Phase<'a> {
                 wake: spec.wake,
                 clients,
                 cpu_ns: if is_wire { thread_cpu_ns } else { || 0 },
+                queued_ns: if workers <= QUEUED_WORKERS_MAX { thread_queued_ns } else { || 0 },
                 taint: spec.witness.as_ref().map(Witness::taint).unwrap_or_default(),
             }));
         }
@@ -464,6 +467,9 @@ impl<'a> Phase<'a> {
             busiest_worker,
             lag: totals.lag,
             response: totals.response,
+            counted_ns: totals.started_ns,
+            paused_ns: totals.paused_ns,
+            queued_ns: totals.queued_ns,
             involuntary_switches: totals.involuntary_switches,
         };
         let late = self.spec.pace.is_open().then(|| late_because(&burden)).flatten();

@@ -18,6 +18,9 @@ const HARMLESS_P99_NS: u64 = 1_000_000;
 const COARSE_NS: u64 = 1_000_000;
 /// Above that: share of the response time at the same percentile that the generator may have made itself.
 const SHARE: f64 = 0.5;
+/// Part of the late operations' time that the machine or a run queue has to account for, to be what made them late: after
+/// a pause others are late that were due when it was over.
+const ACCOUNTS: f64 = 0.5;
 /// Operations without which a median or a 99th percentile says nothing: ten above it.
 const MEDIAN_N: u64 = 20;
 const P99_N: u64 = 1_000;
@@ -34,6 +37,12 @@ pub(crate) struct Burden {
     pub lag: Lag,
     /// Response times.
     pub response: Lag,
+    /// Time in which operations were started and counted, and of it:
+    pub counted_ns: u64,
+    /// in which the machine stood still; `None` where nobody watched,
+    pub paused_ns: Option<u64>,
+    /// in which the worker that waited most was ready to run while others had its processor.
+    pub queued_ns: u64,
     pub involuntary_switches: u64,
 }
 
@@ -44,10 +53,15 @@ pub(crate) fn late_because(burden: &Burden) -> Option<String> {
     let percent = busiest_worker * 100.0;
     let relief = "give the phase more workers, or drive it from another machine";
     if let Some(behind) = burden.behind {
+        let behind_ns = u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX);
+        let (who, relief) = match busiest_worker >= BUSY {
+            true => (String::new(), relief),
+            false => held_up(burden, behind_ns as f64),
+        };
         return Some(format!(
             "the generator was {} behind its own schedule and gave up, its busiest worker at {percent:.0} % of a \
-             processor; {relief}",
-            time(u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX))
+             processor{who}; {relief}",
+            time(behind_ns)
         ));
     }
     if busiest_worker >= BUSY && lag.n >= MEDIAN_N && lag.p50_ns > HARMLESS_P50_NS + allowed_ns {
@@ -59,24 +73,63 @@ pub(crate) fn late_because(burden: &Burden) -> Option<String> {
     let late = |n, late_ns: u64, harmless_ns, whole_ns: u64, least_n| {
         n >= least_n && late_ns > ((whole_ns as f64 * SHARE) as u64).max(harmless_ns + allowed_ns)
     };
-    let (late_ns, whole_ns, percentile) = if late(lag.n, lag.p50_ns, HARMLESS_P50_NS, response.p50_ns, MEDIAN_N) {
-        (lag.p50_ns, response.p50_ns, "the median")
+    let (late_ns, whole_ns, percentile, share) = if late(lag.n, lag.p50_ns, HARMLESS_P50_NS, response.p50_ns, MEDIAN_N)
+    {
+        (lag.p50_ns, response.p50_ns, "the median", 0.5)
     } else if late(lag.n, lag.p99_ns, HARMLESS_P99_NS, response.p99_ns, P99_N) {
-        (lag.p99_ns, response.p99_ns, "the 99th percentile")
+        (lag.p99_ns, response.p99_ns, "the 99th percentile", 0.01)
     } else {
         return None;
     };
-    let preempted = match burden.involuntary_switches {
-        0 => String::new(),
-        1 => ", preempted once".to_owned(),
-        n => format!(", preempted {n} times"),
-    };
+    let (who, relief) = held_up(burden, burden.counted_ns as f64 * share);
     Some(format!(
-        "the generator was {} late at {percentile} (operations took {}){preempted}; leave a processor to it, or lower \
-         the rate",
+        "the generator was {} late at {percentile} (operations took {}){who}; {relief}",
         time(late_ns),
         time(whole_ns)
     ))
+}
+
+/// Who held the generator up and for how long, when it was late for `late_ns` in all; and what helps.
+fn held_up(burden: &Burden, late_ns: f64) -> (String, &'static str) {
+    let Burden { paused_ns, queued_ns, .. } = *burden;
+    let accounts = |ns: u64| ns as f64 >= ACCOUNTS * late_ns;
+    // Who is kept from running in a pause stands in a run queue too.
+    let others_ns = |paused_ns: u64| queued_ns.saturating_sub(paused_ns);
+    let preempted = match burden.involuntary_switches {
+        0 => String::new(),
+        1 => " (preempted once)".to_owned(),
+        n => format!(" (preempted {n} times)"),
+    };
+    let relief = "leave a processor to it, or lower the rate";
+    match paused_ns {
+        Some(paused_ns) if accounts(paused_ns) && paused_ns >= others_ns(paused_ns) => (
+            format!(
+                ", because the machine stood still for {} in all, and a worker waited {} for a processor",
+                time(paused_ns),
+                time(queued_ns)
+            ),
+            "repeat it, or use a machine that has its processors to itself",
+        ),
+        _ if accounts(queued_ns) => (
+            format!(", because a worker waited {} in all for a processor that others had{preempted}", time(queued_ns)),
+            relief,
+        ),
+        Some(paused_ns) => (
+            format!(
+                ", for which neither the machine (it stood still for {}) nor a queue for a processor ({}) accounts{preempted}",
+                time(paused_ns),
+                time(queued_ns)
+            ),
+            relief,
+        ),
+        None => (
+            format!(
+                ", for which a queue for a processor ({}) does not account{preempted}, and nobody watched the machine",
+                time(queued_ns)
+            ),
+            relief,
+        ),
+    }
 }
 
 /// A time in words, with two digits.
@@ -101,7 +154,17 @@ mod tests {
     }
 
     fn burden(busiest_worker: f64, lag: Lag, response: Lag) -> Burden {
-        Burden { behind: None, coarse: false, busiest_worker, lag, response, involuntary_switches: 0 }
+        Burden {
+            behind: None,
+            coarse: false,
+            busiest_worker,
+            lag,
+            response,
+            counted_ns: 10_000 * MS,
+            paused_ns: None,
+            queued_ns: 0,
+            involuntary_switches: 0,
+        }
     }
 
     #[test]
@@ -134,16 +197,34 @@ mod tests {
     }
 
     #[test]
-    fn lateness_that_is_most_of_a_percentile_is_said_with_preemptions() {
+    fn lateness_that_is_most_of_a_percentile_is_said_with_who_held_it_up_and_for_how_long() {
         let mut late = burden(0.3, times(9_000, 20_000, 3 * MS), times(9_000, 90_000, 5 * MS));
         late.involuntary_switches = 131;
-        let why = late_because(&late).unwrap();
-        assert!(
-            why.contains("3.0 ms late at the 99th percentile (operations took 5.0 ms), preempted 131 times"),
-            "{why}"
-        );
+        let said = |late: &Burden| {
+            let why = late_because(late).unwrap();
+            let lateness = "the generator was 3.0 ms late at the 99th percentile (operations took 5.0 ms)";
+            why.strip_prefix(lateness).unwrap_or_else(|| panic!("{why}")).to_owned()
+        };
+        // One operation of a hundred was late: of ten seconds that is 100 ms.
+        late.queued_ns = 180 * MS;
+        let relief = "leave a processor to it, or lower the rate";
+        let queued = ", because a worker waited 180 ms in all for a processor that others had (preempted 131 times)";
+        assert_eq!(said(&late), format!("{queued}; {relief}"));
+        late.paused_ns = Some(80 * MS);
+        assert_eq!(said(&late), format!("{queued}; {relief}"), "most of it was no pause");
+        late.paused_ns = Some(120 * MS);
+        let machine = ", because the machine stood still for 120 ms in all, and a worker waited 180 ms for a processor";
+        assert_eq!(said(&late), format!("{machine}; repeat it, or use a machine that has its processors to itself"));
+        (late.paused_ns, late.queued_ns) = (Some(7 * MS), 2 * MS);
+        let neither = ", for which neither the machine (it stood still for 7.0 ms) nor a queue for a processor (2.0 ms) \
+                       accounts (preempted 131 times)";
+        assert_eq!(said(&late), format!("{neither}; {relief}"));
+        late.paused_ns = None;
+        let unseen = ", for which a queue for a processor (2.0 ms) does not account (preempted 131 times), and nobody \
+                      watched the machine";
+        assert_eq!(said(&late), format!("{unseen}; {relief}"));
         let why = late_because(&burden(0.3, times(200, 400_000, 9 * MS), times(200, 600_000, 5 * MS))).unwrap();
-        assert!(why.contains("400 µs late at the median (operations took 600 µs);"), "{why}");
+        assert!(why.contains("400 µs late at the median (operations took 600 µs), for which"), "{why}");
     }
 
     #[test]
@@ -159,6 +240,13 @@ mod tests {
         let mut late = burden(1.0, times(0, 0, 0), times(0, 0, 0));
         late.behind = Some(Duration::from_secs(10));
         let why = late_because(&late).unwrap();
-        assert!(why.contains("was 10 s behind its own schedule and gave up, its busiest worker at 100 %"), "{why}");
+        let behind = "was 10 s behind its own schedule and gave up, its busiest worker at";
+        assert!(why.contains(&format!("{behind} 100 % of a processor; give the phase more workers")), "{why}");
+        (late.busiest_worker, late.paused_ns) = (0.4, Some(8_000 * MS));
+        let why = late_because(&late).unwrap();
+        assert!(
+            why.contains(&format!("{behind} 40 % of a processor, because the machine stood still for 8.0 s")),
+            "{why}"
+        );
     }
 }

@@ -68,6 +68,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
         wake: crate::pace::Wake::Precise,
         each_max: 0,
         cpu_ns: || 0,
+        queued_ns: || 0,
         taint: Arc::default(),
     });
     let client =

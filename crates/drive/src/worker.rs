@@ -58,6 +58,8 @@ pub(crate) struct Setup {
     pub each_max: usize,
     /// CPU time of the worker so far, where it is the generator's alone.
     pub cpu_ns: fn() -> u64,
+    /// How long the worker has waited for a processor that others had so far.
+    pub queued_ns: fn() -> u64,
     /// Until when what is due is disturbed by a pause of the machine; stays at 0 without a witness.
     pub taint: Arc<Taint>,
 }
@@ -221,8 +223,10 @@ pub(crate) struct WorkerCore {
     each: Vec<OpTime>,
     each_left_out: u64,
     cpu_ns: fn() -> u64,
+    queued_ns: fn() -> u64,
     taint: Arc<Taint>,
     cpu_at_start_ns: u64,
+    queued_at_start_ns: u64,
     switches_at_start: (u64, u64),
     /// The last moment at which the worker is known to have done all there was to do.
     caught_up_ns: u64,
@@ -288,8 +292,10 @@ impl WorkerCore {
             each: Vec::with_capacity(setup.each_max),
             each_left_out: 0,
             cpu_ns: setup.cpu_ns,
+            queued_ns: setup.queued_ns,
             taint: setup.taint,
             cpu_at_start_ns: 0,
+            queued_at_start_ns: 0,
             switches_at_start: (0, 0),
             caught_up_ns: 0,
             is_open: false,
@@ -310,6 +316,7 @@ impl WorkerCore {
             self.ahead = Some(Ahead { due_ns: arrivals.at(*next), arrivals, next: *next });
         }
         self.cpu_at_start_ns = (self.cpu_ns)();
+        self.queued_at_start_ns = (self.queued_ns)();
         self.switches_at_start = thread_switches();
         self.grid.start_ns
     }
@@ -644,6 +651,7 @@ impl WorkerCore {
 
     fn publish_usage(&self) {
         self.board.cpu_ns.store((self.cpu_ns)().saturating_sub(self.cpu_at_start_ns), Relaxed);
+        self.board.queued_ns.store((self.queued_ns)().saturating_sub(self.queued_at_start_ns), Relaxed);
         let ((voluntary, involuntary), before) = (thread_switches(), self.switches_at_start);
         self.board.voluntary.store(voluntary.saturating_sub(before.0), Relaxed);
         self.board.involuntary.store(involuntary.saturating_sub(before.1), Relaxed);

@@ -75,6 +75,7 @@ fn paced(sessions: u32, ops: u64, pace: &Pace, warmup_ns: u64, length_ns: Option
         wake: Wake::Precise,
         each_max: 0,
         cpu_ns: || 0,
+        queued_ns: || 0,
         taint: Arc::default(),
     });
     let grid = Grid {

@@ -3,11 +3,12 @@
 use plimsoll_core::{Reading, Sampler, SamplerSpec, SeriesSpec, Unavailable};
 
 use crate::proc_file::{ProcFile, append, per_s, series};
+use crate::run_queue::RunQueue;
 use crate::tree::{parse_stat, parse_statm};
 
 pub(crate) const SPEC: SamplerSpec = SamplerSpec {
     name: "generator",
-    summary: "this process: CPU (100 % is one core), memory, threads, context switches",
+    summary: "this process: CPU (100 % is one core), run-queue delay, memory, threads, context switches",
 };
 
 /// Since the process began, all threads together.
@@ -41,6 +42,7 @@ pub(crate) struct Generator {
     statm: ProcFile,
     series: Vec<SeriesSpec>,
     before: Option<Counts>,
+    run_queue: RunQueue,
 }
 
 impl Generator {
@@ -52,9 +54,10 @@ impl Generator {
             series("", "threads", "tasks"),
             series("", "waits", "1/s"),
             series("", "preemptions", "1/s"),
+            series("", "run_queue_delay", "%"),
         ];
         let (stat, statm) = (ProcFile::open("/proc/self/stat")?, ProcFile::open("/proc/self/statm")?);
-        Ok(Self { stat, statm, series, before: None })
+        Ok(Self { stat, statm, series, before: None, run_queue: RunQueue::default() })
     }
 }
 
@@ -74,10 +77,13 @@ impl Sampler for Generator {
         let share = |counter| rate(counter).map(|us_per_s| us_per_s / 1e4);
         let (user, system) = (share(|counts| counts.user_us), share(|counts| counts.system_us));
         let (waits, preemptions) = (rate(|counts| counts.waits), rate(|counts| counts.preemptions));
-        let threads = self.stat.read().ok().and_then(|text| parse_stat(&text)).map(|stat| stat.threads as f64);
+        let threads = self.stat.read().ok().and_then(|text| parse_stat(&text)).map(|stat| stat.threads);
+        let waited_ns = threads.and_then(|threads| self.run_queue.waited_ns(&[(std::process::id(), threads)]));
+        let delay = waited_ns.map(|waited_ns| waited_ns as f64 * 100.0 / elapsed_ns as f64);
+        let threads = threads.map(|threads| threads as f64);
         let resident = self.statm.read().ok().and_then(|text| parse_statm(&text));
         let memory = resident.map(|(pages, _)| pages as f64 * rustix::param::page_size() as f64);
-        append(readings, 0, [user, system, memory, threads, waits, preemptions]);
+        append(readings, 0, [user, system, memory, threads, waits, preemptions, delay]);
         self.before = Some(now);
     }
 }

@@ -12,8 +12,9 @@
 //! | `disk` | per device: reads, writes, flushes, bytes, times, in flight, share of time busy |
 //! | `network` | per interface: bytes, packets, drops, errors |
 //! | `pressure` | share of time in which tasks waited for CPU, memory, I/O |
-//! | `generator` | this process: CPU, memory, threads, context switches |
+//! | `generator` | this process: CPU, run-queue delay, memory, threads, context switches |
 //! | `server` | the server's processes, [`ServerProcesses`], with all their descendants |
+//! | `run_queue` | how long threads were ready to run while others had the processor |
 //! | [`STORE`] | what a store counts of its own work: read by whoever holds the store |
 //! | `tree` | processes and their descendants; what they wrote: [`process_tree_io`], [`own_io`] |
 //! | [`mod@environment`] | what does not change while a run goes on: CPU, kernel, clock source, file system … |
@@ -33,6 +34,7 @@ mod network;
 mod pressure;
 mod proc_file;
 pub mod room;
+mod run_queue;
 mod server;
 mod tasks;
 mod tree;

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use plimsoll_core::{Reading, Sampler, SamplerSpec, SeriesSpec, Unavailable};
 
 use crate::proc_file::{ProcFile, append, per_s, series};
+use crate::run_queue::RunQueue;
 use crate::tree::{Member, TreeIo, Usage, with_descendants};
 
 pub(crate) const SPEC: SamplerSpec = SamplerSpec {
     name: "server",
-    summary: "the server's processes: CPU (100 % is one core), memory, bytes to and from devices",
+    summary: "the server's processes: CPU (100 % is one core), run-queue delay, memory, bytes to and from devices",
 };
 
 /// Members are looked for again after so many readings, whatever the signs say.
@@ -82,6 +83,9 @@ pub(crate) struct Server {
     newest: Option<String>,
     readings: u32,
     before: Option<Sum>,
+    run_queue: RunQueue,
+    /// Members that live, with their numbers of threads.
+    alive: Vec<(u32, u64)>,
 }
 
 impl Server {
@@ -100,10 +104,22 @@ impl Server {
             series("", "threads", "tasks"),
             series("", "read", "B/s"),
             series("", "written", "B/s"),
+            series("", "run_queue_delay", "%"),
         ];
         let load = ProcFile::open("/proc/loadavg")?;
         let (roots, members) = (Roots::default(), Vec::new());
-        Ok(Self { processes, series, load, roots, members, newest: None, readings: 0, before: None })
+        Ok(Self {
+            processes,
+            series,
+            load,
+            roots,
+            members,
+            newest: None,
+            readings: 0,
+            before: None,
+            run_queue: RunQueue::default(),
+            alive: Vec::new(),
+        })
     }
 
     /// Looks for the members again where somebody may have come or gone.
@@ -124,9 +140,13 @@ impl Server {
     fn look(&mut self) -> Sum {
         let mut sum = Sum { io: Some(TreeIo::default()), ..Sum::default() };
         let before = self.members.len();
+        self.alive.clear();
         self.members.retain_mut(|member| {
             member.look().is_some_and(|usage| {
                 sum.add(&usage);
+                if !usage.stat.ended {
+                    self.alive.push((member.pid, usage.stat.threads));
+                }
                 true
             })
         });
@@ -154,6 +174,7 @@ impl Sampler for Server {
             self.roots = roots;
             self.members.clear();
             self.before = None;
+            self.run_queue = RunQueue::default();
         }
         if self.roots.pids.is_empty() {
             return;
@@ -170,6 +191,7 @@ impl Sampler for Server {
             rate(counter).map(|ticks_per_s| ticks_per_s * 100.0 / rustix::param::clock_ticks_per_second() as f64)
         };
         // Pages that several share are counted once, as many as the one with most of them has.
+        let waited_ns = self.run_queue.waited_ns(&self.alive);
         let memory = (now.own_pages + now.shared_pages_max) as f64 * rustix::param::page_size() as f64;
         let all = [
             share(&|sum| Some(sum.user_ticks)),
@@ -179,6 +201,7 @@ impl Sampler for Server {
             Some(now.threads as f64),
             rate(&|sum| sum.io.map(|io| io.read_bytes)),
             rate(&|sum| sum.io.map(|io| io.write_bytes)),
+            waited_ns.map(|waited_ns| waited_ns as f64 * 100.0 / elapsed_ns as f64),
         ];
         append(readings, 0, all);
         self.before = Some(now);

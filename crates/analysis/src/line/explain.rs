@@ -78,6 +78,9 @@ fn named(series: &SamplerSeries, cores: f64) -> Option<(String, Option<f64>, boo
         "cpu" => None,
         // The first lags behind what it averages; the second counts what is started, mostly elsewhere.
         "tasks" if matches!(spec.name.as_str(), "load" | "forks") => None,
+        "server" if spec.name == "run_queue_delay" => {
+            Some(("the server's wait for a processor".to_string(), None, false))
+        }
         "server" if spec.unit == "%" && matches!(spec.name.as_str(), "user" | "system") => {
             Some(("the server's CPU".to_string(), Some(100.0 * cores), false))
         }
@@ -93,11 +96,15 @@ fn named(series: &SamplerSeries, cores: f64) -> Option<(String, Option<f64>, boo
     }
 }
 
-/// What of a series stands in a sentence about a store that waits: the hypervisor's share besides what explains a line.
+/// What of a series stands in a sentence about a store that waits: the hypervisor's share and the generator's wait besides
+/// what explains a line.
 pub fn waits_for(series: &SamplerSeries) -> Option<String> {
     let spec = &series.spec;
     if series.sampler == "cpu" && spec.subject.is_empty() && matches!(spec.name.as_str(), "steal" | "iowait") {
         return Some(if spec.name == "steal" { "what the hypervisor took".into() } else { "waiting for disks".into() });
+    }
+    if series.sampler == "generator" && spec.name == "run_queue_delay" {
+        return Some("the generator's wait for a processor".into());
     }
     if series.sampler == "disk" && spec.name != "busy" && spec.unit != "ms" && spec.unit != "B/s" {
         return None;

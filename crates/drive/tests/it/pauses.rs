@@ -188,6 +188,32 @@ fn a_pause_is_seen_with_its_length_and_disturbs_what_waited_for_its_end_and_noth
 }
 
 #[test]
+fn a_generator_that_pauses_of_the_machine_make_late_says_so_and_for_how_long() {
+    let _alone = PAUSING.lock().unwrap_or_else(PoisonError::into_inner);
+    let clock = Clock::start();
+    let witness = witness(&clock);
+    let ends = Arc::new(AtomicBool::new(false));
+    let spinner = spinner(clock, MS * 25, MS * 175, ends.clone());
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let spec = DriveSpec {
+        limit: Limit::Duration(MS * 2_000),
+        slice: MS * 250,
+        pace: Pace::even(2_000.0),
+        // Where the pauses are.
+        pin: vec![(0..1_024).find(|&number| allowed.is_set(number)).unwrap() as u32],
+        witness: Some(witness),
+        ..DriveSpec::default()
+    };
+    let driven = drive(&clock, &spec, &Server::unix(|_, _, _| Act::Answer), false);
+    ends.store(true, SeqCst);
+    spinner.join().unwrap();
+    let late = driven.result.late.expect("its worker stood still for an eighth of the time");
+    let machine = late.contains(", because the machine stood still for ") && late.contains("and a worker waited ");
+    // Beside other programs its worker may wait for longer than it is paused.
+    assert!(machine || late.contains(" in all for a processor that others had"), "{late}");
+}
+
+#[test]
 fn a_slow_store_is_no_pause() {
     let clock = Clock::start();
     let witness = witness(&clock);

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::Sampler;
@@ -102,7 +103,7 @@ fn the_generators_cpu_memory_and_threads_are_its_own() {
     assert!((found - expected).abs() < 10.0 + expected * 0.1, "{found} %, by the process's clock {expected} %");
     assert!((1e6..1e11).contains(&readings[2].value), "{} B", readings[2].value);
     let threads = readings[3].value;
-    let held = std::sync::Barrier::new(6);
+    let held = Barrier::new(6);
     std::thread::scope(|scope| {
         for _ in 0..5 {
             scope.spawn(|| held.wait());
@@ -112,6 +113,37 @@ fn the_generators_cpu_memory_and_threads_are_its_own() {
         // Other tests begin and end beside this one.
         assert!(now >= threads.min(2.0) + 1.0, "{now} threads after {threads}");
     });
+}
+
+#[test]
+fn threads_that_want_one_processor_together_wait_for_it_and_that_is_the_generators_run_queue_delay() {
+    let mut generator = one("generator");
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let mut only = rustix::thread::CpuSet::new();
+    only.set((0..1_024).find(|&number| allowed.is_set(number)).unwrap());
+    let (begins, ends, read) = (Barrier::new(3), Barrier::new(4), Barrier::new(4));
+    let begun = Instant::now();
+    value(&mut *generator, Duration::ZERO, "", "run_queue_delay");
+    let (seen_s, own_s) = std::thread::scope(|scope| {
+        let work = || {
+            rustix::thread::sched_setaffinity(None, &only).unwrap();
+            begins.wait();
+            burn(Duration::from_millis(400));
+            let own = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+            ends.wait();
+            read.wait();
+            own.split_ascii_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1e9
+        };
+        let threads = [(); 3].map(|()| scope.spawn(work));
+        ends.wait();
+        let elapsed = begun.elapsed();
+        let delay = value(&mut *generator, elapsed, "", "run_queue_delay").unwrap();
+        read.wait();
+        (delay / 100.0 * elapsed.as_secs_f64(), threads.map(|thread| thread.join().unwrap()).iter().sum::<f64>())
+    });
+    // Each of the three has a third of a processor, if it has it to itself with them.
+    assert!(own_s > 0.3, "they waited {own_s} s");
+    assert!(seen_s > 0.99 * own_s, "{seen_s} s were read of {own_s} s");
 }
 
 #[test]

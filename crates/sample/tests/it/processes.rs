@@ -116,6 +116,25 @@ fn a_server_is_the_whole_tree_of_its_processes() {
 }
 
 #[test]
+fn a_servers_processes_that_share_a_processor_wait_for_it() {
+    let place = tempfile::tempdir().unwrap();
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let cpu = (0..1_024).find(|&number| allowed.is_set(number)).unwrap();
+    let busy = format!("taskset -c {cpu} sh -c 'while :; do :; done' &");
+    let script = format!("{busy} a=$!; {busy} b=$!; trap \"kill $a $b 2>/dev/null\" EXIT; echo up; read line");
+    let mut shell = Shell::start(&script, place.path());
+    assert_eq!(shell.hear(), "up");
+    let mut server = Server::open();
+    server.processes.set(vec![shell.child.id()]);
+    assert_eq!(server.read(["run_queue_delay"]).0, [None], "there is nothing to subtract from yet");
+    std::thread::sleep(Duration::from_millis(500));
+    let ([delay, processes], _) = server.read(["run_queue_delay", "processes"]);
+    // Two want one processor: one of them always waits.
+    assert!(delay.unwrap() > 50.0, "{delay:?} %");
+    assert_eq!(processes, Some(3.0));
+}
+
+#[test]
 fn a_server_that_dies_gives_no_more_values() {
     let place = tempfile::tempdir().unwrap();
     let mut shell = Shell::start("echo up; read line", place.path());
