@@ -77,6 +77,12 @@ pub fn run(view: &RunView) -> String {
                 cells.push(format!("{} %", number::significant(ops.error_percent)));
                 cells.push(number::count(ops.count));
                 rows.push(cells);
+                if let Some(undisturbed) = row.undisturbed.as_ref().filter(|other| other.count < row.count) {
+                    let mut cells = vec![String::new(), "undisturbed".to_string(), String::new()];
+                    cells.extend(undisturbed.percentiles.iter().map(|one| one.ns.map_or("–".to_string(), time)));
+                    cells.extend([String::new(), number::count(undisturbed.count)]);
+                    rows.push(cells);
+                }
             }
         }
     }

@@ -153,6 +153,12 @@ fn latencies_stand_as_seen_and_undisturbed_in_every_form() {
     let phases = json["trials"][4]["phases"].as_array().unwrap();
     let phase = phases.iter().find(|phase| phase["kind"] == "drive").unwrap();
     assert!(phase["pauses"]["paused_percent"].as_f64().is_some() && phase["latencies"][0]["undisturbed"].is_object());
+    let markdown = plimsoll_report::markdown(&view);
+    let seen = markdown.lines().position(|line| line.starts_with("| ") && line.contains("21.0 ms")).unwrap();
+    let below = markdown.lines().nth(seen + 1).unwrap();
+    assert!(below.starts_with("|  | undisturbed |  | ") && !below.contains("21.0 ms"), "{markdown}");
+    let cells = |line: &str| line.matches('|').count();
+    assert_eq!(cells(below), cells(markdown.lines().nth(seen).unwrap()));
 
     // Where the witness was refused it is said, and nothing is undisturbed.
     let mut run = study::complete();
@@ -162,6 +168,7 @@ fn latencies_stand_as_seen_and_undisturbed_in_every_form() {
     let view = plimsoll_analysis::view(&run);
     let text = plimsoll_report::terminal(&view, false, 140);
     assert!(text.contains(words) && !text.contains("undisturbed"), "{text}");
+    assert!(!plimsoll_report::markdown(&view).contains("undisturbed"));
     let html = plimsoll_report::html(&view);
     assert!(html.contains(words) && !html.contains(">undisturbed</span>"));
 }
