@@ -96,7 +96,7 @@ impl LineSearch {
                 let rung = self.rung(rate_per_s, purpose);
                 let left_s = self.left_s();
                 if rung.seconds + self.overhead_s() > left_s + 1e-6 {
-                    let ending = self.time_up(&rung, left_s);
+                    let ending = self.time_up(&rung);
                     // The first is driven however short the time is, unless it could not say anything.
                     if !self.rungs.is_empty() || matches!(ending, Ending::NotMeasured(_)) {
                         return Next::Done(Box::new(self.result(ending)));
@@ -121,19 +121,20 @@ impl LineSearch {
     }
 
     /// How the search ends for which `rung` is too long. What was found until then stands; where nothing was, a goal
-    /// that wants more samples than there is time for is the reason.
-    fn time_up(&self, rung: &Rung, left_s: f64) -> Ending {
+    /// that wants more samples than there was time for at all is the reason.
+    fn time_up(&self, rung: &Rung) -> Ending {
         let found = self.result(Ending::TimeUp);
+        let all_s = self.left_s() + self.spent_s();
         match rung.rate_per_s.and_then(|rate| Some((rate, self.longest_goal(rate)?))) {
             Some((rate, (goal, needed_s)))
-                if found.rate_per_s.is_none() && needed_s + self.overhead_s() > left_s.max(RUNG_S.0) =>
+                if found.rate_per_s.is_none() && needed_s + self.overhead_s() > all_s.max(RUNG_S.0) =>
             {
                 Ending::NotMeasured(format!(
-                    "at {} {} needs {}, and {} were left",
+                    "at {} it takes {} to measure {}, and there were {} for everything",
                     number::with_unit(rate, "1/s"),
-                    sentence::goal_name(goal),
                     number::seconds(needed_s),
-                    number::seconds(left_s.max(0.0))
+                    sentence::goal_name(goal),
+                    number::seconds(all_s)
                 ))
             }
             _ => Ending::TimeUp,

@@ -58,7 +58,10 @@ pub(super) fn sentence(result: &LineResult) -> String {
                 "Does not carry {} op/s; whether it carries less was not tried in the time there was.",
                 number::significant(failed)
             ),
-            _ => format!("{NO_LINE}: the search did not end."),
+            _ => match &result.state {
+                LineState::Undecided(why) => format!("{NO_LINE}: {why}."),
+                _ => format!("{NO_LINE}: the search did not end."),
+            },
         },
     }
 }
