@@ -27,7 +27,7 @@ pub struct LineView {
     pub store: String,
     /// What came of it.
     pub result: LineResult,
-    /// What is to be known of rungs that are void, or that held all the same: each reason once, with its rungs.
+    /// What is to be known of rungs that are undecided, or that held all the same: each reason once, with its rungs.
     pub notes: Vec<String>,
     /// The rungs in the order they were driven.
     pub rungs: Vec<RungView>,
@@ -42,9 +42,9 @@ pub struct LineView {
 pub struct RungView {
     /// What was asked for.
     pub rung: Rung,
-    /// `held`, `failed`, `void`, `start` (a closed loop) or `not_measured`.
+    /// `held`, `failed`, `undecided` (missed with a late generator), `start` (a closed loop) or `not_measured`.
     pub state: String,
-    /// Why it is void or failed altogether.
+    /// Why it is undecided or failed altogether.
     pub reason: Option<String>,
     /// What else is to be known of it: that it held although the generator was late.
     pub note: Option<String>,
@@ -133,7 +133,7 @@ fn line(run: &Run, spec: &LineSpec, store: String) -> Option<LineView> {
     asked_per_s.dedup();
     let at_each = |of: &dyn Fn(&RungView) -> Option<f64>| -> Vec<Option<f64>> {
         let median_at = |rate: &f64| {
-            let fits = rungs.iter().filter(|one| one.rung.rate_per_s == Some(*rate) && one.state != "void");
+            let fits = rungs.iter().filter(|one| one.rung.rate_per_s == Some(*rate) && one.state != "undecided");
             latency::median(&mut fits.filter_map(of).collect::<Vec<_>>())
         };
         asked_per_s.iter().map(median_at).collect()
@@ -175,7 +175,7 @@ fn line(run: &Run, spec: &LineSpec, store: String) -> Option<LineView> {
 fn view(rung: &Rung, seen: &RungSummary, waited: &Times) -> RungView {
     let state = match worst_ratio(rung, seen) {
         Some(ratio) if ratio <= 1.0 => "held",
-        _ if seen.void.is_some() => "void",
+        _ if seen.void.is_some() => "undecided",
         _ if rung.rate_per_s.is_none() => "start",
         None => "not_measured",
         Some(_) => "failed",
@@ -211,7 +211,7 @@ fn notes(rungs: &[RungView]) -> Vec<String> {
         Some(format!("{which}, {what}: {words}"))
     };
     let held = of("held", "held with a late generator", &|rung| rung.note.clone());
-    let void = of("void", "void", &|rung| rung.reason.clone());
+    let undecided = of("undecided", "undecided", &|rung| rung.reason.clone());
     let failed = of("not_measured", "not measured", &|rung| rung.reason.clone());
     let within = |rung: &RungView| rung.goals.iter().all(|goal| goal.ratio().is_none_or(|ratio| ratio <= 1.0));
     let behind = of("failed", "failed although its goals held", &|rung| {
@@ -219,7 +219,7 @@ fn notes(rungs: &[RungView]) -> Vec<String> {
             || "the store did not keep up: when the time was up, more was due and not sent than may be.".to_string();
         within(rung).then(why)
     });
-    [void, held, behind, failed].into_iter().flatten().collect()
+    [undecided, held, behind, failed].into_iter().flatten().collect()
 }
 
 /// Of a rung that held although its generator was late: how late, and what of the rate was not offered.

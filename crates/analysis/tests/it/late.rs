@@ -8,6 +8,7 @@ use plimsoll_core::{Measure, Outcome};
 use plimsoll_record::data::{Event, FigureSpec, GoalSpec, PhaseResult, PhaseState, Run};
 
 use crate::driven::driven;
+use crate::recorded;
 
 const WHY: &str = "the generator was 3.0 ms late at the 99th percentile (operations took 5.0 ms)";
 
@@ -93,6 +94,17 @@ fn errors_are_no_lateness() {
     run.trials[0].phases[0].slices[9].unfinished = Some(waited);
     let unsent = view(&run);
     assert_eq!((unsent.verdict.state, unsent.goals[0].state), (VerdictState::Undecided, GoalState::Undecided));
+}
+
+#[test]
+fn a_rung_that_missed_its_goal_with_a_late_generator_is_undecided() {
+    let mut run = recorded::searched();
+    let failed = view(&run).lines[0].rungs.iter().rposition(|rung| rung.state == "failed").unwrap();
+    run.trials[0].phases[failed].end.late = Some(WHY.into());
+    let line = &view(&run).lines[0];
+    assert_eq!((line.rungs[failed].state.as_str(), line.rungs[failed].reason.as_deref()), ("undecided", Some(WHY)));
+    let note = format!("Rung {}, undecided: {WHY}", failed + 1);
+    assert!(line.notes.contains(&note), "{:?}", line.notes);
 }
 
 #[test]
