@@ -142,7 +142,9 @@ pub fn legend(comparison: &Comparison) -> String {
             number::significant(floor.p99_percent)
         ),
     };
-    format!("~ no more than noise; ? seen once, or * with a late generator, so that nothing tells; {floor}")
+    format!(
+        "~ no more than noise; ? nothing tells: seen once, an interval that reaches beyond ± 10 %, or * with a late generator; {floor}"
+    )
 }
 
 /// The interval of a change: `−1.20 % … +3.40 %`.

@@ -10,6 +10,10 @@ const RESAMPLES: usize = 300;
 /// Most groups of slices that are resampled, and fewest that say anything.
 const GROUPS: (usize, usize) = (6, 60);
 
+/// How far an interval that holds zero may reach, in per cent, for no change to be what it says: from there on a difference
+/// matters to anybody. A noise floor above it is refused for the same reason.
+const MATTERS_PERCENT: f64 = 10.0;
+
 /// Repeats from which on they, and not the slices within them, tell how sure a number is: the spread between repeats
 /// holds what slices of one trial cannot show.
 const REPEATS: usize = 4;
@@ -68,8 +72,10 @@ pub fn change(a: &Observed, b: &Observed, noise_floor_percent: f64) -> Change {
         Some((low, high, method)) => (Some((low, high)), method),
         None => (None, "seen once"),
     };
+    let is_narrow = |low: f64, high: f64| low >= -MATTERS_PERCENT && high <= MATTERS_PERCENT;
     let significant = match (interval, percent) {
-        (Some((low, high)), Some(percent)) => Some((low > 0.0 || high < 0.0) && percent.abs() > noise_floor_percent),
+        (Some((low, high)), Some(percent)) if low > 0.0 || high < 0.0 => Some(percent.abs() > noise_floor_percent),
+        (Some((low, high)), Some(_)) => is_narrow(low, high).then_some(false),
         // Nothing before and nothing after is no change.
         (_, None) => (from == to).then_some(false),
         (None, Some(percent)) => (percent == 0.0).then_some(false),
@@ -233,8 +239,10 @@ mod tests {
         };
         let apart = change(&with(&[100.0, 101.0, 99.0, 100.5]), &with(&[110.0, 111.0, 109.0, 112.0]), 0.0);
         assert_eq!((apart.method, apart.significant), ("repeats", Some(true)));
-        let mixed = change(&with(&[100.0, 120.0, 90.0, 110.0]), &with(&[101.0, 118.0, 95.0, 112.0]), 0.0);
+        let mixed = change(&with(&[100.0, 103.0, 98.0, 101.0]), &with(&[101.0, 102.0, 97.0, 102.0]), 0.0);
         assert_eq!(mixed.significant, Some(false), "{:?}", mixed.interval);
+        let wide = change(&with(&[100.0, 120.0, 90.0, 110.0]), &with(&[101.0, 118.0, 95.0, 112.0]), 0.0);
+        assert_eq!(wide.significant, None, "{:?} tells nothing", wide.interval);
     }
 
     #[test]

@@ -150,7 +150,8 @@ pub struct Metric {
     pub interval_percent: Option<(f64, f64)>,
     /// How the interval was made.
     pub method: &'static str,
-    /// Whether the change is more than noise; `None` where nothing tells (a number that was seen once).
+    /// Whether the change is more than noise; `None` where nothing tells: of a number that was seen once, and where the
+    /// interval holds zero and differences that matter to anybody.
     pub significant: Option<bool>,
     /// True where less is better.
     pub lower_is_better: bool,
@@ -206,15 +207,15 @@ impl Comparison {
         self.rules.iter().any(|rule| !rule.undecided.is_empty())
     }
 
-    /// `~` for what is not significant, `better`, `worse`, `?` for what was seen once or with a late generator, or
-    /// `missing`.
+    /// `~` for what is not significant, `better`, `worse`, `?` where nothing tells (seen once, with too wide an interval, or
+    /// with a late generator), or `missing`.
     pub fn mark(metric: &Metric) -> &'static str {
         let (Some(a), Some(b)) = (metric.a.value, metric.b.value) else { return "missing" };
         if metric.a.late || metric.b.late {
             return "?";
         }
         match (metric.significant, metric.change_percent) {
-            (significant, _) if a == b && significant != Some(true) => "~",
+            (significant, _) if a == b && significant != Some(true) && metric.interval_percent.is_none() => "~",
             (None, _) | (_, None) => "?",
             (Some(false), _) => "~",
             (Some(true), Some(change)) if (change < 0.0) == metric.lower_is_better => "better",

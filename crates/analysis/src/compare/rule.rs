@@ -8,8 +8,8 @@
 //! so that nothing tells). Without a sign it is about the value in B. `name` is that of a number, or of a figure in
 //! double quotes. What one of the runs did not measure meets it too: nobody can say that it held.
 //!
-//! Whether it is met cannot be told of a change that is asked about more finely than equal runs differ, nor where a late
-//! generator may have made the difference.
+//! Whether it is met cannot be told of a change whose 95 % interval reaches beyond the condition on both sides, nor of one
+//! that is asked about more finely than equal runs differ, nor where a late generator may have made the difference.
 
 use std::fmt;
 
@@ -150,6 +150,18 @@ impl Rule {
             return Some(format!("{place} {seen}, which {seems}, but the generator was late where it is marked *"));
         }
         let Limit::Change(limit) = self.limit else { return None };
+        if let Some((low, high)) = metric.interval_percent.filter(|(low, high)| *low < limit && limit < *high) {
+            return Some(format!(
+                "{place} went from {} to {}{}, and by {} … {} with 95 % confidence, so that {} cannot be told; run longer, with \
+                 more repeats, or both in turn (plimsoll ab)",
+                metric.a.text,
+                metric.b.text,
+                metric.change_percent.map_or(String::new(), |change| format!(" ({})", signed_percent(change))),
+                signed_percent(low),
+                signed_percent(high),
+                signed_percent(limit)
+            ));
+        }
         let floor_percent = floor.percent(&metric.name);
         // Beyond the floor the other way it certainly is not met.
         let change = metric.change_percent?;
@@ -210,7 +222,11 @@ impl Rule {
                 Some(format!("{place} went from {} to {}", metric.a.text, metric.b.text))
             }
             Limit::Change(limit) => {
-                let change = metric.change_percent.filter(|_| metric.significant != Some(false))?;
+                let is_change = match metric.significant {
+                    None => metric.interval_percent.is_none(),
+                    Some(is_change) => is_change,
+                };
+                let change = metric.change_percent.filter(|_| is_change)?;
                 passes(change, limit).then(|| {
                     format!("{place} went from {} to {} ({})", metric.a.text, metric.b.text, signed_percent(change))
                 })
