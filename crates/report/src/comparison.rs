@@ -42,6 +42,9 @@ pub fn text(comparison: &Comparison, colour: bool, width: usize) -> String {
     for unmatched in &comparison.unmatched {
         out.push_str(&format!("  {}\n", clean(unmatched)));
     }
+    for line in &comparison.lines {
+        out.push_str(&format!("\n{}\n", bold(&clean(line))));
+    }
     for group in &comparison.groups {
         out.push_str(&format!("\n{}  {}\n", bold(&clean(&group.trial)), clean(&group.phase)));
         let mut table = Table::new(

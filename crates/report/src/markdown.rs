@@ -144,6 +144,9 @@ pub fn comparison(comparison: &Comparison) -> String {
     for unmatched in &comparison.unmatched {
         out.push_str(&format!("\n{}\n", text(unmatched)));
     }
+    for line in &comparison.lines {
+        out.push_str(&format!("\n**{}**\n", text(line)));
+    }
     for group in &comparison.groups {
         out.push_str(&format!("\n**{}**, {}\n", text(&group.trial), text(&group.phase)));
         let rows = group.metrics.iter().map(|metric| {

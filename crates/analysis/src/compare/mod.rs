@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `config` | what differs between the runs before anything was measured |
 //! | `measured` | the numbers of matching trials, with the observations that tell how sure they are |
+//! | `lines` | the load lines of two searches |
 //! | `judge` | change, interval and significance of one number |
 //! | [`rule`] | conditions under which a comparison fails |
 //!
@@ -13,6 +14,7 @@
 
 mod config;
 mod judge;
+mod lines;
 mod measured;
 pub mod rule;
 
@@ -37,6 +39,8 @@ pub struct Comparison {
     pub differences: Vec<ConfigDifference>,
     /// The numbers, by trial and phase.
     pub groups: Vec<Group>,
+    /// Of two searches: whether the load line of B is higher or lower, or that it cannot be told; a sentence for each store.
+    pub lines: Vec<String>,
     /// Trials and phases of one run that the other does not have, and trials that were asked something else.
     pub unmatched: Vec<String>,
     /// What was asked not to happen.
@@ -227,7 +231,13 @@ impl Comparison {
 /// Compares `b` with `a`. Without `noise_floor` it is the larger of what the two recordings say, or 0.
 pub fn compare(a: &Run, b: &Run, rules: &[rule::Rule], noise_floor: Option<NoiseFloor>) -> Comparison {
     let noise_floor = noise_floor.unwrap_or_else(|| NoiseFloor::of(a).larger(NoiseFloor::of(b)));
-    let (groups, unmatched, pairs) = measured::groups(a, b, noise_floor);
+    let (lines, groups, unmatched, pairs) = match lines::of(a, b, noise_floor) {
+        Some(lines) => (lines.sentences, lines.groups, lines.unmatched, lines.pairs),
+        None => {
+            let (groups, unmatched, pairs) = measured::groups(a, b, noise_floor);
+            (Vec::new(), groups, unmatched, pairs)
+        }
+    };
     let mut comparison = Comparison {
         format: FORMAT,
         a: side(a),
@@ -235,6 +245,7 @@ pub fn compare(a: &Run, b: &Run, rules: &[rule::Rule], noise_floor: Option<Noise
         noise_floor,
         differences: config::differences(a, b, &pairs),
         groups,
+        lines,
         unmatched,
         rules: Vec::new(),
     };

@@ -5,7 +5,8 @@ use plimsoll_analysis::compare::{Comparison, Metric, NoiseFloor, compare};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{PhaseState, Run, RunState};
 
-use crate::study;
+use crate::driven::driven;
+use crate::{recorded, study};
 
 fn metric<'a>(comparison: &'a Comparison, trial: &str, phase: &str, name: &str, op: &str) -> &'a Metric {
     let group = comparison.groups.iter().find(|group| group.trial == trial && group.phase == phase).unwrap();
@@ -241,6 +242,51 @@ fn what_is_never_twice_the_same_is_no_difference_of_configuration() {
     b.header.environment[4].1 = "ext4 on /dev/vdb (rw,relatime), 27.9 of 252.0 GiB free".into();
     let differences = compare(&a, &b, &[], None).differences;
     assert_eq!(differences.iter().filter(|one| one.place == "environment").count(), 1, "{differences:?}");
+}
+
+#[test]
+fn of_two_searches_the_lines_are_compared_by_their_intervals_and_not_the_rungs() {
+    let a = recorded::searched();
+    let b = recorded::searched();
+    let rules = ["line < -50%", "line < -0.1%"].map(|rule| Rule::parse(rule).unwrap());
+    let same = compare(&a, &b, &rules, None);
+    let [group] = same.groups.as_slice() else { panic!("rungs are compared: {:?}", same.groups) };
+    let [line] = group.metrics.as_slice() else { panic!("{group:?}") };
+    assert_eq!((group.phase.as_str(), line.name.as_str(), Comparison::mark(line)), ("line", "line", "?"));
+    let result = &plimsoll_analysis::line::lines(&a)[0].result;
+    assert_eq!(line.a.value, result.rate_per_s);
+    assert!(line.a.text.contains(" … ") && line.a.text.ends_with(", decided"), "{}", line.a.text);
+    let (low, high) = line.interval_percent.unwrap();
+    assert!(low < -0.1 && high > 0.1, "{low} … {high}");
+    assert_eq!(same.lines, ["fjall: whether the load line of B is higher or lower cannot be told."]);
+    // Whether it fell by a tenth of a per cent nobody can say; by half it did not.
+    assert_eq!(same.rules.iter().map(|rule| rule.word()).collect::<Vec<_>>(), ["ok", "undecided"]);
+
+    // A store that does half as much again, by its own search.
+    let quicker = recorded::searched_at(7_500.0);
+    let told = compare(&a, &quicker, &rules, None);
+    assert_eq!(told.lines, ["fjall: the load line of B is higher."]);
+    assert_eq!(Comparison::mark(&told.groups[0].metrics[0]), "better");
+    assert_eq!(compare(&quicker, &a, &rules, None).lines, ["fjall: the load line of B is lower."]);
+
+    let none = compare(&a, &study::complete(), &[], None);
+    assert!(none.groups.is_empty() && none.unmatched[0].starts_with("A is a search for the load line"), "{none:?}");
+}
+
+#[test]
+fn an_interval_that_holds_everything_says_neither_that_nothing_changed_nor_that_a_condition_holds() {
+    let (a, b) =
+        (driven(&[400, 3_000, 900, 2_500, 300, 2_800, 1_200]), driven(&[2_900, 500, 350, 2_600, 950, 2_700, 1_100]));
+    let rules = ["rate < -3%", "rate > +900%"].map(|rule| Rule::parse(rule).unwrap());
+    let comparison = compare(&a, &b, &rules, None);
+    let rate = &comparison.groups[0].metrics[0];
+    let (low, high) = rate.interval_percent.unwrap();
+    assert!(low < -19.0 && high > 19.0, "{low} … {high}");
+    assert_eq!((rate.significant, Comparison::mark(rate)), (None, "?"));
+    assert_eq!(comparison.rules[0].word(), "undecided");
+    let why = &comparison.rules[0].undecided[0];
+    assert!(why.contains("with 95 % confidence, so that −3.00 % cannot be told"), "{why}");
+    assert_eq!(comparison.rules[1].word(), "ok", "the interval ends before that");
 }
 
 #[test]

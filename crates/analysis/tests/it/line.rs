@@ -246,7 +246,8 @@ fn a_goal_that_takes_longer_than_there_is_time_is_said_before_it_is_tried() {
     let spec = LineSpec { start_rate_per_s: Some(20.0), budget_s: 40.0, ..spec(vec![goal]) };
     let Next::Done(result) = LineSearch::new(spec).next(None) else { panic!("ten minutes do not fit into 40 s") };
     assert!(matches!(result.ending, Ending::NotMeasured(_)), "{:?}", result.ending);
-    let sentence = "No line was found: at 20.0/s it takes 600 s to measure p99.9, and there were 40.0 s for everything.";
+    let sentence =
+        "No line was found: at 20.0/s it takes 600 s to measure p99.9, and there were 40.0 s for everything.";
     assert_eq!(result.sentence, sentence);
 }
 
@@ -255,7 +256,8 @@ fn a_search_whose_time_is_up_says_that_and_nothing_of_a_goal_that_takes_millisec
     let mut search = LineSearch::new(LineSpec { budget_s: 30.0, ..spec(vec![p99(20.0)]) });
     let Next::Rung(_) = search.next(None) else { panic!("there is time for the first") };
     // Settling and opening sessions took most of it: there is no time for another rung.
-    let start = RungSummary { seconds: 3.0, took_s: 26.0, rate_per_s: 61_800.0, ended_per_s: 61_800.0, ..Default::default() };
+    let start =
+        RungSummary { seconds: 3.0, took_s: 26.0, rate_per_s: 61_800.0, ended_per_s: 61_800.0, ..Default::default() };
     let Next::Done(result) = search.next(Some(start)) else { panic!("it takes 23 s to prepare a rung") };
     assert_eq!(result.ending, Ending::TimeUp);
     let why = "time was up before a rate was found at which every goal holds";

@@ -65,6 +65,11 @@ pub fn transactions() -> Run {
 /// A search for the load line of a store that carries 5,000 operations a second, recorded: a queue whose waiting time
 /// grows as queues' do, with its server's CPU.
 pub fn searched() -> Run {
+    searched_at(5_000.0)
+}
+
+/// The same of a store that carries so many.
+pub fn searched_at(most: f64) -> Run {
     let spec = LineSpec {
         goals: vec![GoalSpec { what: "p99".into(), limit: 20e6, unit: "ns".into() }],
         cycles: vec!["checkpoints".into()],
@@ -100,7 +105,7 @@ pub fn searched() -> Run {
     loop {
         let store = run.trials[0].header.store_label.clone();
         let Next::Rung(rung) = plimsoll_analysis::line::replay(&spec, &run, &store).1 else { break };
-        let phase = rung_phase(&rung, at_ns, &mut dice, &mut run.samples);
+        let phase = rung_phase(&rung, most, at_ns, &mut dice, &mut run.samples);
         at_ns = phase.end.end_ns;
         run.trials[0].phases.push(phase);
     }
@@ -109,18 +114,17 @@ pub fn searched() -> Run {
     run
 }
 
-fn rung_phase(rung: &Rung, at_ns: u64, dice: &mut Dice, samples: &mut Vec<Sample>) -> Phase {
-    const MOST: f64 = 5_000.0;
+fn rung_phase(rung: &Rung, most: f64, at_ns: u64, dice: &mut Dice, samples: &mut Vec<Sample>) -> Phase {
     let start_ns = at_ns + 500_000_000;
-    let rate = rung.rate_per_s.unwrap_or(MOST);
+    let rate = rung.rate_per_s.unwrap_or(most);
     let whole = (rung.warmup_s + rung.seconds) as u32;
     let mut slices = Vec::new();
     for ordinal in 0..whole {
         let second_ns = start_ns + u64::from(ordinal) * SECOND_NS;
-        let done = rate.min(MOST) * (0.99 + 0.02 * dice.unit());
+        let done = rate.min(most) * (0.99 + 0.02 * dice.unit());
         // The queue grows second by second when more comes than goes.
-        let backlog_s = (rate - MOST).max(0.0) / MOST * f64::from(ordinal + 1);
-        let mean_s = backlog_s + 1.0 / (MOST - rate.min(MOST * 0.9995)).max(2.0);
+        let backlog_s = (rate - most).max(0.0) / most * f64::from(ordinal + 1);
+        let mean_s = backlog_s + 1.0 / (most - rate.min(most * 0.9995)).max(2.0);
         let mut histogram = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
         for _ in 0..done as u64 {
             histogram.record(((backlog_s - (mean_s - backlog_s) * (1.0 - dice.unit()).ln()) * 1e9) as u64).unwrap();
@@ -139,13 +143,13 @@ fn rung_phase(rung: &Rung, at_ns: u64, dice: &mut Dice, samples: &mut Vec<Sample
             }],
             ..Slice::default()
         });
-        let busy = 100.0 * done / MOST;
+        let busy = 100.0 * done / most;
         samples.push(Sample {
             at_ns: second_ns + SECOND_NS,
-            values: vec![(0, busy), (1, 20.0), (2, 160.0 * done / MOST), (3, 38.0 * done / MOST)],
+            values: vec![(0, busy), (1, 20.0), (2, 160.0 * done / most), (3, 38.0 * done / most)],
         });
     }
-    let unsent = ((rate - MOST).max(0.0) * f64::from(whole)) as u64;
+    let unsent = ((rate - most).max(0.0) * f64::from(whole)) as u64;
     if let Some(last) = slices.last_mut().filter(|_| rung.rate_per_s.is_some()) {
         let mut unfinished = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
         unfinished.record_n((f64::from(whole) * 1e9) as u64, unsent).unwrap();

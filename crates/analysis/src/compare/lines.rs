@@ -1,0 +1,141 @@
+//! The load lines of two searches, by their intervals. Rungs are steps of a search and no results: they are not compared.
+
+use plimsoll_record::data::{GoalSpec, Run};
+
+use crate::line::{LineState, LineView, goal_name, lines, spec};
+use crate::number;
+
+use super::measured::Pairs;
+use super::{Cell, Group, Metric, NoiseFloor};
+
+/// Name of the number, and of what stands for its phase.
+const LINE: &str = "line";
+
+/// What there is to say of two runs of which one at least is a search.
+#[derive(Default)]
+pub struct Lines<'a> {
+    pub groups: Vec<Group>,
+    pub unmatched: Vec<String>,
+    /// First trials of the stores that both have.
+    pub pairs: Pairs<'a>,
+    /// Whether the line of B is higher, lower, or whether that cannot be told: one sentence a store.
+    pub sentences: Vec<String>,
+}
+
+/// The lines of two runs side by side; `None` where neither is a search.
+pub fn of<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Option<Lines<'a>> {
+    let (spec_a, spec_b) = match (spec(a), spec(b)) {
+        (None, None) => return None,
+        (Some(spec_a), Some(spec_b)) => (spec_a, spec_b),
+        (in_a, _) => {
+            let (search, other) = if in_a.is_some() { ("A", "B") } else { ("B", "A") };
+            let why = format!("{search} is a search for the load line and {other} is none: nothing is compared");
+            return Some(Lines { unmatched: vec![why], ..Lines::default() });
+        }
+    };
+    let mut all = Lines::default();
+    if spec_a.goals != spec_b.goals {
+        let words = |goals: &[GoalSpec]| goals.iter().map(goal_words).collect::<Vec<_>>().join(" and ");
+        let (in_a, in_b) = (words(&spec_a.goals), words(&spec_b.goals));
+        all.unmatched.push(format!("the lines are of other goals: {in_a} in A, {in_b} in B"));
+    }
+    let (of_a, of_b) = (lines(a), lines(b));
+    // One store against another: nothing else could be meant.
+    let alone = of_a.len() == 1 && of_b.len() == 1;
+    for line_a in &of_a {
+        let Some(line_b) = of_b.iter().find(|line| alone || line.store == line_a.store) else {
+            all.unmatched.push(format!("{} is only in A", line_a.store));
+            continue;
+        };
+        let first =
+            |run: &'a Run, line: &LineView| run.trials.iter().find(|trial| trial.header.store_label == line.store);
+        all.pairs.extend(first(a, line_a).zip(first(b, line_b)));
+        let trial = match line_a.store == line_b.store {
+            true => line_a.store.clone(),
+            false => format!("{} → {}", line_a.store, line_b.store),
+        };
+        let metric = metric(line_a, line_b, floor);
+        all.sentences.push(format!("{trial}: {}", sentence(&metric)));
+        all.groups.push(Group { trial, phase: LINE.to_string(), metrics: vec![metric] });
+    }
+    let missing = of_b.iter().filter(|line| !alone && !of_a.iter().any(|known| known.store == line.store));
+    all.unmatched.extend(missing.map(|line| format!("{} is only in B", line.store)));
+    Some(all)
+}
+
+fn goal_words(goal: &GoalSpec) -> String {
+    format!("{} ≤ {}", goal_name(&goal.what), number::with_unit(goal.limit, &goal.unit))
+}
+
+/// A line: its middle and the ends of its 95 % interval; `None` where the search came to none.
+fn seen(line: &LineView) -> Option<[f64; 3]> {
+    let result = &line.result;
+    let known = Some([result.rate_per_s?, result.low_per_s?, result.high_per_s?]);
+    known.filter(|[rate, low, _]| result.state != LineState::NoLine && *rate > 0.0 && *low > 0.0)
+}
+
+fn cell(line: &LineView) -> Cell {
+    let text = match seen(line) {
+        Some([rate, low, high]) => {
+            let state = if line.result.state == LineState::Decided { "decided" } else { "undecided" };
+            let of = |rate| number::with_unit(rate, "1/s");
+            format!("{} ({} … {}), {state}", of(rate), of(low), of(high))
+        }
+        None => line.result.sentence.trim_end_matches('.').to_string(),
+    };
+    Cell { value: seen(line).map(|[rate, ..]| rate), text, late: false, n: line.result.n, repeats: 1 }
+}
+
+fn metric(a: &LineView, b: &LineView, floor: NoiseFloor) -> Metric {
+    let change = seen(a).zip(seen(b)).map(|(a, b)| (percent(b[0] / a[0]), interval_percent(a, b)));
+    let is_told =
+        change.is_some_and(|(change, (low, high))| (low > 0.0 || high < 0.0) && change.abs() > floor.percent(LINE));
+    Metric {
+        name: LINE.to_string(),
+        op: String::new(),
+        unit: "1/s".to_string(),
+        a: cell(a),
+        b: cell(b),
+        change_percent: change.map(|(change, _)| change),
+        interval_percent: change.map(|(_, interval)| interval),
+        method: "intervals of both lines",
+        significant: is_told.then_some(true),
+        lower_is_better: false,
+    }
+}
+
+fn percent(ratio: f64) -> f64 {
+    (ratio - 1.0) * 100.0
+}
+
+/// 95 % interval of the ratio of two lines from those of both, in per cent of change (the method of variance estimates
+/// recovery, on logarithms; Zou & Donner, Stat. Med. 27, 2008).
+fn interval_percent([a, a_low, a_high]: [f64; 3], [b, b_low, b_high]: [f64; 3]) -> (f64, f64) {
+    let down = (b / b_low).ln().hypot((a_high / a).ln());
+    let up = (b_high / b).ln().hypot((a / a_low).ln());
+    (percent(b / a * (-down).exp()), percent(b / a * up.exp()))
+}
+
+fn sentence(metric: &Metric) -> String {
+    let change = metric.change_percent.filter(|_| metric.significant == Some(true));
+    match (change, metric.change_percent) {
+        (Some(change), _) if change > 0.0 => "the load line of B is higher.".to_string(),
+        (Some(_), _) => "the load line of B is lower.".to_string(),
+        (None, Some(_)) => "whether the load line of B is higher or lower cannot be told.".to_string(),
+        (None, None) => "there are not two lines to compare.".to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_of_a_ratio_is_wider_than_that_of_either_line_and_narrower_than_their_ends() {
+        let (low, high) = interval_percent([100.0, 95.0, 105.0], [110.0, 104.0, 116.0]);
+        assert!((10.0 - low, high - 10.0) > (6.0, 6.0), "{low} … {high}");
+        assert!(low > percent(104.0 / 105.0) && high < percent(116.0 / 95.0), "{low} … {high}");
+        let exact = interval_percent([100.0; 3], [110.0; 3]);
+        assert!((exact.0 - 10.0).abs() < 1e-9 && (exact.1 - 10.0).abs() < 1e-9, "{exact:?}");
+    }
+}
