@@ -5,9 +5,9 @@ use plimsoll_record::data::{Event, PhaseState, Run, RunState};
 use crate::ab::{AbMetric, AbRule, AbSpec, AbView};
 use crate::line::{self, LineState, LineView};
 use crate::number;
-use crate::phase::{STOPPED_RESULT, state_words};
+use crate::phase::{STOPPED_RESULT, is_overload, state_words};
 use crate::trial::{self, Planned};
-use crate::view::{GoalState, GoalView, PhaseView, TrialView, Verdict, VerdictState};
+use crate::view::{GoalState, GoalView, OpsView, PhaseView, TrialView, Verdict, VerdictState};
 
 /// Per cent of a phase's operations that may fail, or be due and never sent, where no goal limits it.
 const ERRORS_PERCENT: f64 = 1.0;
@@ -45,7 +45,7 @@ pub fn verdict(
         let sentence = line::line_sentence(lines);
         return Verdict { state: VerdictState::Undecided, sentence, reasons: Vec::new() };
     }
-    let undecided = undecided(goals);
+    let undecided = undecided(run, goals, trials);
     if let Some(first) = undecided.first() {
         let sentence = match undecided.len() - 1 {
             0 => format!("{first}."),
@@ -148,7 +148,10 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
             }
             let due = ops.count + ops.unfinished;
             let percent = ops.unfinished as f64 * 100.0 / due as f64;
-            if percent > ERRORS_PERCENT && !has_goal && phase.late.is_none() && phase.state == "complete" {
+            if phase.late.is_none() && overloaded(run, trial, phase) {
+                let (asked, done) = overload(phase, ops);
+                all.push(format!("{} does not carry {asked}: {done}", trial.name));
+            } else if percent > ERRORS_PERCENT && !has_goal && phase.late.is_none() && phase.state == "complete" {
                 all.push(format!(
                     "{} of {} operations were due and never sent in {place}, {} %: the store did not keep up",
                     number::count(ops.unfinished),
@@ -159,6 +162,28 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
         }
     }
     all
+}
+
+/// Whether a phase ended because its rate was not carried.
+fn overloaded(run: &Run, trial: &TrialView, phase: &PhaseView) -> bool {
+    let trial = run.trials.iter().find(|one| one.header.ordinal == trial.ordinal);
+    let mut phases = trial.into_iter().flat_map(|one| &one.phases);
+    phases.any(|one| one.header.ordinal == phase.ordinal && is_overload(&one.end.state))
+}
+
+/// What was asked of an overloaded phase, and what came of it: `20,000/s in phase drive`, `4,000/s were done, …`.
+fn overload(phase: &PhaseView, ops: &OpsView) -> (String, String) {
+    let rate = phase.scheduled_rate_per_s.map_or("the rate".to_string(), |rate| number::with_unit(rate, "1/s"));
+    let due = ops.count + ops.unfinished;
+    let done = format!(
+        "{} were done, and {} of {} operations ({} %) were due and not sent when the first of them had waited for \
+         longer than the backlog",
+        number::with_unit(ops.rate_per_s, "1/s"),
+        number::count(ops.unfinished),
+        number::count(due),
+        number::significant(ops.unfinished as f64 * 100.0 / due.max(1) as f64)
+    );
+    (format!("{rate} in phase {}", phase.name), done)
 }
 
 /// Operations that were under way when the user wanted an end: nobody's failure.
@@ -176,17 +201,20 @@ fn first_error<'r>(run: &'r Run, trial: u32, phase: &PhaseView) -> Option<&'r st
     run.events.iter().find(of_phase).map(|event| event.text.trim_end_matches('.'))
 }
 
-/// Goals that were missed where it cannot be told whether the store missed them.
-fn undecided(goals: &[GoalView]) -> Vec<String> {
+/// Goals that were missed, and rates that were not carried, where it cannot be told whether that was the store.
+fn undecided(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
+    let phases = trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
+    let not_carried = phases.filter(|(trial, phase)| overloaded(run, trial, phase)).filter_map(|(trial, phase)| {
+        let (late, (asked, done)) = (phase.late.as_deref()?, overload(phase, phase.ops.as_ref()?));
+        Some(format!("Whether {} carries {asked} cannot be told: {done}, but {late}", trial.name))
+    });
     let places = goals.iter().flat_map(|goal| goal.trials.iter().map(move |place| (goal, place)));
-    places
-        .filter(|(_, place)| place.state == GoalState::Undecided)
-        .map(|(goal, place)| {
-            let (text, wanted, got) = (&goal.text, &goal.wanted, &place.got_text);
-            let late = place.late.as_deref().unwrap_or("the generator was late");
-            format!("Whether {text} is {wanted} in {} cannot be told: it was {got}, but {late}", place.place)
-        })
-        .collect()
+    let missed = places.filter(|(_, place)| place.state == GoalState::Undecided).map(|(goal, place)| {
+        let (text, wanted, got) = (&goal.text, &goal.wanted, &place.got_text);
+        let late = place.late.as_deref().unwrap_or("the generator was late");
+        format!("Whether {text} is {wanted} in {} cannot be told: it was {got}, but {late}", place.place)
+    });
+    missed.chain(not_carried).collect()
 }
 
 /// What was not seen: the run's own end, trials that failed, goals without a measurement.
@@ -229,6 +257,10 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView], in_
         for phase in &trial.phases {
             // A void rung ends the search, which says so.
             if !lines.is_empty() && line::is_rung(&phase.header.kind, &phase.header.name) {
+                continue;
+            }
+            // The verdict itself: see `not_done` and `undecided`.
+            if is_overload(&phase.end.state) {
                 continue;
             }
             // A pair of which a turn is void does not count, which the comparison says.

@@ -108,6 +108,38 @@ fn a_rung_that_missed_its_goal_with_a_late_generator_is_undecided() {
 }
 
 #[test]
+fn a_rate_that_is_not_carried_is_a_failure_with_its_numbers_and_undecided_with_a_late_generator() {
+    let mut run = late();
+    let phase = &mut run.trials[0].phases[0];
+    phase.header.rate_per_s = Some(20_000.0);
+    phase.end.late = None;
+    let mut unsent = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
+    unsent.record_n(9_000_000_000, 180_000).unwrap();
+    phase.slices.last_mut().unwrap().unfinished = Some(plimsoll_record::Distribution::from(&unsent));
+    let ended = "the store does not carry this rate: operations had been due for longer than the backlog";
+    phase.end.state = PhaseState::Failed(ended.into());
+    let failed = view(&run);
+    assert_eq!(failed.verdict.state, VerdictState::Fail, "{}", failed.verdict.sentence);
+    let words = "does not carry 20,000/s in phase mixed: 2,000/s were done, and 180,000 of 200,000 operations (90.0 %) were due";
+    assert!(failed.verdict.sentence.contains(words), "{}", failed.verdict.sentence);
+    assert!(!failed.verdict.sentence.contains("not everything was seen"), "{}", failed.verdict.sentence);
+    // What it measured stands: a goal about it was missed, and not left open.
+    run.header.goals = vec![goal("p99", 5e6, "ns"), goal("rate", 1_000.0, "1/s")];
+    let states: Vec<GoalState> = view(&run).goals.iter().map(|goal| goal.state).collect();
+    assert_eq!(states, [GoalState::Missed, GoalState::Held]);
+    // Whose queue it was cannot be told where the generator was late as well.
+    run.header.goals.clear();
+    let phase = &mut run.trials[0].phases[0];
+    phase.end.late = Some(WHY.into());
+    let ended = "operations had been due for longer than the backlog, and the generator was late: it cannot be told";
+    phase.end.state = PhaseState::Failed(ended.into());
+    let open = view(&run);
+    assert_eq!(open.verdict.state, VerdictState::Undecided, "{}", open.verdict.sentence);
+    assert!(open.verdict.sentence.contains("carries 20,000/s in phase mixed cannot be told: 2,000/s were done"));
+    assert!(open.verdict.sentence.contains(WHY), "{}", open.verdict.sentence);
+}
+
+#[test]
 fn strictness_takes_a_late_phase_for_void() {
     let mut run = late();
     take_late_for_void(&mut run);

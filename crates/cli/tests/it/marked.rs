@@ -11,6 +11,11 @@ const FINE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
 /// A server that answers every GET with `answer` and anything else with 200, on a port of its own, until the test ends.
 fn always(answer: &'static str) -> String {
+    slowly(answer, Duration::ZERO)
+}
+
+/// The same, with each answer after `pause`.
+fn slowly(answer: &'static str, pause: Duration) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let serve = move |stream: TcpStream| {
@@ -18,8 +23,12 @@ fn always(answer: &'static str) -> String {
         let mut reply = "";
         for line in BufReader::new(stream).lines() {
             match line.as_deref() {
-                Ok("") if replies.write_all(reply.as_bytes()).is_err() => return,
-                Ok("") => {}
+                Ok("") => {
+                    std::thread::sleep(pause);
+                    if replies.write_all(reply.as_bytes()).is_err() {
+                        return;
+                    }
+                }
                 Ok(line) if line.ends_with(" HTTP/1.1") => reply = if line.starts_with("GET") { answer } else { FINE },
                 Ok(_) => {}
                 Err(_) => return,
@@ -86,6 +95,21 @@ fn answers_that_are_no_answers_do_not_pass() {
     let place = Place::new();
     let url = always("what a load of rubbish\r\n");
     drive(&place, &url, &[]).expect(1).says("FAIL").says("operations failed in phase drive").says("unknown");
+}
+
+#[test]
+fn a_rate_that_a_store_does_not_carry_is_a_failure_with_the_rate_that_it_did() {
+    let place = Place::new();
+    // Two clients, each answered after 20 ms: at most 100 of 1,000 a second.
+    let url = slowly(FINE, Duration::from_millis(20));
+    let plan = format!(
+        "stores = [\"{url}\"]\n[workload]\nname = \"http\"\n[[phase]]\nname = \"much\"\n\
+         do = \"drive\"\nfor = \"30s\"\nloop = \"open\"\nrate = \"1000/s\"\nclients = 2\nbacklog = \"1s\"\n"
+    );
+    let ran = place.run(&["run", &place.plan(&plan), "-q"]).expect(1);
+    ran.says("FAIL").says("does not carry 1,000/s in phase much").says("were done");
+    let ran = place.run(&["report", "latest", "--format", "text"]).expect(0);
+    assert!(row(&ran.out, "all kinds").len() > 5, "{}", ran.out);
 }
 
 const PLAN: &str = r#"
