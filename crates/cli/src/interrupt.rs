@@ -1,16 +1,24 @@
-//! Ctrl-C: once ends the phase and reports what there is; twice aborts.
+//! Ctrl-C: once ends the phase and reports what there is; twice aborts. Before there is a phase it ends the program.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::error::exit;
 
-/// Installs the handler, and returns what the first Ctrl-C (or SIGTERM, SIGHUP) sets. To be called once.
-pub fn install() -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    let installed = ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::SeqCst) {
+/// Set by the first Ctrl-C (or SIGTERM, SIGHUP) of a run; none before there is something to end in good order.
+static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// What signals come to, from the program's beginning on: Ctrl-C and its like, and a file that has come to its largest size
+/// (`ulimit -f`), which is an error of whoever writes it and no reason to die.
+pub fn handle_signals() {
+    // SAFETY: ignoring a signal runs no code of ours.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    let installed = ctrlc::set_handler(|| {
+        let Some(stop) = STOP.get() else {
+            crate::say("\ninterrupted before a run began");
+            std::process::exit(i32::from(exit::INTERRUPTED));
+        };
+        if stop.swap(true, Ordering::SeqCst) {
             crate::say("\naborted");
             // Supervisors see our end of their pipes close, and stop and remove what they guard.
             std::process::exit(i32::from(exit::INTERRUPTED));
@@ -20,5 +28,9 @@ pub fn install() -> Arc<AtomicBool> {
     if let Err(error) = installed {
         crate::say(&format!("warning: Ctrl-C will abort at once: {error}"));
     }
-    stop
+}
+
+/// From now on the first signal only sets what is returned.
+pub fn of_run() -> Arc<AtomicBool> {
+    Arc::clone(STOP.get_or_init(Arc::default))
 }

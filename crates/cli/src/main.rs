@@ -43,6 +43,7 @@ fn main() -> ExitCode {
             say(&format!("warning: a password in a URL can be seen by other users; use {places}"));
         }
     }
+    interrupt::handle_signals();
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         // It repeats the argument that it does not take.

@@ -98,7 +98,7 @@ impl StoreError {
         }
         let kind = match error.kind() {
             K::PermissionDenied | K::ReadOnlyFilesystem => StoreErrorKind::Permission,
-            K::StorageFull | K::QuotaExceeded => StoreErrorKind::DiskFull,
+            K::StorageFull | K::QuotaExceeded | K::FileTooLarge => StoreErrorKind::DiskFull,
             K::AddrInUse => StoreErrorKind::AddressTaken,
             K::ConnectionRefused | K::ConnectionReset | K::TimedOut | K::HostUnreachable | K::NetworkUnreachable => {
                 StoreErrorKind::Unreachable

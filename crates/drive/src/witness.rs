@@ -41,8 +41,8 @@ const MEMORY: u64 = 1_024;
 const STACK_BYTES: usize = 64 << 10;
 /// Its priority among real-time threads: below what the kernel keeps for moving threads between processors.
 const PRIORITY: i32 = 98;
-/// Longest that [`Witness::watch_for`] goes without looking.
-const LOOK: Duration = Duration::from_millis(500);
+/// Longest that [`Witness::watch_for`] goes without looking, at what happened and at whether it should stop.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// From when and until when what is due is disturbed. In a cache line that is written in pauses only, and read with every operation.
 #[derive(Debug, Default)]
@@ -199,13 +199,13 @@ impl Witness {
         Watch { threads: self.0.clone(), next, seen }
     }
 
-    /// Looks on for `length`, and says what was seen. The calling thread sleeps meanwhile.
-    pub fn watch_for(&self, length: Duration) -> Seen {
+    /// Looks on for `length`, or until `stop` is set, and says what was seen. The calling thread sleeps meanwhile.
+    pub fn watch_for(&self, length: Duration, stop: &AtomicBool) -> Seen {
         let mut watch = self.watch();
         let ends_ns = watch.seen.from_ns + length.as_nanos() as u64;
         loop {
             let left_ns = ends_ns.saturating_sub(watch.threads.shared.clock.now_ns());
-            if left_ns == 0 {
+            if left_ns == 0 || stop.load(Relaxed) {
                 return watch.take();
             }
             std::thread::sleep(Duration::from_nanos(left_ns).min(LOOK));

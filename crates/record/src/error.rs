@@ -16,6 +16,10 @@ pub enum RecordError {
     /// The device is full. What was recorded before can be read.
     #[error("no space left on the device that holds {}: free some; what was recorded before is kept", .0.display())]
     DiskFull(PathBuf),
+    /// The file has come to the largest size that this process may give one. What was recorded before can be read.
+    #[error("{} has come to the largest size that a file may have here: raise it (ulimit -f); what was recorded before is kept",
+        .0.display())]
+    FileLimit(PathBuf),
     /// Not permitted there.
     #[error("no permission for {}: {what}", path.display())]
     Permission {
@@ -76,6 +80,10 @@ pub enum RecordError {
     /// It was there when the run began, and is no more.
     #[error("{} was removed or moved while it was written: the run goes no further, and nothing of it is kept", .0.display())]
     Removed(PathBuf),
+    /// Something else stands in its place.
+    #[error("{} was replaced by something else while it was written: the run goes no further, and nothing of it is kept",
+        .0.display())]
+    Replaced(PathBuf),
     /// It is a recording, and something in it cannot be right.
     #[error("{} is damaged: {what}; `sqlite3 FILE .recover` may bring back a part", path.display())]
     Damaged {
@@ -113,6 +121,7 @@ impl RecordError {
         match error.kind() {
             K::NotFound => RecordError::Removed(path),
             K::StorageFull | K::QuotaExceeded => RecordError::DiskFull(path),
+            K::FileTooLarge => RecordError::FileLimit(path),
             K::PermissionDenied | K::ReadOnlyFilesystem => RecordError::Permission { path, what: error.to_string() },
             _ => RecordError::Write { path, what: error.to_string() },
         }
@@ -120,8 +129,8 @@ impl RecordError {
 
     /// An SQLite error met while writing the recording `path`.
     ///
-    /// SQLite tells a full disk from other trouble only where a write was refused as a whole: for the rest
-    /// the device is asked whether it has room.
+    /// SQLite tells a full disk from other trouble only where a write was refused as a whole, and a file that may not grow
+    /// not at all: for the rest the device is asked whether it has room, and the files how large they are.
     pub(crate) fn writing_rows(path: &Path, error: &rusqlite::Error) -> Self {
         use rusqlite::ErrorCode as C;
         let out_of_room = match error.sqlite_error_code() {
@@ -132,10 +141,11 @@ impl RecordError {
             }
             _ => false,
         };
+        let is_limited = error.sqlite_error_code() == Some(C::SystemIoFailure) && is_at_limit(path);
         let path = path.to_owned();
         match error.sqlite_error_code() {
             _ if out_of_room => RecordError::DiskFull(path),
-            Some(C::ReadOnly | C::SystemIoFailure | C::CannotOpen) if !path.exists() => RecordError::Removed(path),
+            _ if is_limited => RecordError::FileLimit(path),
             Some(C::ReadOnly | C::PermissionDenied) => RecordError::Permission { path, what: error.to_string() },
             _ => RecordError::Write { path, what: error.to_string() },
         }
@@ -155,4 +165,15 @@ impl RecordError {
             Some(_) => RecordError::Read { path, what },
         }
     }
+}
+
+/// Whether the recording `path` or its log cannot grow by a page because of the limit on the size of files.
+fn is_at_limit(path: &Path) -> bool {
+    const PAGE_BYTES: u64 = 64 << 10;
+    let Some(most) = rustix::process::getrlimit(rustix::process::Resource::Fsize).current else { return false };
+    ["", "-wal", "-journal"].iter().any(|end| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        std::fs::metadata(&name).is_ok_and(|file| file.len() + PAGE_BYTES > most)
+    })
 }

@@ -5,7 +5,7 @@
 //! cache, which survives the death of this process. Checkpoints happen between trials only.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -100,8 +100,8 @@ impl Recorder {
                     let shared = io.as_ref().and_then(|file| file.try_clone().ok());
                     match opened {
                         Ok(connection) => {
-                            let writer =
-                                Writer { directory, connection, io, encoder: V2DeflateSerializer::new(), kept };
+                            let (made, encoder) = (identity(&directory), V2DeflateSerializer::new());
+                            let writer = Writer { directory, made, connection, io, encoder, kept };
                             if ready.send(Ok(shared)).is_ok() {
                                 writer.work(&inbox);
                             }
@@ -312,6 +312,12 @@ fn open(directory: &Path, header: &RunHeader) -> Result<Connection, RecordError>
     prepared.map_err(|error| RecordError::writing_rows(&path, &error))
 }
 
+/// Device and number of the recording in `directory`.
+fn identity(directory: &Path) -> Option<(u64, u64)> {
+    let file = std::fs::symlink_metadata(directory.join(FILE_NAME)).ok()?;
+    Some((file.dev(), file.ino()))
+}
+
 /// Sets room aside. Nothing is written; a file system that cannot promise room leaves us without.
 fn reserve(directory: &Path) {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(directory.join(RESERVE_NAME));
@@ -331,6 +337,8 @@ fn write_bytes(io: &File) -> u64 {
 
 struct Writer {
     directory: PathBuf,
+    /// Device and number of the file that was made.
+    made: Option<(u64, u64)>,
     connection: Connection,
     io: Option<File>,
     encoder: V2DeflateSerializer,
@@ -390,6 +398,10 @@ impl Writer {
     fn finish(self, state: &RunState, end_ns: u64) {
         let _ = std::fs::remove_file(self.directory.join(RESERVE_NAME));
         let failure = self.error();
+        if matches!(failure, Some(RecordError::FileLimit(_))) {
+            // The log has no room for how it ended until it begins anew.
+            let _ = self.checkpoint("TRUNCATE");
+        }
         let failed = failure.as_ref().map(|error| RunState::Failed(error.to_string()));
         let ended = rows::end_run(&self.connection, failed.as_ref().unwrap_or(state), end_ns)
             .and_then(|()| self.checkpoint("TRUNCATE"));
@@ -403,6 +415,9 @@ impl Writer {
             rows::recorder_bytes(&self.connection, self.io.as_ref().map_or(0, write_bytes))
         });
         self.keep(plain);
+        if let (false, Some(gone)) = (self.failed(), self.gone()) {
+            self.kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(gone);
+        }
         let Writer { directory, connection, kept, .. } = self;
         drop(connection);
         let path = directory.join(FILE_NAME);
@@ -416,8 +431,19 @@ impl Writer {
 
     fn keep(&self, written: rusqlite::Result<()>) {
         if let Err(error) = written {
-            let error = RecordError::writing_rows(&self.directory.join(FILE_NAME), &error);
+            let writing = || RecordError::writing_rows(&self.directory.join(FILE_NAME), &error);
+            let error = self.gone().unwrap_or_else(writing);
             self.kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+
+    /// What became of the file, where another stands in its place or none. It can be written all the same, and nobody
+    /// would ever find it.
+    fn gone(&self) -> Option<RecordError> {
+        let path = self.directory.join(FILE_NAME);
+        match identity(&self.directory) {
+            None => Some(RecordError::Removed(path)),
+            there => (there != self.made).then_some(RecordError::Replaced(path)),
         }
     }
 

@@ -41,7 +41,10 @@ impl TrialError {
     /// An operating system's error at `place`. A path that leads nowhere is the user's own.
     pub fn io(place: impl fmt::Display, error: &std::io::Error) -> Self {
         use std::io::ErrorKind as K;
+        // A ring of symbolic links, for which there is no kind.
+        let is_ring = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
         match error.kind() {
+            _ if is_ring => Self::usage(format!("{place}: {error}")),
             K::NotFound | K::NotADirectory | K::IsADirectory => Self::usage(format!("{place}: {error}")),
             _ => StoreError::io(place, error).into(),
         }
@@ -90,7 +93,7 @@ impl From<StoreError> for TrialError {
 impl From<RecordError> for TrialError {
     fn from(error: RecordError) -> Self {
         let kind = match error {
-            RecordError::DiskFull(_) => ErrorKind::Store(StoreErrorKind::DiskFull),
+            RecordError::DiskFull(_) | RecordError::FileLimit(_) => ErrorKind::Store(StoreErrorKind::DiskFull),
             RecordError::Permission { .. } => ErrorKind::Store(StoreErrorKind::Permission),
             RecordError::NoPlace => ErrorKind::Store(StoreErrorKind::Usage),
             _ => ErrorKind::Recording,

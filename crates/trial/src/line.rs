@@ -60,8 +60,10 @@ impl Search<'_> {
         let keeps = start != Start::Fresh && trial::ledger_goes_on(&**self.workload);
         let reads = !writes::asked(self.trial, &**self.workload).iter().any(|(_, kind)| kind.writes());
         let mut driven = 0;
-        let seen = bench.witness.as_ref().map(|witness| witness.watch_for(WATCH));
-        let finer = seen.and_then(|seen| line::finer_than_machine(&self.spec.goals, &|ns| seen.share_above(ns)));
+        let seen = bench.witness.as_ref().map(|witness| witness.watch_for(WATCH, bench.spec.stop));
+        let finer = seen
+            .filter(|_| !bench.is_stopped())
+            .and_then(|seen| line::finer_than_machine(&self.spec.goals, &|ns| seen.share_above(ns)));
         if let Some(finer) = finer {
             bench.sinks.show(&Told::Remark(format!("  {finer}")));
         }

@@ -56,7 +56,7 @@ pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, Cli
             .next(format!("name one of: {}", servers.join(", "))));
     };
     kind.installed()?;
-    let stop = interrupt::install();
+    let stop = interrupt::of_run();
     let directory = runs_dir.join(format!("{DIRECTORY}{}", std::process::id()));
     let data_dir = directory.join("data").join(name);
     sweep(runs_dir);

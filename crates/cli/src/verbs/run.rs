@@ -42,7 +42,7 @@ pub fn run_plan(
     strict: bool,
 ) -> Result<u8, CliError> {
     let runs_dir = plimsoll_record::default_runs_dir()?;
-    let stop = interrupt::install();
+    let stop = interrupt::of_run();
     honesty::sweep(&runs_dir);
     let spec = RunSpec {
         text,

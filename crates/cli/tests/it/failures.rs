@@ -40,6 +40,62 @@ fn a_missing_server_package_is_named_before_anything_is_loaded() {
 }
 
 #[test]
+fn a_limit_on_the_size_of_files_ends_the_run_like_a_full_disk() {
+    let place = Place::new();
+    let mut command = place.command(&[]);
+    let program = command.get_program().to_owned();
+    // Blocks of 512 bytes: less than an empty recording.
+    let script = "ulimit -f 64; exec \"$0\" drive nothing --on null --for 2s";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).arg(&program).envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command = shell;
+    let ran = Ran::of(&command.output().unwrap()).expect(7);
+    assert!(
+        ran.err.contains("has come to the largest size that a file may have here: raise it (ulimit -f)"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn a_signal_before_there_is_a_run_ends_the_program_with_a_word() {
+    for (signal, args) in [("-TERM", &["doctor", "--calibrate"][..]), ("-INT", &["doctor", "--calibrate"])] {
+        let place = Place::new();
+        let child = place.command(args).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        let ran = Ran::of(&child.wait_with_output().unwrap()).expect(130);
+        assert_eq!(ran.err.matches("interrupted before a run began").count(), 1, "{ran:?}");
+    }
+}
+
+#[test]
+fn a_search_that_watches_the_machine_ends_at_once() {
+    let place = Place::new();
+    let args = ["line", "kv", "--mix", "read=1", "--set", "records=10", "--on", "null", "--quiet"];
+    let child = place.command(&args).spawn().unwrap();
+    let is_begun = || place.all_runs().first().is_some_and(|run| run.join("run.sqlite").exists());
+    wait_for("the recording", Duration::from_secs(30), is_begun);
+    // It watches for three seconds before the first rung.
+    std::thread::sleep(Duration::from_millis(700));
+    let sent = Instant::now();
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let ran = Ran::of(&child.wait_with_output().unwrap());
+    let took = sent.elapsed();
+    assert_eq!(ran.code, Some(130), "{ran:?}");
+    assert!(took < Duration::from_millis(1_500), "{took:?}: {ran:?}");
+}
+
+#[test]
+fn a_plan_that_is_a_ring_of_links_is_a_mistake_of_whoever_named_it() {
+    let place = Place::new();
+    let ring = place.path().join("loop");
+    std::os::unix::fs::symlink("loop", &ring).unwrap();
+    let ran = place.run(&["check", ring.to_str().unwrap()]).expect(2);
+    assert!(ran.err.contains("Too many levels of symbolic links"), "{ran:?}");
+    assert_eq!(ran.err.matches("error:").count(), 1, "{ran:?}");
+}
+
+#[test]
 fn a_full_disk_ends_the_run_with_a_readable_recording() {
     let place = Place::new();
     let plan = place.plan(&small_coupons(r#"["sqlite"]"#, 50_000, 5));

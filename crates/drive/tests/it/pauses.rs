@@ -340,7 +340,7 @@ fn a_watch_says_what_it_saw_and_what_it_cost() {
     let clock = Clock::start();
     let witness = witness(&clock);
     let before_ns = witness.cpu_ns();
-    let seen = witness.watch_for(MS * 1_200);
+    let seen = witness.watch_for(MS * 1_200, &AtomicBool::new(false));
     let used = (witness.cpu_ns() - before_ns) as f64 / 1e9 / seen.seconds();
     let processors = std::thread::available_parallelism().unwrap().get() as f64;
     assert!((1.2..30.0).contains(&seen.seconds()), "{} s", seen.seconds());

@@ -226,6 +226,28 @@ fn what_is_no_plain_file_is_no_recording_and_nobody_waits_for_it() {
 }
 
 #[test]
+fn a_recording_that_is_replaced_while_it_is_written_is_said_to_be() {
+    for what in ["directory", "file", "link"] {
+        let place = tempfile::tempdir().unwrap();
+        let recorder = Recorder::create(place.path(), &synthetic::header("20261121-202403-4f1c")).unwrap();
+        recorder.begin_trial(synthetic::trial(0)).unwrap();
+        recorder.flush().unwrap();
+        let path = place.path().join("20261121-202403-4f1c/run.sqlite");
+        fs::remove_file(&path).unwrap();
+        match what {
+            "directory" => fs::create_dir(&path).unwrap(),
+            "file" => fs::write(&path, "something else").unwrap(),
+            _ => std::os::unix::fs::symlink("/dev/null", &path).unwrap(),
+        }
+        let mut last = recorder.begin_phase(synthetic::phase(0, 0)).and_then(|()| recorder.flush());
+        if last.is_ok() {
+            last = recorder.finish(RunState::Complete, 5).map(drop);
+        }
+        assert_eq!(last, Err(RecordError::Replaced(path)), "by a {what}");
+    }
+}
+
+#[test]
 fn a_recording_that_is_removed_while_it_is_written_is_said_to_be() {
     let place = tempfile::tempdir().unwrap();
     let recorder = Recorder::create(place.path(), &synthetic::header("20261121-202403-4f1c")).unwrap();

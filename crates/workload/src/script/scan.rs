@@ -124,6 +124,10 @@ impl Scanner<'_> {
                     self.skip_line();
                     continue;
                 }
+                // Comments to one server, and to another what it is to do: MariaDB's code, hints of how to plan.
+                (b'/', b'*') if matches!(self.bytes.get(self.at + 2..), Some([b'!' | b'+', ..] | [b'M', b'!', ..])) => {
+                    self.comment()?;
+                }
                 (b'/', b'*') => {
                     self.comment()?;
                     continue;

@@ -12,6 +12,10 @@ fn statements_end_where_psql_ends_them() {
         ("SELECT 1; SELECT 2", &["SELECT 1", "SELECT 2"][..]),
         ("-- a; comment\n  SELECT 1 -- ;\n + 2 ;\n\n;", &["SELECT 1 -- ;\n + 2"]),
         ("/* ; /* nested ; */ */ SELECT ';' /* ; */;", &["SELECT ';'"]),
+        // What MariaDB runs, and hints of how to plan, are no comments: they are sent.
+        ("SELECT 1 /*! + 1 */ /* note */;", &["SELECT 1 /*! + 1 */"]),
+        ("/*!100100 SET a = 1 */; /*M! SET b = 2; */;", &["/*!100100 SET a = 1 */", "/*M! SET b = 2; */"]),
+        ("/*+ SeqScan(t) */ SELECT 1;", &["/*+ SeqScan(t) */ SELECT 1"]),
         ("SELECT 'it''s; one', E'a\\';b', \"c;d\";", &["SELECT 'it''s; one', E'a\\';b', \"c;d\""]),
         ("SELECT $$ ; ' $$, $x$ ; $$ $x$, a$b$c;", &["SELECT $$ ; ' $$, $x$ ; $$ $x$, a$b$c"]),
         ("SELECT (1; 2); SELECT 3", &["SELECT (1; 2)", "SELECT 3"]),
