@@ -29,6 +29,12 @@ const MADE_BY: &str = "Made by Plimsoll for run ";
 /// The setting that says what a commit waits for.
 const COMMIT: &str = "synchronous_commit";
 
+/// What a server has to have on for commits that survive power loss, and what happens without it.
+const NEEDED: [(&str, &str); 2] = [
+    ("fsync", "none of its writes survives power loss"),
+    ("full_page_writes", "a page that power loss leaves half written is not mended"),
+];
+
 /// The schema of a run.
 pub(crate) fn schema_name(run_id: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
@@ -221,12 +227,12 @@ impl PostgresStore {
         let place = self.endpoint.login.place.clone();
         let commit = match durability {
             Durability::Durable => {
-                if self.control()?.value("SHOW fsync")? != "on" {
-                    return Err(StoreError::new(
-                        StoreErrorKind::Usage,
-                        format!("{place} runs with fsync=off: none of its writes survives power loss"),
-                    )
-                    .next("Set fsync = on in its configuration, or ask for durability `at-end`."));
+                for (name, what) in NEEDED {
+                    if self.control()?.value(&format!("SHOW {name}"))? != "on" {
+                        let what = format!("{place} runs with {name}=off: {what}");
+                        return Err(StoreError::new(StoreErrorKind::Usage, what)
+                            .next(format!("Set {name} = on in its configuration, or ask for durability `at-end`.")));
+                    }
                 }
                 match self.commit_setting()? {
                     (value, Some(source)) if value == "off" => {

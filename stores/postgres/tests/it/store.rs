@@ -200,18 +200,28 @@ fn a_durability_that_cannot_be_kept_is_refused() {
     assert_eq!(buffered.kind, StoreErrorKind::Usage);
 
     let mut control = server.control();
-    control.simple("ALTER SYSTEM SET fsync = off").expect("set");
-    control.simple("SELECT pg_reload_conf()").expect("reloaded");
-    for _ in 0..1_000 {
-        if server.control().value("SHOW fsync").expect("fsync") == "off" {
-            break;
+    let mut set = |name: &str, value: &str| {
+        control.simple(&format!("ALTER SYSTEM SET {name} = {value}")).expect("set");
+        control.simple("SELECT pg_reload_conf()").expect("reloaded");
+        for _ in 0..1_000 {
+            if server.control().value(&format!("SHOW {name}")).expect("shown") == value {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
         }
-        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    for name in ["full_page_writes", "fsync"] {
+        set("full_page_writes", "on");
+        set(name, "off");
+        // The store's own connection hears of it with its next statement.
+        let asked = |_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            store.sessions(1, Durability::Durable).err().filter(|refused| refused.what.contains(name))
+        };
+        let refused = (0..100).find_map(asked).expect("it is refused");
+        assert_eq!(refused.kind, StoreErrorKind::Usage);
+        assert!(refused.what.contains(&format!("{name}=off")), "{refused}");
     }
-    // The store's own connection hears of it with its next statement.
-    let refused = (0..100).find_map(|_| store.sessions(1, Durability::Durable).err()).expect("it is refused");
-    assert_eq!(refused.kind, StoreErrorKind::Usage);
-    assert!(refused.what.contains("fsync=off"), "{refused}");
     let settings = store.describe().expect("described").settings;
     let fsync = settings.iter().find(|setting| setting.name == "fsync").expect("it is shown");
     assert_eq!(
