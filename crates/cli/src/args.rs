@@ -179,8 +179,9 @@ pub struct RunArgs {
     pub quiet: bool,
 }
 
-/// Options of `ab`.
+/// Options of `ab`. Those of `drive` that it always refuses are not listed.
 #[derive(Debug, Args)]
+#[command(mut_args(|option| hidden(option, &["goal", "duration", "ops", "repeats"])))]
 pub struct AbArgs {
     /// What is driven on both sides. The workload may be a plan file with one `drive` phase.
     #[command(flatten)]
@@ -194,7 +195,7 @@ pub struct AbArgs {
     /// Side B, likewise.
     #[arg(long, value_name = "WHAT")]
     pub b: Vec<String>,
-    /// Number that is to be decided: rate, p50, p90, p99, p99.9, errors or cpu (processor time of the store for an
+    /// Number that is to be decided: rate, p50, p90, p95, p99, p99.9, errors or cpu (processor time of the store for an
     /// operation); several may be given [default: rate; p99 in an open loop].
     #[arg(long, value_name = "NUMBER")]
     pub metric: Vec<String>,
@@ -323,8 +324,9 @@ pub struct DriveArgs {
     pub quiet: bool,
 }
 
-/// Options of `line`.
+/// Options of `line`. Those of `drive` that it always refuses are not listed.
 #[derive(Debug, Args)]
+#[command(mut_args(|option| hidden(option, &["rate", "duration", "ops", "repeats"])))]
 pub struct LineArgs {
     /// What is driven. The workload may be a plan file with one `drive` phase.
     #[command(flatten)]
@@ -341,6 +343,12 @@ pub struct LineArgs {
     /// Half of the line's 95 % interval that may stay [default: 2%].
     #[arg(long, value_name = "SHARE")]
     pub precision: Option<String>,
+}
+
+/// Leaves `option` out of the help where it is one of `refused`.
+fn hidden(option: clap::Arg, refused: &[&str]) -> clap::Arg {
+    let is_refused = refused.contains(&option.get_id().as_str());
+    if is_refused { option.hide(true) } else { option }
 }
 
 impl DriveArgs {

@@ -194,7 +194,12 @@ impl<'a> Parser<'a> {
             );
         }
         self.at += 1;
-        let quantity = self.word().to_owned();
+        let mut quantity = self.word().to_owned();
+        // The 99.9th percentile's other spelling.
+        if quantity.ends_with("p99") && self.rest().starts_with(".9") {
+            self.at += 2;
+            quantity.push('9');
+        }
         if quantity.is_empty() {
             return Err(self.error(format!("expected a quantity after `{phase}.`, as in `{phase}.seconds`")));
         }
@@ -311,6 +316,12 @@ mod tests {
         let formula = Formula::parse("a.b / warm.p99[mixed.size=4MiB,store=my-host:1/x]").unwrap();
         let terms: Vec<_> = formula.terms().map(|(term, at)| (term.to_string(), at)).collect();
         assert_eq!(terms, [("a.b".to_owned(), 0), ("warm.p99[mixed.size=4MiB,store=my-host:1/x]".to_owned(), 6)]);
+        // The 99.9th percentile has two spellings.
+        for text in ["warm.p99.9[op=read] * .9", "warm.p999[op=read] * .9", "warm.undisturbed_p99.9"] {
+            let formula = Formula::parse(text).unwrap();
+            let (term, _) = formula.terms().next().unwrap();
+            assert!(term.quantity.ends_with("p999"), "{text}: {term}");
+        }
     }
 
     #[test]

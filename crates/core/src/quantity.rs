@@ -94,6 +94,11 @@ pub fn has(kind: &str, name: &str) -> bool {
     of_phase(kind).contains(&name) || (kind == "drive" && name.starts_with("cycles_"))
 }
 
+/// `name` as results are called: the 99.9th percentile may be written `p99.9` too.
+pub fn plain(name: &str) -> String {
+    name.replace("p99.9", "p999")
+}
+
 /// Whether `name` is told for one kind of operation: `p99[op=read]`.
 pub fn is_by_operation(name: &str) -> bool {
     BY_OPERATION.contains(&name)

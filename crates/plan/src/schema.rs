@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::KEYS;
 use crate::phases::{STEPS, keys};
 use crate::quantity::{Dimension, pattern};
-use crate::wishes::GOALS;
+use crate::wishes::{FINEST, GOALS};
 
 /// The schema, of JSON Schema draft 2020-12.
 pub fn schema(catalogue: &Catalogue) -> Value {
@@ -78,7 +78,7 @@ fn top(key: &str, catalogue: &Catalogue) -> Value {
             ]),
             "Search for the load line, within these bounds.",
         ),
-        "goals" => object(GOALS.iter().map(|(name, _)| (*name, goal(name)))),
+        "goals" => object(GOALS.iter().map(|(name, _)| *name).chain([FINEST]).map(|name| (name, goal(name)))),
         "figure" => tables(object([
             ("name", text("How reports call it.")),
             ("unit", text("Unit of its value.")),

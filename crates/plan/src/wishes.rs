@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::document::{Node, Reading, short};
+use plimsoll_core::quantity;
+
+use crate::document::{Kind, Node, Reading, short};
 use crate::formulas::Names;
 use crate::model::{Figure, Goal, GoalKind, Published};
 use crate::phases::PhaseDraft;
@@ -21,6 +23,9 @@ pub(crate) const GOALS: &[(&str, GoalKind)] = &[
     ("rate", GoalKind::Rate),
 ];
 
+/// Another spelling of `p999`.
+pub(crate) const FINEST: &str = "p99.9";
+
 /// Most figures of a plan.
 const FIGURES_MAX: usize = 1000;
 
@@ -30,13 +35,16 @@ impl Reading<'_> {
         let Some(section) = self.table(node, "[goals]") else {
             return Vec::new();
         };
-        let names: Vec<&str> = GOALS.iter().map(|(name, _)| *name).collect();
+        let finest = section.get(FINEST).map(|_| FINEST);
+        let names: Vec<&str> = GOALS.iter().map(|(name, _)| *name).chain(finest).collect();
         self.known_keys(&section, &names);
         section
             .entries()
-            .iter()
+            .into_iter()
             .filter_map(|node| {
-                let what = GOALS.iter().find(|(name, _)| *name == node.key)?.1;
+                let node = &self.undotted(node)?;
+                let name = quantity::plain(node.key);
+                let what = GOALS.iter().find(|(known, _)| *known == name)?.1;
                 let (limit, unit) = match what {
                     GoalKind::Lost | GoalKind::Wrong => (self.int(node, 0..=i64::from(u32::MAX))? as f64, ""),
                     GoalKind::Errors => (self.share(node)?, "%"),
@@ -46,6 +54,16 @@ impl Reading<'_> {
                 Some(Goal { what, limit, unit: unit.to_owned() })
             })
             .collect()
+    }
+
+    /// TOML takes `p99.9` without quotes for the key `9` of a table `p99`; the node of what was meant.
+    fn undotted<'a>(&self, node: Node<'a>) -> Option<Node<'a>> {
+        if node.key != "p99" || !matches!(node.kind, Kind::Table(_)) {
+            return Some(node);
+        }
+        let parts = self.table(&node, "p99 of [goals]")?;
+        self.known_keys(&parts, &["9"]);
+        parts.get("9").map(|node| Node { key: FINEST, ..node })
     }
 
     /// Checks that some phase measures each goal.

@@ -18,6 +18,7 @@ mod pairs;
 mod sentence;
 
 use plimsoll_core::nearest::nearest;
+use plimsoll_core::quantity;
 use plimsoll_record::data::Run;
 use serde::{Deserialize, Serialize};
 
@@ -99,6 +100,8 @@ pub enum AbMetric {
     P50,
     /// 90th percentile.
     P90,
+    /// 95th percentile.
+    P95,
     /// 99th percentile.
     P99,
     /// 99.9th percentile.
@@ -111,8 +114,16 @@ pub enum AbMetric {
 
 impl AbMetric {
     /// All of them, in the order of tables.
-    pub const ALL: [AbMetric; 7] =
-        [AbMetric::Rate, AbMetric::P50, AbMetric::P90, AbMetric::P99, AbMetric::P999, AbMetric::Errors, AbMetric::Cpu];
+    pub const ALL: [AbMetric; 8] = [
+        AbMetric::Rate,
+        AbMetric::P50,
+        AbMetric::P90,
+        AbMetric::P95,
+        AbMetric::P99,
+        AbMetric::P999,
+        AbMetric::Errors,
+        AbMetric::Cpu,
+    ];
 
     /// Its name, as formulas and conditions have it.
     pub fn name(self) -> &'static str {
@@ -120,6 +131,7 @@ impl AbMetric {
             AbMetric::Rate => "rate",
             AbMetric::P50 => "p50",
             AbMetric::P90 => "p90",
+            AbMetric::P95 => "p95",
             AbMetric::P99 => "p99",
             AbMetric::P999 => "p999",
             AbMetric::Errors => "errors",
@@ -138,7 +150,7 @@ impl AbMetric {
 
     /// Whether it is a percentile of response times.
     pub fn is_percentile(self) -> bool {
-        matches!(self, AbMetric::P50 | AbMetric::P90 | AbMetric::P99 | AbMetric::P999)
+        matches!(self, AbMetric::P50 | AbMetric::P90 | AbMetric::P95 | AbMetric::P99 | AbMetric::P999)
     }
 
     /// The number of this name; `p99.9` is another spelling.
@@ -146,7 +158,7 @@ impl AbMetric {
     /// # Errors
     /// What could have been meant.
     pub fn named(name: &str) -> Result<AbMetric, String> {
-        let plain = if name == "p99.9" { "p999" } else { name };
+        let plain = quantity::plain(name);
         AbMetric::ALL.into_iter().find(|metric| metric.name() == plain).ok_or_else(|| {
             let names = AbMetric::ALL.map(AbMetric::name);
             let meant = nearest(name, names).map_or(String::new(), |name| format!("did you mean `{name}`? "));

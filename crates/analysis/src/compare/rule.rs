@@ -262,9 +262,10 @@ fn subject(text: &str) -> Result<Subject, &'static str> {
     if let Some(figure) = text.strip_prefix('"') {
         return Ok((None, figure.trim_end_matches('"').to_string(), op));
     }
+    let text = plimsoll_core::quantity::plain(text);
     let (phase, name) = match text.split_once('.') {
         Some((phase, name)) => (Some(phase.trim().to_string()), name.trim()),
-        None => (None, text),
+        None => (None, text.as_str()),
     };
     let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
     if !is_name(name) {
@@ -320,6 +321,9 @@ mod tests {
             (Some("mixed"), "p99", Some("read"))
         );
         assert_eq!((rule.above, rule.limit), (true, Limit::Change(5.0)));
+        let finest = Rule::parse("mixed.p99.9 > +5%").unwrap();
+        assert_eq!((finest.phase.as_deref(), finest.name.as_str()), (Some("mixed"), "p999"));
+        assert_eq!(Rule::parse("p99.9 > 20ms").unwrap().name, "p999");
         assert_eq!(Rule::parse("rate < -3 %").unwrap().limit, Limit::Change(-3.0));
         assert_eq!(Rule::parse("p99 >= 20ms").unwrap().limit, Limit::Value(0.02, Unit::Seconds));
         let figure = Rule::parse("\"indexed / plain > all\" > +1%").unwrap();

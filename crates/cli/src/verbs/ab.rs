@@ -235,8 +235,7 @@ fn rule(text: &str) -> Result<AbRule, CliError> {
     let wrong = |what: String| {
         CliError::new(exit::USAGE, what).next("write a number's name, > or <, and a change with its sign: 'p99 > +5%'")
     };
-    // A point parts a phase from its number.
-    let parsed = Rule::parse(&text.replacen("p99.9", "p999", 1))
+    let parsed = Rule::parse(text)
         .map_err(|error| wrong(format!("--fail-if `{text}` is no condition")).detail(error.to_string()))?;
     let (name, above, percent) = parsed
         .on_change()
@@ -337,6 +336,7 @@ mod tests {
         for tail in ["p99.9 > +5%", " p999 > +5% "] {
             assert_eq!(rule(tail).unwrap().metric, AbMetric::P999);
         }
+        assert_eq!(rule("p95 > +5%").unwrap().metric, AbMetric::P95);
         let below = rule("rate < -3%").unwrap();
         assert_eq!((below.above, below.percent, below.text.as_str()), (false, -3.0, "rate < -3%"));
         for (text, what) in

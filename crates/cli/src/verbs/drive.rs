@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use plimsoll_core::{Catalogue, ParamType, WorkloadSpec};
+use plimsoll_core::{Catalogue, ParamType, WorkloadSpec, quantity};
 
 use crate::args::DriveArgs;
 use crate::error::{CliError, exit};
@@ -139,7 +139,7 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(Stri
     if !args.goal.is_empty() {
         text.push_str("\n[goals]\n");
         for (key, given) in settings(&args.goal)? {
-            push(&mut text, &key, &value(&given));
+            push(&mut text, &quantity::plain(&key), &value(&given));
         }
     }
     Ok((name, text))

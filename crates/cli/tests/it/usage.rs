@@ -91,6 +91,27 @@ fn the_help_has_examples_and_exit_codes() {
 }
 
 #[test]
+fn the_help_lists_no_option_that_is_always_refused() {
+    let place = Place::new();
+    for (verb, refused) in [
+        ("line", &["rate=1/s", "for=1s", "ops=5", "repeats=2"][..]),
+        ("ab", &["for=1s", "ops=5", "repeats=2", "goal=p99=1s"]),
+    ] {
+        let help = place.run(&[verb, "--help"]).expect(0).out;
+        assert!(help.contains("--clients") && help.contains("--budget"), "{help}");
+        for option in refused {
+            let (name, given) = option.split_once('=').unwrap();
+            let sides = if verb == "ab" { &["--b", "null"][..] } else { &[] };
+            let option = format!("--{name}");
+            let args = [&[verb, "nothing", "--on", "null", &option, given][..], sides].concat();
+            place.run(&args).expect(2);
+            assert!(!help.contains(&format!("{option} <")), "{verb} lists {option}");
+        }
+    }
+    assert!(place.run(&["drive", "--help"]).expect(0).out.contains("--ops <"));
+}
+
+#[test]
 fn the_lists_name_what_there_is() {
     let place = Place::new();
     let ran = place.run(&["list"]).expect(0);

@@ -370,6 +370,17 @@ fn conditions_look_at_what_there_is() {
 }
 
 #[test]
+fn the_finest_percentile_has_two_spellings() {
+    let plan = |goal: &str| parse("test", &format!("{RIGHT}[goals]\n{goal}\n"), &catalogue(), &Overrides::default());
+    for goal in ["p999 = \"20ms\"", "p99.9 = \"20ms\"", "\"p99.9\" = \"20ms\""] {
+        let goals = plan(goal).unwrap_or_else(|error| panic!("{goal}: {error:?}")).goals;
+        let found: Vec<_> = goals.iter().map(|goal| (goal.what.name(), goal.limit)).collect();
+        assert_eq!(found, [("p999", 20e6)], "{goal}");
+    }
+    assert!(plan("p99.8 = \"20ms\"").is_err());
+}
+
+#[test]
 fn a_goal_that_no_phase_measures_is_said() {
     added("[goals]\nlost = «0»", "no phase measures `lost`", "it needs a phase with do = \"check\"");
     replaced(
