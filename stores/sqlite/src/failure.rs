@@ -6,6 +6,7 @@ use rusqlite::ErrorCode;
 /// What went wrong with `what`, for people.
 pub(crate) fn store_error(what: &str, error: &rusqlite::Error) -> StoreError {
     let (kind, next) = match error.sqlite_error_code() {
+        _ if is_at_limit(error) => (StoreErrorKind::DiskFull, "Raise the limit on the size of files (ulimit -f)."),
         Some(ErrorCode::DiskFull) => {
             (StoreErrorKind::DiskFull, "Free some space, or put the run directory on a larger file system.")
         }
@@ -22,6 +23,14 @@ pub(crate) fn store_error(what: &str, error: &rusqlite::Error) -> StoreError {
         _ => return StoreError::new(StoreErrorKind::Store, format!("sqlite: {what}")).detail(words(error)),
     };
     StoreError::new(kind, format!("sqlite: {what}")).detail(words(error)).next(next)
+}
+
+/// Whether a write was refused that a limit on the size of files may have refused: SQLite calls that an I/O error, and does not
+/// say which.
+fn is_at_limit(error: &rusqlite::Error) -> bool {
+    use rustix::process::{Resource, getrlimit};
+    let refused = |failure: &rusqlite::ffi::Error| failure.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE;
+    error.sqlite_error().is_some_and(refused) && getrlimit(Resource::Fsize).current.is_some()
 }
 
 /// Why the statement `sql` of `kind` could not be prepared: SQLite's plain error means that the statement is wrong.
@@ -67,6 +76,7 @@ pub(crate) fn kv_error(what: &str, error: &rusqlite::Error) -> KvError {
 fn words(error: &rusqlite::Error) -> String {
     match error {
         _ if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => waits::interrupted().to_string(),
+        _ if is_at_limit(error) => "a file came to the largest size that it may have (ulimit -f)".to_owned(),
         rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
         rusqlite::Error::SqliteFailure(failure, None) => failure.to_string(),
         rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
@@ -81,6 +91,7 @@ fn code(error: &rusqlite::Error) -> String {
         return "REFUSED".to_owned();
     };
     let name = match failure.extended_code {
+        _ if is_at_limit(error) => "SQLITE_FULL",
         ffi::SQLITE_CONSTRAINT_PRIMARYKEY => "SQLITE_CONSTRAINT_PRIMARYKEY",
         ffi::SQLITE_CONSTRAINT_UNIQUE => "SQLITE_CONSTRAINT_UNIQUE",
         ffi::SQLITE_CONSTRAINT_ROWID => "SQLITE_CONSTRAINT_ROWID",

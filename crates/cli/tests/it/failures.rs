@@ -42,18 +42,23 @@ fn a_missing_server_package_is_named_before_anything_is_loaded() {
 #[test]
 fn a_limit_on_the_size_of_files_ends_the_run_like_a_full_disk() {
     let place = Place::new();
-    let mut command = place.command(&[]);
-    let program = command.get_program().to_owned();
-    // Blocks of 512 bytes: less than an empty recording.
-    let script = "ulimit -f 64; exec \"$0\" drive nothing --on null --for 2s";
-    let mut shell = Command::new("sh");
-    shell.args(["-c", script]).arg(&program).envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    command = shell;
-    let ran = Ran::of(&command.output().unwrap()).expect(7);
-    assert!(
-        ran.err.contains("has come to the largest size that a file may have here: raise it (ulimit -f)"),
-        "{ran:?}"
-    );
+    let command = place.command(&[]);
+    // Blocks of 512 bytes: less than an empty recording, and less than the records.
+    for (blocks, drive, words) in [
+        (64, "nothing --on null", "has come to the largest size that a file may have here: raise it (ulimit -f)"),
+        (
+            2_000,
+            "kv --mix read=1 --on sqlite --set records=30000",
+            "a file came to the largest size that it may have (ulimit -f)",
+        ),
+    ] {
+        let script = format!("ulimit -f {blocks}; exec \"$0\" drive {drive} --for 2s --quiet");
+        let mut shell = Command::new("sh");
+        let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        shell.args(["-c", &script]).arg(command.get_program()).envs(variables);
+        let ran = Ran::of(&shell.output().unwrap()).expect(7);
+        assert!(ran.err.contains(words), "{ran:?}");
+    }
 }
 
 #[test]
