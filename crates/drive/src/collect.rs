@@ -454,13 +454,13 @@ mod tests {
         let pause = |start: u64, end: u64, cpu| Pause { start_ns: start * MS_NS, end_ns: end * MS_NS, cpu };
         let mut counted = Counted::default();
         // Disturbs 80 to 140.
-        assert_eq!(counted.count(&[pause(80, 110, 0)], 100 * MS_NS), 20 * MS_NS);
-        // 145 to 155 and 190 to 200 by the next; one of before reaches from 30 to 170.
-        let later = [pause(145, 146, 1), pause(190, 195, 0), pause(30, 100, 1)];
+        assert_eq!(counted.count(&[pause(80, 92, 0)], 100 * MS_NS), 20 * MS_NS);
+        // 145 to 156 and 190 to 200 by the next; one of before reaches from 30 to 170.
+        let later = [pause(145, 146, 1), pause(190, 195, 0), pause(30, 58, 1)];
         assert_eq!(counted.more_ns(&later, 0, 200 * MS_NS), (170 - 30 - 20 + 10) * MS_NS);
         assert_eq!(counted.count(&later, 200 * MS_NS), (170 - 30 - 20 + 10) * MS_NS);
-        // Ended after the slice, and began before what was counted last.
-        assert_eq!(counted.count(&[pause(160, 210, 1)], 300 * MS_NS), (260 - 160 - 20) * MS_NS);
+        // Began before what was counted last.
+        assert_eq!(counted.count(&[pause(160, 180, 1)], 300 * MS_NS), (260 - 160 - 20) * MS_NS);
         assert_eq!(counted.count(&[], 400 * MS_NS), 0);
     }
 }
