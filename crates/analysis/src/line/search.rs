@@ -17,8 +17,10 @@ const NEAR: f64 = 1.1;
 const WIDE: f64 = 0.05;
 const BISECT_AT: [f64; 5] = [0.5, 0.5, 0.5, 0.25, 0.75];
 
-/// Below that it asks near the interval's ends, where the line's steepness shows too.
+/// Below that it asks near the interval's ends, where the line's steepness shows too; and no further off than this, as a share:
+/// a rung far away says nothing but its side.
 const DECIDE_AT: [f64; 2] = [0.1, 0.9];
+const DECIDE_WITHIN: f64 = 0.06;
 
 /// Void rungs in a row that end a search that knows rates on both sides of the line; without these, two do.
 const VOID_MAX: usize = 3;
@@ -233,8 +235,8 @@ impl LineSearch {
         let is_below = below.left > above.left || below.left == above.left && below.seconds <= above.seconds;
         let beside = 0.75 * self.spec.precision;
         let rate = match is_below {
-            true => posterior.rate(DECIDE_AT[0]).min(line * (1.0 - beside)),
-            false => posterior.rate(DECIDE_AT[1]).max(line * (1.0 + beside)),
+            true => posterior.rate(DECIDE_AT[0]).max(line * (1.0 - DECIDE_WITHIN)).min(line * (1.0 - beside)),
+            false => posterior.rate(DECIDE_AT[1]).min(line * (1.0 + DECIDE_WITHIN)).max(line * (1.0 + beside)),
         };
         Ok((Some(self.known(rate)), Purpose::Decide))
     }
