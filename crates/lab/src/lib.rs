@@ -9,7 +9,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`private_server`] | [`PrivateServer`]: directories, a supervisor that guards them, a program that runs in them |
-//! | `supervisor.sh` | the supervisor |
+//! | [`supervisor`] | [`Supervisor`]: this program executed again, what it is asked for; `process`, what runs in it |
 //! | `place` | where those directories may be, and how they are recognised |
 //! | `own_server` | [`OwnServer`]: restarting one and making it cold, whichever it is |
 //! | [`orphans`] | [`sweep_orphans`]: what a killed supervisor left |
@@ -26,6 +26,7 @@ pub mod page_cache;
 mod place;
 pub mod private_server;
 mod shared_memory;
+pub mod supervisor;
 mod tree;
 pub mod user;
 
@@ -36,5 +37,6 @@ pub use packages::Program;
 pub use page_cache::{PageCache, drop_files};
 pub use place::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};
 pub use private_server::{PrivateServer, StopSignal};
+pub use supervisor::Supervisor;
 pub use tree::tree_bytes;
 pub use user::ServerUser;

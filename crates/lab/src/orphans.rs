@@ -1,5 +1,6 @@
 //! Removing what a Plimsoll left whose supervisor was killed with it.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use crate::place::{MARK, MARK_FILE, MARK_SOCKETS, NAME_PREFIX, is_own_directory};
+use crate::place::{MARK, MARK_FILE, MARK_OWNER, MARK_SOCKETS, NAME_PREFIX, is_own_directory};
 use crate::shared_memory;
 
 /// How long processes that were sent SIGKILL may take to be gone.
@@ -77,6 +78,29 @@ impl Orphan {
     }
 }
 
+/// Removes the place at `root`, where everything has ended, if the process `owner` made it.
+pub(crate) fn remove_made_by(owner: &OsStr, root: &Path) -> io::Result<()> {
+    if !root.symlink_metadata().is_ok_and(|metadata| is_own_directory(&metadata)) {
+        return Ok(());
+    }
+    let mark = root.join(MARK_FILE);
+    let text = match fs::read(&mark) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        text => text?,
+    };
+    if text.is_empty() {
+        // Its owner was killed before it could mark it, and has made nothing else there. What holds anything is not ours.
+        let _ = fs::remove_file(mark);
+        let _ = fs::remove_dir(root);
+        return Ok(());
+    }
+    let its_owner = text.split(|byte| *byte == b'\n').nth(1).and_then(|line| line.strip_prefix(MARK_OWNER.as_bytes()));
+    match sockets_in_mark(&text) {
+        Some(sockets) if its_owner == Some(owner.as_bytes()) => remove_files(root, sockets.as_deref()),
+        _ => Ok(()),
+    }
+}
+
 /// Ends all processes that work under `root`, then removes it, the shared memory of what ran there, and `sockets`.
 pub(crate) fn remove(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
     let started = Instant::now();
@@ -86,8 +110,14 @@ pub(crate) fn remove(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    shared_memory::remove_left_by(&root.join("data"))?;
-    for directory in sockets.into_iter().chain([root]) {
+    remove_files(root, sockets)
+}
+
+fn remove_files(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
+    let data = root.join("data");
+    shared_memory::remove_left_by(&data)?;
+    // The mark goes with the last of them: by it a sweep finds what is left where whoever does this is killed.
+    for directory in sockets.into_iter().chain([&*data, root]) {
         match fs::remove_dir_all(directory) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -98,23 +128,24 @@ pub(crate) fn remove(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
 
 /// Kills every process whose working directory is under `root`; false when there was none.
 fn kill_those_in(root: &Path) -> io::Result<bool> {
-    let works_here = |pid: i32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(root));
     let mut found = false;
     for entry in fs::read_dir("/proc")?.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).filter(|pid| works_here(*pid))
-        else {
-            continue;
-        };
-        let Some(process) = Pid::from_raw(pid) else { continue };
+        let pid = entry.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
+        let Some(pid) = pid.filter(|pid| works_in(*pid, root)) else { continue };
         // Held by a descriptor, looked at again, then killed: the number may have been given to another meanwhile.
-        if let Ok(process) = rustix::process::pidfd_open(process, PidfdFlags::empty())
-            && works_here(pid)
+        if let Ok(process) = rustix::process::pidfd_open(pid, PidfdFlags::empty())
+            && works_in(pid, root)
         {
             found = true;
             let _ = rustix::process::pidfd_send_signal(process, Signal::KILL);
         }
     }
     Ok(found)
+}
+
+/// Whether the process has its working directory under `root`.
+pub(crate) fn works_in(pid: Pid, root: &Path) -> bool {
+    fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero())).is_ok_and(|cwd| cwd.starts_with(root))
 }
 
 /// The socket directory that a mark names if it is one of its own (not below the root); `None` when this is no mark.
@@ -124,7 +155,7 @@ fn sockets_in_mark(text: &[u8]) -> Option<Option<PathBuf>> {
         return None;
     }
     let path = lines.nth(1).and_then(|line| line.strip_prefix(MARK_SOCKETS.as_bytes()));
-    let path = path.map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path)));
+    let path = path.map(|path| PathBuf::from(OsStr::from_bytes(path)));
     Some(path.filter(|path| {
         let named = path.file_name().is_some_and(|name| name.as_bytes().starts_with(NAME_PREFIX.as_bytes()));
         named && path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir())

@@ -26,6 +26,8 @@ pub(crate) const NAME_PREFIX: &str = "plimsoll-";
 pub(crate) const MARK_FILE: &str = "supervisor";
 /// First line of the mark.
 pub(crate) const MARK: &str = "plimsoll: private server";
+/// Begins the mark's line with the id of the process that made it.
+pub(crate) const MARK_OWNER: &str = "pid ";
 /// Begins the mark's line with the socket directory.
 pub(crate) const MARK_SOCKETS: &str = "sockets ";
 
@@ -42,17 +44,28 @@ pub(crate) struct Place {
     pub(crate) data: PathBuf,
     pub(crate) sockets: PathBuf,
     pub(crate) log: PathBuf,
-    /// Locked; the lock lasts as long as a copy of this descriptor is open somewhere.
-    pub(crate) mark: File,
+    /// Locked, as the supervisor's copy is: whichever lives longer.
+    _mark: File,
 }
 
 impl Place {
-    /// Makes the directories under the first of `bases` that `user` gets to and the caller may write to.
-    pub(crate) fn make(bases: &[PathBuf], user: &ServerUser) -> Result<Self, StoreError> {
+    /// Makes the directories under the first of `bases` that `user` gets to and the caller may write to. `guard` is told what
+    /// is about to be made.
+    pub(crate) fn make(
+        bases: &[PathBuf],
+        user: &ServerUser,
+        guard: &dyn Fn(&Path) -> Result<(), StoreError>,
+    ) -> Result<Self, StoreError> {
         let mut refused = Vec::new();
         for base in bases {
             match usable(base, user)? {
-                Ok(base) => return Self::make_under(&base, user),
+                Ok(base) => {
+                    let root = make_new(&base, guard)?;
+                    return Self::furnish(&root, user).inspect_err(|_| {
+                        // What was made is ours and holds nothing yet.
+                        let _ = fs::remove_dir_all(&root);
+                    });
+                }
                 Err(why) => refused.push(format!("{}: {why}", base.display())),
             }
         }
@@ -62,14 +75,6 @@ impl Place {
         )
         .detail(refused.join("; "))
         .next(format!("make one of these a directory that {} may enter and you may write to", user.name())))
-    }
-
-    fn make_under(base: &Path, user: &ServerUser) -> Result<Self, StoreError> {
-        let root = make_new(base)?;
-        Self::furnish(&root, user).inspect_err(|_| {
-            // What was made is ours and holds nothing yet.
-            let _ = fs::remove_dir_all(&root);
-        })
     }
 
     fn furnish(root: &Path, user: &ServerUser) -> Result<Self, StoreError> {
@@ -82,11 +87,12 @@ impl Place {
         let mark_path = root.join(MARK_FILE);
         let mut mark = new_file(&mark_path)?;
         // Text under a free lock is an orphan's. A sweep that looks just now lets go at once, for there is no text yet.
-        rustix::fs::flock(&mark, FlockOperation::LockExclusive).map_err(|error| io(&mark_path, &error.into()))?;
-        mark.write_all(format!("{MARK}\npid {}\n{MARK_SOCKETS}", std::process::id()).as_bytes())
-            .and_then(|()| mark.write_all(sockets.as_os_str().as_bytes()))
-            .and_then(|()| mark.write_all(b"\n"))
-            .map_err(|error| io(&mark_path, &error))?;
+        rustix::fs::flock(&mark, FlockOperation::LockShared).map_err(|error| io(&mark_path, &error.into()))?;
+        let mut text = format!("{MARK}\n{MARK_OWNER}{}\n{MARK_SOCKETS}", std::process::id()).into_bytes();
+        text.extend_from_slice(sockets.as_os_str().as_bytes());
+        text.push(b'\n');
+        // At once, so that there is never a part of it.
+        mark.write_all(&text).map_err(|error| io(&mark_path, &error))?;
 
         let log = root.join("log");
         new_file(&log)?;
@@ -101,7 +107,7 @@ impl Place {
         if user.is_switched() {
             fs::set_permissions(root, Permissions::from_mode(0o711)).map_err(|error| io(root, &error))?;
         }
-        Ok(Self { root: root.to_owned(), data, sockets, log, mark })
+        Ok(Self { root: root.to_owned(), data, sockets, log, _mark: mark })
     }
 }
 
@@ -124,9 +130,10 @@ fn usable(base: &Path, user: &ServerUser) -> Result<Result<PathBuf, String>, Sto
 }
 
 /// Makes a directory under `base` that only the caller may enter.
-fn make_new(base: &Path) -> Result<PathBuf, StoreError> {
+fn make_new(base: &Path, guard: &dyn Fn(&Path) -> Result<(), StoreError>) -> Result<PathBuf, StoreError> {
     for _ in 0..100 {
         let path = base.join(random_name());
+        guard(&path)?;
         match DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => return Ok(path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -1,42 +1,25 @@
 //! One server of our own on this machine, and what guards it.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{StoreError, StoreErrorKind, Waits, waits};
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::ending::{self, Ending};
 use crate::orphans;
-use crate::packages::{Program, SYSTEM_PATH};
 use crate::place::{NAME_PREFIX, Place};
+use crate::supervisor::{CLOSE_BOUND, Supervisor, readable};
 use crate::user::ServerUser;
 
-const SUPERVISOR: &str = include_str!("supervisor.sh");
-/// Programs that the supervisor is made of, besides `/bin/sh`.
-const TOOLS: [Program; 5] = [
-    Program { name: "setpriv", directories: &[], package: "util-linux" },
-    Program { name: "setsid", directories: &[], package: "util-linux" },
-    Program { name: "env", directories: &[], package: "coreutils" },
-    Program { name: "sleep", directories: &[], package: "coreutils" },
-    Program { name: "rm", directories: &[], package: "coreutils" },
-];
-/// How long the supervisor may take to start a program, which it does at once.
-const START_BOUND: Duration = Duration::from_secs(10);
+/// How long the supervisor may take for what it does at once.
+const ANSWER_BOUND: Duration = Duration::from_secs(10);
 /// How long it may take to clean up below an ended program; it gives up by itself after 10 s.
-const REAP_BOUND: Duration = Duration::from_secs(15);
-/// How long a program may take to leave when it is no longer wanted, before it is killed.
-const LEAVE_BOUND: Duration = Duration::from_secs(2);
-/// How long the supervisor may take to end and remove everything.
-const CLOSE_BOUND: Duration = Duration::from_secs(30);
+const END_BOUND: Duration = Duration::from_secs(15);
 
 /// A signal that asks a server to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,14 +33,6 @@ pub enum StopSignal {
 }
 
 impl StopSignal {
-    fn name(self) -> &'static str {
-        match self {
-            StopSignal::Term => "TERM",
-            StopSignal::Int => "INT",
-            StopSignal::Quit => "QUIT",
-        }
-    }
-
     fn signal(self) -> Signal {
         match self {
             StopSignal::Term => Signal::TERM,
@@ -91,9 +66,9 @@ pub struct PrivateServer {
     user: ServerUser,
     log_dir: PathBuf,
     leave: StopSignal,
-    supervisor: Child,
-    control: Option<ChildStdin>,
-    replies: ChildStdout,
+    supervisor: Supervisor,
+    /// Its directories were removed, or that was tried.
+    is_closed: bool,
     running: Option<Running>,
     /// How the program ended that should be running.
     ended: Option<StoreError>,
@@ -101,16 +76,10 @@ pub struct PrivateServer {
 }
 
 impl PrivateServer {
-    /// Makes the directories under the first of `bases` which `user` can get to, after removing what dead
-    /// Plimsolls left in any of them, and starts the supervisor.
-    ///
-    /// `name` is the server's, for its kept log. `leave` is the signal on which it ends soonest: it gets that
-    /// when nobody wants its data any more. `log_dir` is where [`PrivateServer::keep_log`] copies to. When the user
-    /// wants an end, which `waits` tell, no program is waited for any longer.
+    /// One with a supervisor of its own, as [`PrivateServer::guarded_by`].
     ///
     /// # Errors
-    /// `Permission` when no base will do, with the reason for each; `Missing` when a system tool is not there;
-    /// `DiskFull` and others as the operating system says.
+    /// As there.
     pub fn new(
         name: &str,
         bases: &[PathBuf],
@@ -119,19 +88,33 @@ impl PrivateServer {
         log_dir: &Path,
         waits: &Waits,
     ) -> Result<Self, StoreError> {
-        for tool in TOOLS {
-            tool.find()?;
-        }
+        Self::guarded_by(Supervisor::start()?, name, bases, user, leave, log_dir, waits)
+    }
+
+    /// Makes the directories under the first of `bases` which `user` can get to, after removing what dead
+    /// Plimsolls left in any of them; nothing runs there yet.
+    ///
+    /// `name` is the server's, for its kept log. `leave` is the signal on which it ends soonest: it gets that
+    /// when nobody wants its data any more. `log_dir` is where [`PrivateServer::keep_log`] copies to. When the user
+    /// wants an end, which `waits` tell, no program is waited for any longer.
+    ///
+    /// # Errors
+    /// `Permission` when no base will do, with the reason for each; `DiskFull` and others as the operating system says.
+    pub fn guarded_by(
+        supervisor: Supervisor,
+        name: &str,
+        bases: &[PathBuf],
+        user: ServerUser,
+        leave: StopSignal,
+        log_dir: &Path,
+        waits: &Waits,
+    ) -> Result<Self, StoreError> {
         for base in bases {
             // A base that cannot be listed is either refused below, or has nothing that we could remove.
             let _ = orphans::sweep_orphans(base);
         }
-        let place = Place::make(bases, &user)?;
-        let supervisor = spawn_supervisor(&place, leave);
-        let (supervisor, control, replies) = supervisor.map_err(|error| {
-            let _ = orphans::remove(&place.root, Some(&place.sockets));
-            StoreError::io("/bin/sh", &error)
-        })?;
+        let guard = |root: &Path| supervisor.ask(root, &["guard".as_ref(), root.as_ref()], ANSWER_BOUND).map(drop);
+        let place = Place::make(bases, &user, &guard)?;
         Ok(Self {
             name: name.to_owned(),
             place,
@@ -139,8 +122,7 @@ impl PrivateServer {
             log_dir: log_dir.to_owned(),
             leave,
             supervisor,
-            control: Some(control),
-            replies,
+            is_closed: false,
             running: None,
             ended: None,
             waits: waits.clone(),
@@ -180,24 +162,17 @@ impl PrivateServer {
     /// Starts `program`, called `name` in messages, and leaves it running.
     ///
     /// # Errors
-    /// `Usage` when something runs already, or an argument has a line break.
+    /// `Usage` when something runs already, or an argument has a zero byte; others when it cannot be executed.
     pub fn start<A: AsRef<OsStr>>(&mut self, name: &str, program: &Path, arguments: &[A]) -> Result<u32, StoreError> {
         if let Some(running) = &self.running {
             return Err(StoreError::new(StoreErrorKind::Usage, format!("{} runs already", running.name)));
         }
-        let mut line = b"start".to_vec();
-        let mut words: Vec<OsString> = vec!["env".into(), "-C".into(), self.place.data.clone().into()];
-        // A shell without job control starts background programs with SIGINT and SIGQUIT ignored.
-        words.extend(["--default-signal".into(), "setsid".into()]);
-        words.extend(self.user.setpriv(self.leave.name()));
-        let arguments = arguments.iter().map(AsRef::as_ref);
-        for word in words.iter().map(OsString::as_os_str).chain([program.as_os_str()]).chain(arguments) {
-            push_quoted(&mut line, word)?;
-        }
-        line.push(b'\n');
+        let root = self.place.root.as_os_str();
+        let [leave, uid, gid] = self.leave_and_ids();
+        let fixed = ["start".as_ref(), root, leave.as_ref(), uid.as_ref(), gid.as_ref(), program.as_os_str()];
+        let words: Vec<&OsStr> = fixed.into_iter().chain(arguments.iter().map(AsRef::as_ref)).collect();
         let log_start = fs::metadata(&self.place.log).map_or(0, |metadata| metadata.len());
-        self.tell(&line)?;
-        let pid = self.reply("started", START_BOUND)?;
+        let pid = self.supervisor.ask(program, &words, ANSWER_BOUND)?;
         // Not yet reaped, so the number is still this program's.
         let handle = Pid::from_raw(pid)
             .ok_or(rustix::io::Errno::INVAL)
@@ -269,11 +244,7 @@ impl PrivateServer {
     /// # Errors
     /// When the supervisor does not do its part.
     pub fn kill(&mut self) -> Result<(), StoreError> {
-        if self.running.is_none() {
-            return Ok(());
-        }
-        self.tell(b"kill\n")?;
-        self.forget()
+        if self.running.is_none() { Ok(()) } else { self.forget() }
     }
 
     /// Copies the server's log, as far as it got, into the log directory, over an earlier copy of it; returns
@@ -299,16 +270,11 @@ impl PrivateServer {
     }
 
     fn end(&mut self) -> Result<(), StoreError> {
-        if self.control.take().is_none() {
+        if std::mem::replace(&mut self.is_closed, true) {
             return Ok(());
         }
-        let until = Instant::now() + CLOSE_BOUND;
-        while matches!(self.supervisor.try_wait(), Ok(None)) && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let gone =
-            || matches!(self.place.root.symlink_metadata(), Err(error) if error.kind() == io::ErrorKind::NotFound);
-        if gone() {
+        let root = &self.place.root;
+        if self.supervisor.ask(root, &["remove".as_ref(), root.as_os_str()], CLOSE_BOUND).is_ok() {
             return Ok(());
         }
         let sockets = (!self.place.sockets.starts_with(&self.place.root)).then_some(&*self.place.sockets);
@@ -341,16 +307,14 @@ impl PrivateServer {
     }
 
     fn forget(&mut self) -> Result<(), StoreError> {
-        self.tell(b"reap\n")?;
-        self.reply("exited", REAP_BOUND)?;
+        self.end_program()?;
         self.running = None;
         Ok(())
     }
 
     /// How the program, which has ended, ended, and the error that says so.
     fn reap(&mut self) -> Result<(Ending, StoreError), StoreError> {
-        self.tell(b"reap\n")?;
-        let ending = Ending(self.reply("exited", REAP_BOUND)?);
+        let ending = self.end_program()?;
         let Some(running) = self.running.take() else {
             return Ok((ending, StoreError::new(StoreErrorKind::Unreachable, "the server is stopped")));
         };
@@ -377,106 +341,29 @@ impl PrivateServer {
         }
     }
 
-    fn tell(&mut self, line: &[u8]) -> Result<(), StoreError> {
-        let told = match &mut self.control {
-            Some(control) => control.write_all(line),
-            None => Err(io::ErrorKind::BrokenPipe.into()),
-        };
-        told.map_err(|_| lost_supervisor())
+    /// Kills the program, unless it has ended, with what it has left; how it ended.
+    fn end_program(&self) -> Result<Ending, StoreError> {
+        let root = &self.place.root;
+        self.supervisor.ask(root, &["end".as_ref(), root.as_os_str()], END_BOUND).map(Ending)
     }
 
-    /// The number in the supervisor's next line, which begins with `word`.
-    fn reply(&mut self, word: &str, bound: Duration) -> Result<i32, StoreError> {
-        let until = Instant::now() + bound;
-        let mut line = Vec::new();
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let mut byte = [0];
-            match readable(&self.replies, left)
-                .and_then(|ready| if ready { self.replies.read(&mut byte) } else { Ok(0) })
-            {
-                Ok(1) if byte[0] == b'\n' => break,
-                Ok(1) if line.len() < 100 => line.push(byte[0]),
-                _ => return Err(lost_supervisor()),
-            }
+    /// What the supervisor is told: numbers of the signal and of the user, `-` where that is the caller.
+    fn leave_and_ids(&self) -> [String; 3] {
+        let leave = self.leave.signal().as_raw().to_string();
+        match self.user.is_switched() {
+            true => [leave, self.user.uid().to_string(), self.user.gid().to_string()],
+            false => [leave, "-".to_owned(), "-".to_owned()],
         }
-        let line = String::from_utf8_lossy(&line);
-        line.strip_prefix(word).and_then(|number| number.trim().parse().ok()).ok_or_else(lost_supervisor)
     }
 }
 
 impl Drop for PrivateServer {
     fn drop(&mut self) {
         // Not closed: something failed, here or with whoever used it.
-        if self.control.is_some() && self.place.log.metadata().is_ok_and(|log| log.len() > 0) {
+        if !self.is_closed && self.place.log.metadata().is_ok_and(|log| log.len() > 0) {
             let _ = self.keep_log();
         }
         // There is nobody to tell; what is left is found by the next start.
         let _ = self.end();
-    }
-}
-
-fn lost_supervisor() -> StoreError {
-    StoreError::new(StoreErrorKind::Broken, "the supervisor of the private server was killed or does not answer")
-        .next("run again; what it left is removed at the next start")
-}
-
-fn spawn_supervisor(place: &Place, leave: StopSignal) -> io::Result<(Child, ChildStdin, ChildStdout)> {
-    let mut command = Command::new("/bin/sh");
-    command
-        .args(["-c", SUPERVISOR, "plimsoll-supervisor"])
-        .args([&place.root, &place.sockets])
-        .args([leave.name(), &LEAVE_BOUND.as_secs().to_string()])
-        .env_clear()
-        .env("PATH", SYSTEM_PATH)
-        .env("LC_ALL", "C")
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        // Its copy of the mark is what holds the lock after our death.
-        .stderr(Stdio::from(place.mark.try_clone()?));
-    // SAFETY: two system calls, no allocation and no lock, between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            rustix::process::setsid()?;
-            rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-            Ok(())
-        });
-    }
-    let mut child = command.spawn()?;
-    match (child.stdin.take(), child.stdout.take()) {
-        (Some(control), Some(replies)) => Ok((child, control, replies)),
-        _ => Err(io::ErrorKind::BrokenPipe.into()),
-    }
-}
-
-/// Appends a blank and `word` so that a shell takes it as one.
-fn push_quoted(line: &mut Vec<u8>, word: &OsStr) -> Result<(), StoreError> {
-    if word.as_bytes().contains(&b'\n') {
-        let what = format!("a server's argument has a line break: {}", word.display());
-        return Err(StoreError::new(StoreErrorKind::Usage, what));
-    }
-    line.extend_from_slice(b" '");
-    for byte in word.as_bytes() {
-        match byte {
-            b'\'' => line.extend_from_slice(b"'\\''"),
-            byte => line.push(*byte),
-        }
-    }
-    line.push(b'\'');
-    Ok(())
-}
-
-/// Waits until `file` can be read, or `bound` is over.
-fn readable(file: &impl AsFd, bound: Duration) -> io::Result<bool> {
-    let until = Instant::now() + bound;
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
-        match rustix::event::poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&left)) {
-            Ok(ready) => return Ok(ready > 0),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{StoreError, StoreErrorKind, Waits};
+use plimsoll_lab::Supervisor;
 
 use crate::control::Control;
 use crate::endpoint::Password;
@@ -31,10 +32,11 @@ pub(crate) fn start(
     waits: &Waits,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<Member>, StoreError> {
-    let password = password()?;
+    let (password, supervisor) = (password()?, Supervisor::start()?);
     let mut members = Vec::new();
     for (port, bus_port) in free_ports(count)? {
-        let node = ClusterNode { port, bus_port, password: password.clone() };
+        let (password, supervisor) = (password.clone(), supervisor.clone());
+        let node = ClusterNode { port, bus_port, password, supervisor };
         let server = PrivateRedis::start(make, bases, log_dir, settings, Some(node), waits, progress)?;
         members.push(Member::new(server.endpoint(), Some(server), waits));
     }

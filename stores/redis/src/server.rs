@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Address, StoreError, StoreErrorKind, Waits};
-use plimsoll_lab::{OwnServer, PrivateServer, Program, ServerUser, StopSignal};
+use plimsoll_lab::{OwnServer, PrivateServer, Program, ServerUser, StopSignal, Supervisor};
 
 use crate::control::Control;
 use crate::endpoint::{Endpoint, Login, Password};
@@ -72,6 +72,8 @@ pub struct ClusterNode {
     pub bus_port: u16,
     /// What clients are asked for.
     pub password: Password,
+    /// Guards all nodes.
+    pub supervisor: Supervisor,
 }
 
 /// A running server of our own. Ends, with all its files, when it is closed, dropped (its log is kept then, for
@@ -103,7 +105,8 @@ impl PrivateRedis {
     ) -> Result<Self, StoreError> {
         let (make, program) = find_server(make)?;
         let user = ServerUser::caller_or(make.user(), make.program().package)?;
-        let server = PrivateServer::new(make.user(), bases, user, StopSignal::Term, log_dir, waits)?;
+        let supervisor = node.as_ref().map_or_else(Supervisor::start, |node| Ok(node.supervisor.clone()))?;
+        let server = PrivateServer::guarded_by(supervisor, make.user(), bases, user, StopSignal::Term, log_dir, waits)?;
         let (data, sockets) = (server.data_dir().display().to_string(), server.socket_dir().join("redis.sock"));
         let sockets = sockets.display().to_string();
         let (port, bus_port) = node.as_ref().map_or((0, 0), |node| (node.port, node.bus_port));

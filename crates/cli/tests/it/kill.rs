@@ -77,44 +77,30 @@ fn the_next_start_removes_what_a_killed_one_left() {
 fn a_private_server_dies_with_the_program() {
     let place = Place::new();
     let mut servers = 0;
-    let mut all = Vec::new();
     for _ in 0..KILLS {
         let mut directories = Vec::new();
-        kill(&place, "postgres", random_moment(), |pid| directories = server_directories(pid));
+        kill(&place, "postgres", random_moment(), |pid| directories = server_directories(&place, pid));
         servers += usize::from(!directories.is_empty());
         wait_for("the private server's end", Duration::from_secs(10), || {
-            directories.iter().all(|directory| waits_for_sweep(directory) && processes_with(directory).is_empty())
+            directories.iter().all(|directory| !directory.exists() && processes_with(directory).is_empty())
         });
-        all.extend(directories);
         std::fs::remove_dir_all(place.runs()).unwrap();
     }
     assert!(servers > KILLS / 2, "only {servers} of {KILLS} kills met a server");
-    // The next server that is started removes what was kept for that.
-    place.run(&["drive", "select", "--on", "postgres", "--ops", "1", "--quiet"]).expect(0);
-    let left: Vec<_> = all.iter().filter(|directory| directory.exists()).collect();
-    assert!(left.is_empty(), "{left:?}");
 }
 
-/// Whether nothing is left of a private server but what the next sweep needs to find its shared memory: one that was killed
-/// while it was made has no time to remove that itself.
-fn waits_for_sweep(directory: &Path) -> bool {
-    let names = |directory: &Path| -> Vec<_> {
-        std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect()
-    };
-    names(directory).iter().all(|name| name == "supervisor" || name == "data")
-        && names(&directory.join("data")).iter().all(|name| name == "postmaster.pid")
-}
-
-/// The directories that the supervisors among the children of `pid` guard: they stand on their command lines.
-fn server_directories(pid: u32) -> Vec<PathBuf> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+/// The directories of the private servers that the process `pid` has made, and their sockets': their marks say so.
+fn server_directories(place: &Place, pid: u32) -> Vec<PathBuf> {
+    let list =
+        |directory: PathBuf| std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let stores = place.all_runs().into_iter().flat_map(|run| list(run.join("data")));
+    let bases = stores.chain(["/var/tmp", "/tmp"].map(PathBuf::from));
     let mut found = Vec::new();
-    for child in children.split_ascii_whitespace() {
-        let command = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
-        let command = String::from_utf8_lossy(&command).into_owned();
-        let arguments: Vec<&str> = command.split('\0').collect();
-        if let Some(name) = arguments.iter().position(|argument| *argument == "plimsoll-supervisor") {
-            found.extend(arguments[name + 1..].iter().take(2).map(PathBuf::from));
+    for root in bases.flat_map(list) {
+        let mark = std::fs::read_to_string(root.join("supervisor")).unwrap_or_default();
+        if mark.contains(&format!("\npid {pid}\n")) {
+            found.push(root);
+            found.extend(mark.lines().find_map(|line| line.strip_prefix("sockets ")).map(PathBuf::from));
         }
     }
     found
@@ -149,7 +135,7 @@ do = "check"
     let mut child = Guarded(place.command(&["run", &plan]).spawn().unwrap());
     let mut postmaster = None;
     wait_for("a private server", Duration::from_secs(30), || {
-        let directories = server_directories(child.0.id());
+        let directories = server_directories(&place, child.0.id());
         let file = directories.first().map(|root| root.join("data/postmaster.pid"));
         let text = file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
         postmaster = text.lines().next().filter(|_| text.contains("ready")).map(str::to_owned);

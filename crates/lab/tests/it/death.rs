@@ -43,6 +43,7 @@ fn an_owner_that_ends_as_it_should_leaves_nothing() {
 /// The test above in a process of its own.
 struct Owner {
     process: Child,
+    supervisor: i32,
     /// Kept open, because the test program fails when it cannot write its last line.
     _stdout: BufReader<ChildStdout>,
     server_pid: i32,
@@ -55,6 +56,7 @@ impl Owner {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "death::an_owner_that_ends_as_it_should_leaves_nothing", "--nocapture"])
             .env(OWNER_BASE, base)
+            .env("PGPASSWORD", "Tr0mbone")
             .current_dir(base)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -67,8 +69,10 @@ impl Owner {
         let line = line.expect("the owner tells what it owns");
         let words: Vec<&str> = line.split_whitespace().collect();
         let [server_pid, root, sockets] = words[..] else { panic!("the owner said {line:?}") };
+        let [supervisor] = supervisors_of(process.id())[..] else { panic!("one guards it") };
         let owner = Self {
             process,
+            supervisor,
             _stdout: stdout,
             server_pid: server_pid.parse().unwrap(),
             root: root.into(),
@@ -79,16 +83,21 @@ impl Owner {
         owner
     }
 
-    fn supervisor_pid(&self) -> i32 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.server_pid)).unwrap();
-        stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap().parse().unwrap()
-    }
-
     fn kill(mut self) -> (PathBuf, PathBuf) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
         (self.root, self.sockets)
     }
+}
+
+/// The supervisors of a process.
+fn supervisors_of(owner: u32) -> Vec<i32> {
+    let line = format!("plimsoll-supervisor\0--of={owner}\0");
+    pids().filter(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|text| text == line)).collect()
+}
+
+fn pids() -> impl Iterator<Item = i32> {
+    fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 fn base() -> tempfile::TempDir {
@@ -110,13 +119,13 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
 
 /// Living processes that work below `root` or name it in their arguments.
 fn those_in(root: &Path) -> Vec<i32> {
-    let pids = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid: &i32| {
-        let cwd = fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(root));
-        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        cwd || String::from_utf8_lossy(&arguments).contains(root.to_str().unwrap())
-    })
-    .collect()
+    pids()
+        .filter(|pid| {
+            let cwd = fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(root));
+            let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            cwd || String::from_utf8_lossy(&arguments).contains(root.to_str().unwrap())
+        })
+        .collect()
 }
 
 fn kill(pid: i32, signal: Signal) {
@@ -130,9 +139,85 @@ fn assert_nothing_is_left(root: &Path, sockets: &Path) {
 #[test]
 fn nothing_is_left_5_s_after_kill_9() {
     let base = base();
-    let (root, sockets) = Owner::start(base.path()).kill();
+    let owner = Owner::start(base.path());
+    let pid = owner.process.id();
+    let (root, sockets) = owner.kill();
     assert_nothing_is_left(&root, &sockets);
     assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0);
+    wait_for("the supervisor's end", || supervisors_of(pid).is_empty());
+}
+
+/// A test of its own, and, started again by the next one, the process that is killed.
+#[test]
+fn servers_that_come_and_go_leave_nothing() {
+    let asked_base = std::env::var_os(OWNER_BASE).map(PathBuf::from);
+    let own_base = asked_base.is_none().then(base);
+    let place = own_base.as_ref().map(tempfile::TempDir::path).or(asked_base.as_deref()).unwrap().to_owned();
+    let rounds = if asked_base.is_some() { usize::MAX } else { 2 };
+    println!("owner: begins");
+    for round in 0..rounds {
+        // Sockets elsewhere every other time.
+        let base = if round % 2 == 0 { place.clone() } else { place.join("a".repeat(80)) };
+        fs::create_dir_all(&base).unwrap();
+        let user = ServerUser::caller_or("nobody", "base-passwd").unwrap();
+        let mut server =
+            PrivateServer::new("server", &[base], user, StopSignal::Quit, Path::new("."), &Default::default()).unwrap();
+        server.run("first", Path::new("/bin/true"), &[""; 0], BOUND).unwrap();
+        let script = if round % 3 == 0 { STUBBORN } else { "trap 'exit 0' TERM QUIT; sleep 100 & wait" };
+        server.start("sh", Path::new("/bin/sh"), &["-c", script]).unwrap();
+        if round % 3 == 0 {
+            server.kill().unwrap();
+        } else {
+            server.stop(StopSignal::Term, BOUND).unwrap();
+        }
+        let (root, sockets) = (server.root_dir().to_owned(), server.socket_dir().to_owned());
+        server.close().unwrap();
+        assert!(!root.exists() && !sockets.exists() && those_in(&root).is_empty());
+    }
+}
+
+#[test]
+fn nothing_is_left_5_s_after_kill_9_at_any_moment() {
+    use std::hash::{BuildHasher, RandomState};
+    for _ in 0..20 {
+        let base = base();
+        let mut owner = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "death::servers_that_come_and_go_leave_nothing", "--nocapture"])
+            .env(OWNER_BASE, base.path())
+            .current_dir(base.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains("owner: begins")));
+        let after = Duration::from_micros(RandomState::new().hash_one(Instant::now()) % 300_000);
+        std::thread::sleep(after);
+        owner.kill().unwrap();
+        owner.wait().unwrap();
+        let left = || {
+            let long = base.path().join("a".repeat(80));
+            let names = [base.path(), &long].into_iter().filter_map(|base| fs::read_dir(base).ok()).flatten().flatten();
+            let names = names.map(|entry| entry.path()).filter(|path| *path != long);
+            (names.collect::<Vec<_>>(), those_in(base.path()), supervisors_of(owner.id()))
+        };
+        let killed = Instant::now();
+        while left() != (vec![], vec![], vec![]) {
+            assert!(killed.elapsed() < BOUND, "killed {after:?} after its begin: {:?}", left());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn a_supervisor_has_a_short_name_and_knows_no_secret() {
+    let base = base();
+    let owner = Owner::start(base.path());
+    let read = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", owner.supervisor)).unwrap();
+    assert_eq!(read("cmdline"), format!("plimsoll-supervisor\0--of={}\0", owner.process.id()));
+    assert_eq!(read("comm"), "plimsoll-superv\n");
+    assert_eq!(read("environ"), format!("PLIMSOLL_SUPERVISOR_OF={}\0", owner.process.id()));
+    let (root, sockets) = owner.kill();
+    assert_nothing_is_left(&root, &sockets);
 }
 
 #[test]
@@ -156,8 +241,8 @@ fn ctrl_c_does_not_reach_the_server_and_its_owner_removes_it() {
     assert_nothing_is_left(&owner.root, &owner.sockets);
 
     let mut owner = Owner::start(base.path());
-    kill(owner.supervisor_pid(), Signal::INT);
-    kill(owner.supervisor_pid(), Signal::TERM);
+    kill(owner.supervisor, Signal::INT);
+    kill(owner.supervisor, Signal::TERM);
     std::thread::sleep(Duration::from_millis(100));
     assert!(fs::read_link(format!("/proc/{}/cwd", owner.server_pid)).is_ok(), "the server lives on");
     drop(owner.process.stdin.take());
@@ -172,7 +257,7 @@ fn a_sweep_removes_what_a_killed_supervisor_left_and_leaves_the_living_alone() {
     let long = base.path().join("a".repeat(80));
     fs::create_dir(&long).unwrap();
     let orphan = Owner::start(&long);
-    kill(orphan.supervisor_pid(), Signal::KILL);
+    kill(orphan.supervisor, Signal::KILL);
     let (root, sockets) = orphan.kill();
     assert!(root.exists() && sockets.exists(), "there is nobody who could have removed it");
     assert!(!those_in(&root).is_empty(), "its processes ignore the kernel's polite signal");
@@ -190,7 +275,7 @@ fn a_sweep_removes_what_a_killed_supervisor_left_and_leaves_the_living_alone() {
 fn the_owner_notices_when_its_supervisor_is_killed_and_removes_everything_itself() {
     let base = base();
     let mut owner = Owner::start(base.path());
-    kill(owner.supervisor_pid(), Signal::KILL);
+    kill(owner.supervisor, Signal::KILL);
     drop(owner.process.stdin.take());
     owner.process.wait().unwrap();
     assert!(!owner.root.exists());

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::StoreErrorKind;
-use plimsoll_lab::{FALLBACK_BASES, PrivateServer, SOCKET_DIR_BYTES_MAX, ServerUser, StopSignal};
+use plimsoll_lab::{FALLBACK_BASES, PrivateServer, SOCKET_DIR_BYTES_MAX, ServerUser, StopSignal, Supervisor};
 
 const BOUND: Duration = Duration::from_secs(10);
 
@@ -82,13 +82,56 @@ fn a_program_runs_as_the_servers_user_in_its_data_directory_with_nothing_of_our_
 fn arguments_arrive_as_they_are() {
     let base = base();
     let mut server = server(base.path());
-    let odd = ["it's", "$(touch owned)", "a  b", "", "\\", "`x`", "*", "\u{e4}\t;&|"];
+    let odd = ["it's", "$(touch owned)", "a  b", "", "\\", "`x`", "*", "\u{e4}\t;&|", "a\nremove"];
     let mut arguments = vec!["-c", "printf '%s\\n' \"$@\" >seen", "sh"];
     arguments.extend(odd);
     server.run("shell", Path::new("/bin/sh"), &arguments, BOUND).unwrap();
     assert_eq!(fs::read_to_string(server.data_dir().join("seen")).unwrap(), odd.join("\n") + "\n");
-    let error = server.start("shell", Path::new("/bin/sh"), &["a\nkill"]).unwrap_err();
+    let error = server.start("shell", Path::new("/bin/sh"), &["a\0b"]).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Usage);
+}
+
+#[test]
+fn a_program_that_cannot_be_executed_is_named() {
+    let base = base();
+    let mut server = server(base.path());
+    let error = server.start("none", Path::new("/nowhere/none"), &[""; 0]).unwrap_err();
+    assert!(error.what.starts_with("/nowhere/none: No such file"), "{error}");
+    assert_eq!(server.pid(), None);
+    server.run("true", Path::new("/bin/true"), &[""; 0], BOUND).unwrap();
+}
+
+#[test]
+fn servers_under_one_supervisor_end_each_alone_with_what_they_left() {
+    let base = base();
+    let supervisor = Supervisor::start().unwrap();
+    let make = || {
+        let (bases, logs) = ([base.path().to_owned()], base.path().join("logs"));
+        let waits = Default::default();
+        PrivateServer::guarded_by(supervisor.clone(), "server", &bases, user(), StopSignal::Quit, &logs, &waits)
+    };
+    let mut servers = [make().unwrap(), make().unwrap()];
+    // Each leaves a process in a session of its own behind.
+    let script = "sh -c 'setsid sh -c \"echo \\$\\$ >orphan; exec sleep 100\" & ' ; sleep 100";
+    let orphans = servers.each_mut().map(|server| {
+        start_shell(server, script);
+        let file = server.data_dir().join("orphan");
+        wait_for("the orphan", || fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n')));
+        fs::read_to_string(file).unwrap().trim().to_owned()
+    });
+    let lives = |pid: &str| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+    let [first, second] = &mut servers;
+    first.kill().unwrap();
+    assert!(!lives(&orphans[0]) && lives(&orphans[1]));
+    second.check().unwrap();
+    start_shell(first, "sleep 100");
+    let [first, mut second] = servers;
+    let roots = [&first, &second].map(|server| server.root_dir().to_owned());
+    first.close().unwrap();
+    assert!(!roots[0].exists() && lives(&orphans[1]));
+    second.check().unwrap();
+    second.close().unwrap();
+    assert!(!roots[1].exists() && !lives(&orphans[1]));
 }
 
 #[test]

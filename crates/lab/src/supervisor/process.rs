@@ -1,0 +1,260 @@
+//! What runs in the supervisor's process, alone and in one thread.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+
+use super::readable;
+use crate::orphans;
+use crate::packages::SYSTEM_PATH;
+use crate::place::MARK_FILE;
+
+/// The environment variable that makes this program a supervisor: the id of the process that owns it.
+pub(super) const OWNER: &str = "PLIMSOLL_SUPERVISOR_OF";
+/// How long programs may take to leave when nobody wants them any more, before they are killed.
+const LEAVE_BOUND: Duration = Duration::from_secs(2);
+/// How long what was killed may take to be gone. Then only what not even SIGKILL ends is left.
+const KILL_BOUND: Duration = Duration::from_secs(10);
+/// Between two looks whether something is gone.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+/// After so long without a request those are reaped that nobody will ask about.
+const REAP_INTERVAL: Duration = Duration::from_secs(10);
+/// Longest request; the kernel takes none that is longer.
+const REQUEST_BYTES_MAX: usize = 256 << 10;
+/// Signals have numbers up to this.
+const SIGNAL_MAX: i32 = 64;
+
+/// Runs before `main` of every program that has this crate in it. A test's program has no `main` of ours that could
+/// look whether it was executed as a supervisor.
+// SAFETY: a function is what belongs there. It goes on only in a supervisor, and needs nothing that is set up for `main`:
+// files, processes and clocks of std do without; there is no other thread.
+#[used]
+#[unsafe(link_section = ".init_array")]
+pub(super) static BEFORE_MAIN: extern "C" fn() = before_main;
+
+extern "C" fn before_main() {
+    if let Some(owner) = std::env::var_os(OWNER) {
+        run(owner);
+        std::process::exit(0);
+    }
+}
+
+/// Does what is asked for on standard input until that ends; then removes everything.
+fn run(owner: OsString) {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE] {
+        // SAFETY: no handler is installed.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+    // What its programs start and leave becomes its child, so that it is found however they forked.
+    if rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_err() {
+        return;
+    }
+    let _ = rustix::thread::set_name(c"plimsoll-superv");
+    let mut guard = Guard { owner, places: Vec::new() };
+    let control = io::stdin();
+    let mut request = vec![0; REQUEST_BYTES_MAX];
+    loop {
+        match readable(&control, REAP_INTERVAL) {
+            Ok(true) => {}
+            Ok(false) => {
+                guard.below(None);
+                continue;
+            }
+            Err(_) => break,
+        }
+        let Ok((_, length @ 1..)) = rustix::net::recv(&control, &mut request[..], RecvFlags::empty()) else { break };
+        let words: Vec<&[u8]> = request[..length].split(|byte| *byte == 0).collect();
+        let answer = guard.answer(&words).unwrap_or_else(|error| -error.raw_os_error().unwrap_or(libc::EIO));
+        // Where nobody hears it, the end comes next.
+        let _ = rustix::net::send(&control, &answer.to_ne_bytes(), SendFlags::NOSIGNAL);
+    }
+    // There is nobody to tell; what is left is found by the next sweep.
+    let _ = guard.remove(None);
+}
+
+struct Guard {
+    owner: OsString,
+    /// In the order in which they were made.
+    places: Vec<Guarded>,
+}
+
+/// A private server's directory, and the program that runs in it.
+struct Guarded {
+    root: PathBuf,
+    /// Its mark, locked, so that no sweep takes it for an orphan when its owner is dead.
+    lock: Option<File>,
+    program: Option<Program>,
+}
+
+#[derive(Clone, Copy)]
+struct Program {
+    pid: Pid,
+    leave: Signal,
+}
+
+impl Guarded {
+    fn is_program(&self, pid: Pid) -> bool {
+        self.program.is_some_and(|program| program.pid == pid)
+    }
+}
+
+impl Guard {
+    fn answer(&mut self, words: &[&[u8]]) -> io::Result<i32> {
+        match *words {
+            [b"guard", root] => {
+                let root = path(root).to_owned();
+                self.places.push(Guarded { root, lock: None, program: None });
+                Ok(0)
+            }
+            [b"start", root, leave, uid, gid, ref command @ ..] => {
+                let leave = number(leave).and_then(Signal::from_named_raw).ok_or(Errno::INVAL)?;
+                self.start(path(root), leave, number(uid).zip(number(gid)), command)
+            }
+            [b"end", root] => self.end(path(root)),
+            [b"remove", root] => self.remove(Some(path(root))).map(|()| 0),
+            _ => Err(Errno::INVAL.into()),
+        }
+    }
+
+    fn start(&mut self, root: &Path, leave: Signal, user: Option<(u32, u32)>, command: &[&[u8]]) -> io::Result<i32> {
+        let [program, arguments @ ..] = command else { return Err(Errno::INVAL.into()) };
+        let place = self.places.iter_mut().find(|place| place.root == root && place.program.is_none());
+        let place = place.ok_or(Errno::INVAL)?;
+        if place.lock.is_none() {
+            let mark = File::open(root.join(MARK_FILE))?;
+            rustix::fs::flock(&mark, FlockOperation::LockShared)?;
+            place.lock = Some(mark);
+        }
+        let log = OpenOptions::new().append(true).open(root.join("log"))?;
+        let mut command = Command::new(path(program));
+        command
+            .args(arguments.iter().map(|argument| path(argument)))
+            .env_clear()
+            .env("PATH", SYSTEM_PATH)
+            .env("LC_ALL", "C")
+            .current_dir(root.join("data"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        if let Some((uid, gid)) = user {
+            // Leaves all other groups, too.
+            command.uid(uid).gid(gid);
+        }
+        ends_with_us(&mut command, leave);
+        let pid = Pid::from_child(&command.spawn()?);
+        place.program = Some(Program { pid, leave });
+        Ok(pid.as_raw_nonzero().get())
+    }
+
+    fn end(&mut self, root: &Path) -> io::Result<i32> {
+        self.kill(Some(root))?;
+        let place = self.places.iter_mut().find(|place| place.root == root);
+        let program = place.and_then(|place| place.program.take()).ok_or(Errno::SRCH)?;
+        let ended = rustix::process::waitid(WaitId::Pid(program.pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?;
+        let ended = ended.ok_or(Errno::BUSY)?;
+        let by_signal = || ended.terminating_signal().map(|signal| 128 + signal);
+        ended.exit_status().or_else(by_signal).ok_or_else(|| Errno::BUSY.into())
+    }
+
+    /// Ends and removes the place at `of`, or all of them.
+    fn remove(&mut self, of: Option<&Path>) -> io::Result<()> {
+        let is_meant = |place: &Guarded| of.is_none_or(|of| place.root == of);
+        for program in self.places.iter().filter(|place| is_meant(place)).filter_map(|place| place.program) {
+            let _ = rustix::process::kill_process(program.pid, program.leave);
+        }
+        self.wait(of, LEAVE_BOUND, |_| {});
+        // With somebody still writing there it is better left to the next sweep.
+        self.kill(of)?;
+        let (meant, kept) = std::mem::take(&mut self.places).into_iter().partition(is_meant);
+        self.places = kept;
+        let meant: Vec<Guarded> = meant;
+        let remove = |place: Guarded| orphans::remove_made_by(&self.owner, &place.root);
+        meant.into_iter().rev().map(remove).fold(Ok(()), io::Result::and)
+    }
+
+    /// Kills what is below, one generation a round, because killing the parent makes its children ours.
+    fn kill(&self, of: Option<&Path>) -> io::Result<()> {
+        let kill = |pid| _ = rustix::process::kill_process(pid, Signal::KILL);
+        if self.wait(of, KILL_BOUND, kill) { Ok(()) } else { Err(Errno::BUSY.into()) }
+    }
+
+    /// Waits until nothing is below, and does `each` to what still is; false when something is after `bound`.
+    fn wait(&self, of: Option<&Path>, bound: Duration, each: impl Fn(Pid)) -> bool {
+        let until = Instant::now() + bound;
+        loop {
+            let below = self.below(of);
+            if below.is_empty() || Instant::now() > until {
+                return below.is_empty();
+            }
+            below.into_iter().for_each(&each);
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+
+    /// The living children of this process that belong to the place at `of`, or all. Those that have ended are reaped, but for
+    /// programs: whose number that is must stay certain until their owner has asked how they ended.
+    fn below(&self, of: Option<&Path>) -> Vec<Pid> {
+        let has_ended = |pid: Pid| {
+            let is_program = self.places.iter().any(|place| place.is_program(pid));
+            let keep = if is_program { WaitIdOptions::NOWAIT } else { WaitIdOptions::empty() };
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | keep;
+            !matches!(rustix::process::waitid(WaitId::Pid(pid), options), Ok(None))
+        };
+        // What a program has left is told by where it works. A stranger is anybody's.
+        let is_anothers = |pid: Pid| {
+            let is_its = |place: &Guarded| place.is_program(pid) || orphans::works_in(pid, &place.root);
+            of.is_some_and(|of| self.places.iter().any(|place| place.root != of && is_its(place)))
+        };
+        children().into_iter().filter(|pid| !has_ended(*pid) && !is_anothers(*pid)).collect()
+    }
+}
+
+/// The children of this process. Not every kernel lists them, so all processes are looked at.
+fn children() -> Vec<Pid> {
+    let own = rustix::process::getpid().to_string();
+    let is_ours = |entry: &fs::DirEntry| {
+        let stat = fs::read(entry.path().join("stat")).unwrap_or_default();
+        // The name before the last bracket may hold anything.
+        let stat = String::from_utf8_lossy(&stat);
+        stat.rsplit_once(") ").and_then(|(_, fields)| fields.split(' ').nth(1)).is_some_and(|parent| parent == own)
+    };
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten().filter(is_ours);
+    all.filter_map(|entry| Pid::from_raw(number(entry.file_name().as_bytes())?)).collect()
+}
+
+/// Makes what `command` starts the leader of a session of its own, which heeds every signal, and which gets `leave` when this
+/// process dies.
+fn ends_with_us(command: &mut Command, leave: Signal) {
+    let supervisor = rustix::process::getpid();
+    // SAFETY: system calls only, between fork and exec of a process with one thread.
+    unsafe {
+        command.pre_exec(move || {
+            for signal in 1..=SIGNAL_MAX {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            rustix::process::setsid()?;
+            rustix::process::set_parent_process_death_signal(Some(leave))?;
+            // It may have died before that was set.
+            if rustix::process::getppid() == Some(supervisor) { Ok(()) } else { Err(Errno::SRCH.into()) }
+        });
+    }
+}
+
+fn path(word: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(word))
+}
+
+fn number<T: FromStr>(word: &[u8]) -> Option<T> {
+    std::str::from_utf8(word).ok()?.parse().ok()
+}
