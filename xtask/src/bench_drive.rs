@@ -91,7 +91,7 @@ pub fn run(_: &[String]) -> Result<(), Box<dyn Error>> {
 
 /// One run: nanoseconds of CPU per operation, and operations per second.
 fn once(clock: &Clock, workers: u32, observed: bool) -> Result<(f64, f64), Box<dyn Error>> {
-    let target = Target::Private { data_dir: "/nonexistent".into(), log_dir: "/nonexistent".into() };
+    let target = Target::Private { data_dir: "/nonexistent".into(), said: false, log_dir: "/nonexistent".into() };
     let options =
         OpenOptions { target, params: Params::default(), run_id: "bench".to_owned(), waits: Default::default() };
     let mut store = plimsoll_store_null::kind().open(options, &mut |_| {})?;

@@ -174,6 +174,9 @@ pub struct RunArgs {
     /// Operations may change what an attached store held before.
     #[arg(long)]
     pub allow_writes: bool,
+    /// Where stores that are started here keep their data [default: as the plan says, or beside the recording].
+    #[arg(long, value_name = "DIRECTORY")]
+    pub dir: Option<String>,
     /// No progress on stderr.
     #[arg(long, short)]
     pub quiet: bool,
@@ -259,6 +262,9 @@ pub struct DriveArgs {
     /// Processors of a server that is started here, so that the generator has others.
     #[arg(long, value_name = "CPU,…", value_delimiter = ',')]
     pub server_pin: Vec<u32>,
+    /// Where stores that are started here keep their data [default: beside the recording].
+    #[arg(long, value_name = "DIRECTORY")]
+    pub dir: Option<String>,
     /// Most that is kept of one answer: 64MiB [default: 16MiB, and room for all records where an operation reads many].
     #[arg(long, value_name = "SIZE")]
     pub answer_max: Option<String>,

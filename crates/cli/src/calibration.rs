@@ -212,7 +212,7 @@ fn ceiling(catalogue: &Catalogue, clock: &Clock, workers: u32) -> Result<f64, Cl
     let kind = catalogue.store("null").ok_or_else(missing)?;
     let workload = catalogue.workload("nothing").ok_or_else(missing)?;
     let workload = (workload.make)(1, &Params::default(), &[]).map_err(|_| missing())?;
-    let target = Target::Private { data_dir: "/nonexistent".into(), log_dir: "/nonexistent".into() };
+    let target = Target::Private { data_dir: "/nonexistent".into(), said: false, log_dir: "/nonexistent".into() };
     let options =
         OpenOptions { target, params: Params::default(), run_id: "calibration".to_owned(), waits: Default::default() };
     let mut store = kind.open(options, &mut |_| {})?;

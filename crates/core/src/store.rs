@@ -125,11 +125,13 @@ pub struct StoreSpec {
 #[derive(Clone)]
 pub enum Target {
     /// One of our own: embedded, or a server started for this run. Everything it writes goes under
-    /// `data_dir`, which exists, is empty and is removed afterwards by the caller; servers that run as
-    /// another user choose a place of their own.
+    /// `data_dir`, which exists, is empty and is removed afterwards by the caller.
     Private {
         /// A directory for its files.
         data_dir: PathBuf,
+        /// Somebody has asked for that directory: a server whose user cannot enter it is not started. Otherwise it may have
+        /// its files in `/var/tmp`.
+        said: bool,
         /// A directory in which a server's log is kept when something fails.
         log_dir: PathBuf,
     },

@@ -67,8 +67,9 @@ pub fn not_ours(place: &str, what: &str, store: &str) -> StoreError {
         .next(format!("Use a private server: --on {store}"))
 }
 
-/// Where a private server of a run may have its directories, best first: its data directory, unless the server's user
-/// cannot get there.
-pub fn bases(data_dir: &Path) -> Vec<PathBuf> {
-    [data_dir.to_owned()].into_iter().chain(FALLBACK_BASES.map(PathBuf::from)).collect()
+/// Where a private server of a run may have its directories, best first: its data directory, and only there if that was
+/// `said`; otherwise where its user can get to, if that is not there.
+pub fn bases(data_dir: &Path, said: bool) -> Vec<PathBuf> {
+    let others = FALLBACK_BASES.into_iter().filter(|_| !said).map(PathBuf::from);
+    [data_dir.to_owned()].into_iter().chain(others).collect()
 }

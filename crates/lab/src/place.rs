@@ -74,7 +74,10 @@ impl Place {
             format!("there is no directory in which {} could keep a private server's data", user.name()),
         )
         .detail(refused.join("; "))
-        .next(format!("make one of these a directory that {} may enter and you may write to", user.name())))
+        .next(format!(
+            "let {0} in, or name a directory with --dir that {0} may enter and you may write to",
+            user.name()
+        )))
     }
 
     fn furnish(root: &Path, user: &ServerUser) -> Result<Self, StoreError> {
@@ -124,7 +127,10 @@ fn usable(base: &Path, user: &ServerUser) -> Result<Result<PathBuf, String>, Sto
         return Ok(Err(format!("you may not write to it: {error}")));
     }
     if !user.can_traverse(&base)? {
-        return Ok(Err(format!("user {} may not enter it", user.name())));
+        // The one on the way that has to be opened.
+        let closed = base.ancestors().filter(|directory| matches!(user.can_traverse(directory), Ok(false))).last();
+        let closed = closed.unwrap_or(&base).display();
+        return Ok(Err(format!("user {} may not enter {closed}; chmod o+x {closed} lets it", user.name())));
     }
     Ok(Ok(base))
 }

@@ -86,6 +86,7 @@ const KEYS: &[&str] = &[
     "order",
     "start",
     "server_pin",
+    "dir",
     "allow_writes",
     "answer_max",
     "sweep",
@@ -177,6 +178,7 @@ impl<'c> Reading<'c> {
         let timeouts = self.timeouts(&root);
         let samplers = self.samplers(&root);
         let server_pin = root.get("server_pin").map_or(Some(Vec::new()), |node| self.processors(&node));
+        let dir = root.get("dir").and_then(|node| self.text(&node)).map(str::to_owned);
         let allow_writes = root.get("allow_writes").map_or(Some(false), |node| self.bool(&node));
         let answer_max_bytes = match root.get("answer_max") {
             Some(node) => self.answer_max(&node).map(Some),
@@ -254,6 +256,7 @@ impl<'c> Reading<'c> {
             repeats: series.repeats,
             line,
             server_pin: server_pin?,
+            dir,
             allow_writes: allow_writes?,
             answer_max_bytes: answer_max_bytes?,
             start: series.start,

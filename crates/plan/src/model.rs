@@ -40,6 +40,10 @@ pub struct Plan {
     /// Processors that a server of our own is bound to; none: it runs where the system puts it.
     #[serde(default)]
     pub server_pin: Vec<u32>,
+    /// The directory in which stores of the run's own keep their data; none: that of the run, or where a server's user cannot
+    /// enter that, `/var/tmp`.
+    #[serde(default)]
+    pub dir: Option<String>,
     /// Operations may change what an attached store held before.
     #[serde(default)]
     pub allow_writes: bool,

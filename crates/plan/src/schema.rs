@@ -56,6 +56,7 @@ fn top(key: &str, catalogue: &Catalogue) -> Value {
         "server_pin" => {
             said(json!({ "type": "array", "items": { "type": "integer" } }), "Processors of a server started here.")
         }
+        "dir" => text("Where the stores of the run's own keep their data."),
         "allow_writes" => {
             said(json!({ "type": "boolean" }), "Operations may change what an attached store held before.")
         }

@@ -11,12 +11,14 @@
 //! | `drive_spec`, `sockets` | a plan's drive in the drive loop's words; how sockets are asked for |
 //! | `precheck`, `needs`, `writes` | what can be known to go wrong before anything is started, and what must be allowed |
 //! | `ticker`, `counters`, `written`, `pin` | what goes on beside: samplers, what the store counts, device bytes, processors for the server |
+//! | `data` | where the data of a run's own stores is |
 //! | `error` | what keeps a run from its end |
 
 mod ab;
 mod at_once;
 mod check;
 mod counters;
+mod data;
 mod drive_spec;
 mod error;
 mod found;
@@ -36,6 +38,7 @@ mod trial;
 mod writes;
 mod written;
 
+pub use data::data_elsewhere;
 pub use error::{ErrorKind, TrialError};
 pub use needs::{Needs, bound_sessions, needs};
 pub use run::{Ended, RunSpec, run};

@@ -10,6 +10,7 @@ use plimsoll_core::{Catalogue, OpenOptions, Store, StoreKind, Target, Waits, Wor
 use plimsoll_plan::model::{Plan, StoreUse, Trial};
 
 use crate::ab;
+use crate::data;
 use crate::drive_spec;
 use crate::error::TrialError;
 use crate::found;
@@ -90,7 +91,9 @@ pub fn open_store<'a>(bench: &Bench<'a>, store_use: &StoreUse, run_id: String) -
     let waits = Waits::new(setup, work, Arc::clone(bench.spec.stop));
     let options = OpenOptions { waits: waits.clone(), ..options(store_use, bench.directory(), run_id, bench.spec) };
     if let Target::Private { data_dir, .. } = &options.target {
-        std::fs::create_dir_all(data_dir).map_err(|error| TrialError::io(data_dir.display(), &error))?;
+        std::fs::create_dir_all(data_dir)
+            .and_then(|()| data::let_others_through(data_dir))
+            .map_err(|error| TrialError::io(data_dir.display(), &error))?;
     }
     let store = kind.open(options, &mut |text| bench.sinks.show(&Told::Note(text.to_owned())))?;
     Ok(Open { kind, store_use: store_use.clone(), store, waits })
@@ -105,7 +108,10 @@ fn options(store_use: &StoreUse, directory: &Path, run_id: String, spec: &RunSpe
     let target = match &store_use.url {
         Some(url) => Target::Attach { url: url.clone(), password: (spec.password_of)(url) },
         None => {
-            Target::Private { data_dir: directory.join("data").join(&store_use.label), log_dir: directory.to_owned() }
+            let data = directory.join("data");
+            // What it links to has been asked for.
+            let said = data.is_symlink();
+            Target::Private { data_dir: data.join(&store_use.label), said, log_dir: directory.to_owned() }
         }
     };
     OpenOptions { target, params: store_use.params.clone(), run_id, waits: Default::default() }

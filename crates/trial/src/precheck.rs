@@ -9,9 +9,13 @@ use crate::error::TrialError;
 /// Refuses what `plan` asks of the machine and cannot be had from it.
 ///
 /// # Errors
-/// A processor that is not there.
+/// A processor or directory that is not there.
 pub fn plan(plan: &Plan) -> Result<(), TrialError> {
     processors("server_pin", &plan.server_pin)?;
+    if let Some(dir) = plan.dir.as_deref().filter(|dir| !std::path::Path::new(dir).is_dir()) {
+        let what = format!("`dir`: there is no directory {dir}");
+        return Err(TrialError::usage(what).next("make it, or name another"));
+    }
     for trial in &plan.trials {
         drives(trial).try_for_each(|(_, drive)| processors("pin", &drive.pin))?;
         if !plan.server_pin.is_empty() && trial.store.url.is_some() {

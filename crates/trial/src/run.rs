@@ -14,6 +14,7 @@ use plimsoll_record::Recorder;
 use plimsoll_record::data::{FigureSpec, GoalSpec, PublishedSpec, RunHeader, RunState, SamplerSeries};
 
 use crate::ab;
+use crate::data;
 use crate::error::TrialError;
 use crate::line;
 use crate::open::{Open, announce, fitted, leave, open_store, run_id_of};
@@ -70,9 +71,9 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     let header = header(plan, spec, id, started_wall_ns, &samplers, io);
     let sinks = Sinks { clock, recorder: Recorder::create(spec.runs_dir, &header)?, sink };
     sinks.show(&Told::BeginRun(header));
-    if plimsoll_sample::environment::file_system(spec.runs_dir).is_some_and(|place| place.volatile) {
-        let text =
-            format!("{} keeps nothing through a power cut: durable means nothing there", spec.runs_dir.display());
+    let data = data::place(plan, spec);
+    if plimsoll_sample::environment::file_system(data).is_some_and(|place| place.volatile) {
+        let text = format!("{} keeps nothing through a power cut: durable means nothing there", data.display());
         sinks.show(&Told::Notice(format!("warning: {text}")));
         sinks.event(None, "warning", "store", text)?;
     }
@@ -120,10 +121,11 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
 /// All trials, and afterwards nothing but the recording is left, however they ended.
 fn trials(bench: &mut Bench<'_>) -> Result<(), TrialError> {
     let mut open = None;
-    let mut result = match bench.spec.ab {
+    let made = data::make(bench.directory(), bench.plan.dir.as_deref());
+    let mut result = made.and_then(|()| match bench.spec.ab {
         Some(spec) => ab::run(bench, spec),
         None => each_trial(bench, &mut open),
-    };
+    });
     if let Some(open) = open {
         let left = leave(bench, open, result.is_err());
         result = result.and(left);
@@ -131,13 +133,7 @@ fn trials(bench: &mut Bench<'_>) -> Result<(), TrialError> {
     // Wherever a server was waited for when the user wanted an end: that is no error.
     result = result.or_else(|error| if error.is_interrupt() { Ok(()) } else { Err(error) });
     // Stores remove their own files; the directories they were given are ours.
-    let data = bench.directory().join("data");
-    match std::fs::remove_dir_all(&data) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            result.and(Err(TrialError::io(data.display(), &error)))
-        }
-        _ => result,
-    }
+    result.and(data::remove(bench.directory()))
 }
 
 /// One trial after the other; one store serves the consecutive trials that use it. The last one stays in `open`.
@@ -191,13 +187,13 @@ fn trial_name(plan: &Plan, trial: &Trial) -> String {
 fn sweep(runs_dir: &Path, sink: &dyn Sink) {
     for run in plimsoll_record::list(runs_dir).unwrap_or_default() {
         let data = run.path.join("data");
-        if plimsoll_record::is_live(&run.path) || !data.is_dir() {
+        if plimsoll_record::is_live(&run.path) || data.symlink_metadata().is_err() {
             continue;
         }
         for store in std::fs::read_dir(&data).into_iter().flatten().flatten() {
             let _ = plimsoll_lab::sweep_orphans(&store.path());
         }
-        if std::fs::remove_dir_all(&data).is_ok() {
+        if data::remove(&run.path).is_ok() {
             sink.take(&Told::Notice(format!("removed the data that the killed run {} had left", run.id)));
         }
     }
@@ -211,7 +207,7 @@ fn header(
     samplers: &[Box<dyn Sampler>],
     io: Io,
 ) -> RunHeader {
-    let mut environment = plimsoll_sample::environment(spec.runs_dir);
+    let mut environment = plimsoll_sample::environment(data::place(plan, spec));
     environment.push(("sockets".to_owned(), sockets::taken(io)));
     environment.extend_from_slice(&spec.environment);
     let series = samplers

@@ -78,9 +78,10 @@ impl StoreKind for Http {
             Target::Attach { url, password } => {
                 HttpStore::attach(endpoint::resolve(url, password.as_deref())?, &options.waits, progress)?
             }
-            Target::Private { data_dir, log_dir } => {
+            Target::Private { data_dir, said, log_dir } => {
+                let bases = plimsoll_lab::bases(data_dir, *said);
                 let (log, connections) = (options.params.bool("access_log"), options.params.int("worker_connections"));
-                HttpStore::start(log, connections, data_dir, log_dir, &options.waits, progress)?
+                HttpStore::start(log, connections, &bases, log_dir, &options.waits, progress)?
             }
         };
         Ok(Box::new(store))

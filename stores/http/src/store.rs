@@ -1,6 +1,6 @@
 //! The store: attached or private, and what it can be asked.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plimsoll_core::{
@@ -28,13 +28,12 @@ impl HttpStore {
     pub fn start(
         access_log: bool,
         connections: i64,
-        data_dir: &Path,
+        bases: &[PathBuf],
         log_dir: &Path,
         waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
-        let bases = plimsoll_lab::bases(data_dir);
-        let server = PrivateNginx::start(&bases, log_dir, access_log, connections, waits, progress)?;
+        let server = PrivateNginx::start(bases, log_dir, access_log, connections, waits, progress)?;
         let endpoint = server.endpoint();
         let login = Arc::new(endpoint.login.clone());
         Ok(Self { server: Some(server), access_log, connections, endpoint, login, waits: waits.clone() })

@@ -101,9 +101,10 @@ impl StoreKind for Ldap {
                 let endpoint = endpoint::resolve(url, password.as_deref())?;
                 LdapStore::attach(endpoint, &options.run_id, syncs, &options.waits, progress)?
             }
-            Target::Private { data_dir, log_dir } => {
+            Target::Private { data_dir, said, log_dir } => {
+                let bases = plimsoll_lab::bases(data_dir, *said);
                 let offline = options.params.text("load") != "wire";
-                LdapStore::start(data_dir, log_dir, settings(&options.params), offline, &options.waits, progress)?
+                LdapStore::start(&bases, log_dir, settings(&options.params), offline, &options.waits, progress)?
             }
         };
         Ok(Box::new(store))

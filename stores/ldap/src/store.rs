@@ -1,7 +1,7 @@
 //! The store: attached or private, what it makes, and what it can be asked.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plimsoll_core::{
@@ -59,15 +59,14 @@ pub(crate) struct LdapStore {
 
 impl LdapStore {
     pub fn start(
-        data_dir: &Path,
+        bases: &[PathBuf],
         log_dir: &Path,
         settings: Settings,
         loads_offline: bool,
         waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
-        let bases = plimsoll_lab::bases(data_dir);
-        let server = PrivateSlapd::start(&bases, log_dir, &settings, waits, progress)?;
+        let server = PrivateSlapd::start(bases, log_dir, &settings, waits, progress)?;
         let endpoint = server.endpoint();
         let mut store = Self::new(Some(server), Some(settings), endpoint, String::new(), waits);
         store.loads_offline = loads_offline;

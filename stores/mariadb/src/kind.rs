@@ -95,8 +95,8 @@ fn open(options: &OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Mariadb
             let info = conninfo::resolve(url, password.as_deref(), &Environment::of_process())?;
             (None, info.address, info.login, info.connect_timeout)
         }
-        Target::Private { data_dir, log_dir } => {
-            let bases = plimsoll_lab::bases(data_dir);
+        Target::Private { data_dir, said, log_dir } => {
+            let bases = plimsoll_lab::bases(data_dir, *said);
             // What is not given is at the server's own default.
             let given = |name: &str, setting: &str| match options.params.int(name) {
                 0 => None,

@@ -130,8 +130,8 @@ impl StoreKind for Postgres {
                 let (endpoint, control) = reach(&info, &control_settings(&options.run_id), &connecting)?;
                 PostgresStore::new(None, endpoint, Some(control), connecting, options.waits, options.run_id)
             }
-            Target::Private { data_dir, log_dir } => {
-                let bases = plimsoll_lab::bases(data_dir);
+            Target::Private { data_dir, said, log_dir } => {
+                let bases = plimsoll_lab::bases(data_dir, *said);
                 let settings = server_settings(&options.params)?;
                 let server = PrivatePostgres::start(&bases, log_dir, &settings, &options.waits, progress)?;
                 let login = Login {

@@ -120,7 +120,7 @@ impl StoreKind for Redis {
                 let endpoint = endpoint::resolve(url, password.as_deref(), &environment)?;
                 RedisStore::attach(endpoint, protocol, &options.run_id, &options.waits, progress)?
             }
-            Target::Private { data_dir, log_dir } => {
+            Target::Private { data_dir, said, log_dir } => {
                 let make = match options.params.text("server") {
                     "redis" => Some(Make::Redis),
                     "valkey" => Some(Make::Valkey),
@@ -128,7 +128,8 @@ impl StoreKind for Redis {
                 };
                 let nodes = u16::try_from(options.params.int("nodes")).unwrap_or(1).max(1);
                 let (settings, waits) = (settings(&options.params), &options.waits);
-                RedisStore::start(make, nodes, protocol, [data_dir, log_dir], &settings, waits, progress)?
+                let bases = plimsoll_lab::bases(data_dir, *said);
+                RedisStore::start(make, nodes, protocol, (&bases, log_dir), &settings, waits, progress)?
             }
         };
         Ok(Box::new(store))

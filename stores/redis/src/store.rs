@@ -60,17 +60,16 @@ impl RedisStore {
         make: Option<Make>,
         nodes: u16,
         protocol: Protocol,
-        [data_dir, log_dir]: [&Path; 2],
+        (bases, log_dir): (&[PathBuf], &Path),
         settings: &[(String, String)],
         waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
-        let bases = plimsoll_lab::bases(data_dir);
         let members = if nodes == 1 {
-            let server = PrivateRedis::start(make, &bases, log_dir, settings, None, waits, progress)?;
+            let server = PrivateRedis::start(make, bases, log_dir, settings, None, waits, progress)?;
             vec![Member::new(server.endpoint(), Some(server), waits)]
         } else {
-            formation::start(nodes, make, &bases, log_dir, settings, waits, progress)?
+            formation::start(nodes, make, bases, log_dir, settings, waits, progress)?
         };
         Ok(Self::new(members, protocol, String::new(), ""))
     }

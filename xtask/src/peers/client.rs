@@ -144,7 +144,7 @@ fn open(name: &str, url: &str) -> Result<Box<dyn Store>, Box<dyn Error>> {
     let kinds = plimsoll_stores::kinds();
     let kind = kinds.iter().find(|kind| kind.spec().name == name).ok_or("no such store")?;
     let target = match url {
-        "-" => Target::Private { data_dir: "/nonexistent".into(), log_dir: "/nonexistent".into() },
+        "-" => Target::Private { data_dir: "/nonexistent".into(), said: false, log_dir: "/nonexistent".into() },
         url => Target::Attach { url: url.to_owned(), password: None },
     };
     let mut params: Params = plimsoll_plan::defaults(kind.spec().params);

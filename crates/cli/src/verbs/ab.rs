@@ -262,6 +262,7 @@ fn together(args: &AbArgs, a: Plan, b: &Plan, spec: &AbSpec) -> Result<Plan, Cli
         ("timeouts", a.timeouts == b.timeouts),
         ("start", a.start == b.start),
         ("server_pin", a.server_pin == b.server_pin),
+        ("dir", a.dir == b.dir),
     ];
     if let Some((key, _)) = shared.into_iter().find(|(_, same)| !same) {
         let what = format!("the two plans differ in `{key}`, which both sides share");

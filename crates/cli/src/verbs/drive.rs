@@ -84,6 +84,7 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(Stri
     if !args.server_pin.is_empty() {
         push(&mut text, "server_pin", &format!("{:?}", args.server_pin));
     }
+    push_some(&mut text, "dir", args.dir.as_deref().map(value));
     push_some(&mut text, "allow_writes", args.allow_writes.then(|| "true".to_owned()));
     // Tables that are there already are taken as they are.
     let start = args.start.map(|start| start.name()).or(args.no_load.then_some("as-is"));

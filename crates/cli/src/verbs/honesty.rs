@@ -114,8 +114,11 @@ fn measure(
 ) -> Result<Vec<Row>, CliError> {
     let (workload, op) = question(catalogue, kind)?;
     crate::say(&format!("starting a private {}", kind.spec().name));
-    let target =
-        Target::Private { data_dir: directory.join("data").join(kind.spec().name), log_dir: directory.to_owned() };
+    let target = Target::Private {
+        data_dir: directory.join("data").join(kind.spec().name),
+        said: false,
+        log_dir: directory.to_owned(),
+    };
     let params = plimsoll_plan::defaults(kind.spec().params);
     let waits = Waits::new(waits::ANSWER, waits::WORK, Arc::clone(stop));
     let mut store =

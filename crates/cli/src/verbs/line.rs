@@ -44,6 +44,7 @@ pub(super) fn refused(drive: &DriveArgs) -> Option<&'static str> {
         ("--arrivals", drive.arrivals.is_some()),
         ("--pin", !drive.pin.is_empty()),
         ("--server-pin", !drive.server_pin.is_empty()),
+        ("--dir", drive.dir.is_some()),
         ("--answer-max", drive.answer_max.is_some()),
         ("--no-load", drive.no_load),
     ];

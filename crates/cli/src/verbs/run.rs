@@ -27,6 +27,7 @@ pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, CliError> {
     }
     let (mut plan, text) = plans::load(catalogue, &args.plan, &mut passwords)?;
     plan.allow_writes |= args.allow_writes;
+    plan.dir = args.dir.clone().or(plan.dir);
     run_plan(catalogue, &plan, &text, None, &passwords, args.quiet, args.strict)
 }
 

@@ -29,7 +29,10 @@ pub fn run(args: &RunsArgs) -> Result<u8, CliError> {
         }
         RunsAction::Remove { runs } => {
             for run in runs {
+                let elsewhere = plimsoll_trial::data_elsewhere(&runs_dir.join(run));
                 plimsoll_record::remove(&runs_dir, run)?;
+                // What a kill has left.
+                let _ = elsewhere.map(std::fs::remove_dir_all);
                 crate::print(&format!("removed {run}\n"))?;
             }
             Ok(exit::OK)

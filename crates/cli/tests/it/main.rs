@@ -22,6 +22,7 @@ mod marked;
 mod needs;
 mod open_loop;
 mod pgbench_errors;
+mod placement;
 mod said;
 mod secrets;
 mod servers;

@@ -85,7 +85,7 @@ fn unknown_keys_are_told_from_near_ones() {
         "stores",
         "«Seed» = 1\nstores",
         "unknown key `Seed` in the plan",
-        "did you mean `seed`? keys here: title, question, source, stores, seed, slice, setup_timeout, load_timeout, work_timeout, samplers, repeats, order, start, server_pin, allow_writes, answer_max, sweep, line, workload, phase, goals, figure",
+        "did you mean `seed`? keys here: title, question, source, stores, seed, slice, setup_timeout, load_timeout, work_timeout, samplers, repeats, order, start, server_pin, dir, allow_writes, answer_max, sweep, line, workload, phase, goals, figure",
     );
     replaced(
         "name = \"coupons\"",

@@ -86,7 +86,7 @@ pub fn run(kind: &dyn StoreKind) -> Report {
     for place in [&data_dir, &log_dir] {
         std::fs::create_dir(place).expect("a place in the temporary directory");
     }
-    let target = Target::Private { data_dir: data_dir.clone(), log_dir };
+    let target = Target::Private { data_dir: data_dir.clone(), said: false, log_dir };
     let mut report = check(kind, target);
     report.add("after closing no file is left", nothing_left(&data_dir));
     insist(kind.spec(), report)

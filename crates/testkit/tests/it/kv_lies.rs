@@ -8,7 +8,7 @@ use plimsoll_verify::AnswerVerdict;
 
 fn trial(kind: &dyn StoreKind, seed: u64, distribution: &str) -> Outcomes {
     let options = OpenOptions {
-        target: Target::Private { data_dir: "unused".into(), log_dir: "unused".into() },
+        target: Target::Private { data_dir: "unused".into(), said: false, log_dir: "unused".into() },
         params: Params::default(),
         run_id: "test".into(),
         waits: Default::default(),

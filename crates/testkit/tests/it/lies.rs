@@ -7,7 +7,7 @@ use plimsoll_testkit::trial::{Outcomes, Trial, workload};
 /// 400 coupons of which a tenth match, so that keys and the index are fought over.
 fn trial(kind: &dyn StoreKind, seed: u64) -> Outcomes {
     let options = OpenOptions {
-        target: Target::Private { data_dir: "unused".into(), log_dir: "unused".into() },
+        target: Target::Private { data_dir: "unused".into(), said: false, log_dir: "unused".into() },
         params: Params::default(),
         run_id: "test".into(),
         waits: Default::default(),

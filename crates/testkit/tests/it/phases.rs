@@ -15,7 +15,7 @@ const CLIENTS: u32 = 2;
 /// The verdicts on what the store held after the first, and holds after the second phase.
 fn verdicts(first_cycle: u64) -> [LedgerVerdict; 2] {
     let options = OpenOptions {
-        target: Target::Private { data_dir: "unused".into(), log_dir: "unused".into() },
+        target: Target::Private { data_dir: "unused".into(), said: false, log_dir: "unused".into() },
         params: Params::default(),
         run_id: "test".into(),
         waits: Default::default(),

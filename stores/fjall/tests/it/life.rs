@@ -80,7 +80,7 @@ fn answers(session: &mut dyn BlockingSession, kind: u16) -> Vec<String> {
 }
 
 fn options(dir: &Path) -> OpenOptions {
-    let target = Target::Private { data_dir: dir.to_owned(), log_dir: dir.to_owned() };
+    let target = Target::Private { data_dir: dir.to_owned(), said: false, log_dir: dir.to_owned() };
     OpenOptions { target, params: Params::default(), run_id: "test".into(), waits: Default::default() }
 }
 

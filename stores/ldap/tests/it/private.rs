@@ -16,7 +16,7 @@ fn started(dir: &std::path::Path, index: &str) -> Result<PrivateSlapd, plimsoll_
 #[test]
 fn it_dies_and_comes_back_with_what_it_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
-    let target = Target::Private { data_dir: dir.path().to_owned(), log_dir: dir.path().to_owned() };
+    let target = Target::Private { data_dir: dir.path().to_owned(), said: false, log_dir: dir.path().to_owned() };
     let options = OpenOptions { target, params: params("ask"), run_id: "test-1".to_owned(), waits: Default::default() };
     let mut store = kind().open(options, &mut |_| {}).unwrap();
     store.create(&Layout::default()).unwrap();
@@ -72,7 +72,7 @@ fn what_it_does_not_take_is_told_with_its_words() {
 
 /// A store of our own, loaded with `count` entries at once.
 fn loaded(dir: &std::path::Path, durability: Durability, count: i64) -> Box<dyn plimsoll_core::Store> {
-    let target = Target::Private { data_dir: dir.to_owned(), log_dir: dir.to_owned() };
+    let target = Target::Private { data_dir: dir.to_owned(), said: false, log_dir: dir.to_owned() };
     let options = OpenOptions { target, params: params("ask"), run_id: "test-1".to_owned(), waits: Default::default() };
     let mut store = kind().open(options, &mut |_| {}).unwrap();
     store.create(&Layout::default()).unwrap();

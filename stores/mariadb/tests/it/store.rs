@@ -37,7 +37,7 @@ fn private_with(waits: Waits) -> (tempfile::TempDir, Box<dyn Store>) {
     let dir = tempfile::tempdir().expect("a directory");
     let data_dir = dir.path().join("data");
     std::fs::create_dir(&data_dir).expect("a directory");
-    let target = Target::Private { data_dir, log_dir: PathBuf::from(dir.path()) };
+    let target = Target::Private { data_dir, said: false, log_dir: PathBuf::from(dir.path()) };
     let mut told = Vec::new();
     let store = kind()
         .open(OpenOptions { waits, ..options(target) }, &mut |what| told.push(what.to_owned()))

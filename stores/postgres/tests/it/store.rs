@@ -31,7 +31,7 @@ fn private() -> (tempfile::TempDir, Box<dyn Store>) {
     let dir = tempfile::tempdir().expect("a directory");
     let data_dir = dir.path().join("data");
     std::fs::create_dir(&data_dir).expect("a directory");
-    let target = Target::Private { data_dir, log_dir: PathBuf::from(dir.path()) };
+    let target = Target::Private { data_dir, said: false, log_dir: PathBuf::from(dir.path()) };
     let mut told = Vec::new();
     let store = kind().open(options(target), &mut |what| told.push(what.to_owned())).expect("a private server");
     assert!(!told.is_empty(), "what takes a while is said");
@@ -432,7 +432,7 @@ fn settings_of_a_private_server_are_the_plans() {
         let dir = tempfile::tempdir().expect("a directory");
         let data_dir = dir.path().join("data");
         std::fs::create_dir(&data_dir).expect("a directory");
-        let mut options = options(Target::Private { data_dir, log_dir: PathBuf::from(dir.path()) });
+        let mut options = options(Target::Private { data_dir, said: false, log_dir: PathBuf::from(dir.path()) });
         options.params.0.insert("settings".to_owned(), ParamValue::Text(text.to_owned()));
         kind().open(options, &mut |_| {}).map(|store| (dir, store))
     };

@@ -331,7 +331,7 @@ fn a_private_cluster_keeps_its_keys_through_a_restart() {
     let base =
         tempfile::Builder::new().prefix(&format!("redis-test-{}-", std::process::id())).tempdir_in("/var/tmp").unwrap();
     std::fs::set_permissions(base.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let target = Target::Private { data_dir: base.path().to_owned(), log_dir: base.path().join("logs") };
+    let target = Target::Private { data_dir: base.path().to_owned(), said: false, log_dir: base.path().join("logs") };
     let params = Params([("nodes".to_owned(), ParamValue::Int(3))].into());
     let mut store = kind()
         .open(OpenOptions { target, params, run_id: String::new(), waits: Default::default() }, &mut |_| {})

@@ -19,7 +19,7 @@ fn base() -> tempfile::TempDir {
 }
 
 fn store(base: &Path) -> Box<dyn Store> {
-    let target = Target::Private { data_dir: base.to_owned(), log_dir: base.join("logs") };
+    let target = Target::Private { data_dir: base.to_owned(), said: false, log_dir: base.join("logs") };
     kind()
         .open(
             OpenOptions { target, params: Default::default(), run_id: String::new(), waits: Default::default() },

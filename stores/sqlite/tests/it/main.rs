@@ -21,7 +21,7 @@ pub(crate) struct Fixture {
 
 pub(crate) fn open() -> Fixture {
     let dir = tempfile::tempdir().unwrap();
-    let target = Target::Private { data_dir: dir.path().to_owned(), log_dir: dir.path().to_owned() };
+    let target = Target::Private { data_dir: dir.path().to_owned(), said: false, log_dir: dir.path().to_owned() };
     let options = OpenOptions { target, params: Params::default(), run_id: "test".into(), waits: Default::default() };
     let store = plimsoll_store_sqlite::kind().open(options, &mut |_| {}).unwrap();
     Fixture { store, dir }

@@ -100,7 +100,7 @@ fn answers_stay_true_when_settled_cold_and_restarted() {
 #[test]
 fn the_cache_is_as_large_as_the_pragma_says() {
     let dir = tempfile::tempdir().unwrap();
-    let target = Target::Private { data_dir: dir.path().to_owned(), log_dir: dir.path().to_owned() };
+    let target = Target::Private { data_dir: dir.path().to_owned(), said: false, log_dir: dir.path().to_owned() };
     let params = Params([("cache_size".to_owned(), ParamValue::Int(8 << 20))].into());
     let options = OpenOptions { target, params, run_id: "test".into(), waits: Default::default() };
     let mut store = plimsoll_store_sqlite::kind().open(options, &mut |_| {}).unwrap();

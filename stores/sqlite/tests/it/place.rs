@@ -42,7 +42,7 @@ fn what_it_makes_it_makes_anew_and_removes() {
 fn a_directory_that_is_not_there_is_no_place() {
     let dir = tempfile::tempdir().unwrap();
     let nowhere = dir.path().join("nowhere");
-    let target = Target::Private { data_dir: nowhere.clone(), log_dir: nowhere };
+    let target = Target::Private { data_dir: nowhere.clone(), said: false, log_dir: nowhere };
     let options = OpenOptions { target, params: Params::default(), run_id: "test".into(), waits: Default::default() };
     let error = plimsoll_store_sqlite::kind().open(options, &mut |_| {}).err().expect("no directory");
     assert_eq!(error.kind, StoreErrorKind::Permission);

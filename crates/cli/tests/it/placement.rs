@@ -1,0 +1,93 @@
+//! Where data goes: where it was asked to, or nowhere.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::bench::{Guarded, Place, small_coupons, wait_for};
+
+/// How long a busy machine may take to start a server.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// An empty directory.
+fn directory(place: &Place) -> PathBuf {
+    let path = place.path().join("elsewhere");
+    fs::create_dir(&path).unwrap();
+    path
+}
+
+fn entries(path: &Path) -> Vec<PathBuf> {
+    fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// All directories of `depth` levels below `path`.
+fn below(path: &Path, depth: usize) -> Vec<PathBuf> {
+    (0..depth).fold(vec![path.to_owned()], |level, _| level.iter().flat_map(|path| entries(path)).collect())
+}
+
+#[test]
+fn data_is_where_it_was_asked_to_be_and_gone_afterwards() {
+    let place = Place::new();
+    // Others may get there, as whom a server may run.
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let dir = directory(&place);
+    for (store, depth, file) in [("postgres", 4, "PG_VERSION"), ("sqlite", 2, "store.sqlite")] {
+        let ask = ["drive", "kv", "--on", store, "--mix", "read=1", "--set", "records=100", "--for", "2s", "--quiet"];
+        let mut command = place.command(&ask);
+        let mut run = Guarded(command.args(["--dir", dir.to_str().unwrap()]).spawn().unwrap());
+        wait_for("the data", BOUND, || {
+            let found = below(&dir, depth).iter().any(|data| data.join(file).exists());
+            assert!(found || run.0.try_wait().unwrap().is_none(), "{store}: it ended before its data was there");
+            found
+        });
+        assert!(run.0.wait().unwrap().success());
+        assert!(entries(&dir).is_empty(), "{:?}", entries(&dir));
+    }
+    for run in place.all_runs() {
+        assert!(run.join("data").symlink_metadata().is_err(), "no link is left");
+    }
+}
+
+#[test]
+fn a_directory_that_the_servers_user_cannot_enter_is_an_error_that_says_which_to_open() {
+    // The test's directory is its user's alone; root's server runs as somebody else.
+    let place = Place::new();
+    let (dir, closed) = (directory(&place), place.path().canonicalize().unwrap());
+    let plan = format!("dir = {:?}\n{}", dir, small_coupons(r#"["postgres"]"#, 100, 1));
+    let plan = place.plan(&plan);
+    place
+        .run(&["run", &plan])
+        .expect(8)
+        .says(&format!("user postgres may not enter {0}; chmod o+x {0} lets it", closed.display()))
+        .says("--dir");
+    assert!(entries(&dir).is_empty());
+    // Without being asked for, another place will do.
+    let plan = place.plan(&small_coupons(r#"["postgres"]"#, 100, 1));
+    place.run(&["run", &plan, "--quiet"]).expect(0);
+}
+
+#[test]
+fn the_next_start_removes_what_a_killed_run_left_elsewhere() {
+    let place = Place::new();
+    let dir = directory(&place);
+    let plan = place.plan(&small_coupons(r#"["sqlite"]"#, 20_000, 5));
+    let mut command = place.command(&["run", &plan, "--quiet", "--dir", dir.to_str().unwrap()]);
+    let mut run = Guarded(command.spawn().unwrap());
+    wait_for("the data", BOUND, || below(&dir, 2).iter().any(|store| store.ends_with("sqlite")));
+    run.0.kill().unwrap();
+    run.0.wait().unwrap();
+    assert_eq!(entries(&dir).len(), 1);
+    place
+        .run(&["drive", "kv", "--on", "null", "--mix", "read=1", "--ops", "1"])
+        .says("removed the data that the killed");
+    assert!(entries(&dir).is_empty(), "{:?}", entries(&dir));
+}
+
+#[test]
+fn one_that_is_not_there_is_said_before_anything_is_started() {
+    let place = Place::new();
+    let drive = ["drive", "kv", "--on", "sqlite", "--mix", "read=1", "--ops", "1", "--dir", "/nowhere"];
+    place.run(&drive).expect(2).says("there is no directory /nowhere");
+    assert!(place.all_runs().is_empty());
+}

@@ -1,0 +1,70 @@
+//! Where the data of a run's own stores is: `data` in its directory, or a directory of its own in the one that the plan
+//! names. `data` is a link to that then, so that the next start finds it where this one is killed.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use plimsoll_plan::model::Plan;
+
+use crate::error::TrialError;
+use crate::run::RunSpec;
+
+/// What such a directory is called, before the run's id.
+const NAME_PREFIX: &str = "plimsoll-data-";
+
+/// The directory that is to hold it.
+pub fn place<'a>(plan: &'a Plan, spec: &'a RunSpec<'_>) -> &'a Path {
+    plan.dir.as_ref().map_or(spec.runs_dir, Path::new)
+}
+
+/// Makes it in `dir`, the plan's, for the run in `directory`.
+///
+/// # Errors
+/// It cannot be made there.
+pub fn make(directory: &Path, dir: Option<&str>) -> Result<(), TrialError> {
+    let Some(dir) = dir else { return Ok(()) };
+    let make = || {
+        let place = Path::new(dir).canonicalize()?.join(name(directory));
+        std::os::unix::fs::symlink(&place, directory.join("data"))?;
+        fs::create_dir(&place)?;
+        let_others_through(&place)
+    };
+    make().map_err(|error| TrialError::io(dir, &error))
+}
+
+/// Removes it with all that is in it; no error where there is none.
+///
+/// # Errors
+/// As the operating system says.
+pub fn remove(directory: &Path) -> Result<(), TrialError> {
+    let data = directory.join("data");
+    let gone = |removed: io::Result<()>| match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    };
+    let removed = match data_elsewhere(directory) {
+        Some(place) => gone(fs::remove_dir_all(place)).and_then(|()| fs::remove_file(&data)),
+        None => gone(fs::remove_dir_all(&data)),
+    };
+    removed.map_err(|error| TrialError::io(data.display(), &error))
+}
+
+/// Lets other users get to what is in `directory`, as which servers may run, whatever the file mode creation mask is.
+///
+/// # Errors
+/// As the operating system says.
+pub fn let_others_through(directory: &Path) -> io::Result<()> {
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o711))
+}
+
+fn name(directory: &Path) -> PathBuf {
+    let id = directory.file_name().unwrap_or_default();
+    format!("{NAME_PREFIX}{}", id.to_string_lossy()).into()
+}
+
+/// The directory elsewhere in which the run in `directory` keeps its data, where the plan names one.
+pub fn data_elsewhere(directory: &Path) -> Option<PathBuf> {
+    fs::read_link(directory.join("data")).ok().filter(|place| place.ends_with(name(directory)))
+}
