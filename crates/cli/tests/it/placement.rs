@@ -51,8 +51,9 @@ fn data_is_where_it_was_asked_to_be_and_gone_afterwards() {
 
 #[test]
 fn a_directory_that_the_servers_user_cannot_enter_is_an_error_that_says_which_to_open() {
-    // The test's directory is its user's alone; root's server runs as somebody else.
+    // Root's server runs as somebody else.
     let place = Place::new();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let (dir, closed) = (directory(&place), place.path().canonicalize().unwrap());
     let plan = format!("dir = {:?}\n{}", dir, small_coupons(r#"["postgres"]"#, 100, 1));
     let plan = place.plan(&plan);

@@ -310,6 +310,10 @@ fn a_base_the_user_cannot_get_to_is_passed_over() {
     let error = make(std::slice::from_ref(&inside)).err().unwrap();
     assert_eq!(error.kind, StoreErrorKind::Permission);
     assert!(error.detail.as_ref().unwrap().contains(inside.to_str().unwrap()), "{error}");
+    if is_root() {
+        let closed = closed.canonicalize().unwrap();
+        assert!(error.detail.unwrap().ends_with(&format!("; chmod o+x {} lets it", closed.display())));
+    }
     assert!(error.next.unwrap().contains(user().name()));
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(fs::read_dir(&inside).unwrap().count(), 0, "nothing was made there");
