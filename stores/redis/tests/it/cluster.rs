@@ -341,6 +341,11 @@ fn a_private_cluster_keeps_its_keys_through_a_restart() {
         let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
         assert!(!line.contains("requirepass"), "{line}");
     }
+    let supervisors = store.processes().into_iter().map(|pid| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        status.lines().find(|line| line.starts_with("PPid:")).unwrap().to_owned()
+    });
+    assert_eq!(supervisors.collect::<std::collections::BTreeSet<_>>().len(), 1, "one guards all");
     assert_eq!(store.describe().unwrap().place, "private cluster of 3 servers");
     store.create(&Layout::default()).unwrap();
     let mut puts = Script::new();
