@@ -9,7 +9,7 @@
 //! 2. *Climb*: rates grow by a constant factor until a goal breaks (or shrink until all hold).
 //! 3. *Beyond*: two rungs past the first failure: does the store keep its rate, shed load, or collapse?
 //! 4. *Bisect*: the rate of which all rungs together leave it most open whether it is below the line.
-//! 5. *Decide*: near the ends of the interval, again and again, until it is as narrow as asked and there were three rungs
+//! 5. *Decide*: near the ends of the interval and near the line, again and again, until it is as narrow as asked and there were three rungs
 //!    near it on either side. One rung on each side lasts through a whole cycle of the store's maintenance where its
 //!    length is known and there is time.
 //!

@@ -329,9 +329,10 @@ impl Tally {
 
 #[test]
 fn intervals_hold_the_line_on_a_machine_that_stands_still_now_and_then() {
-    for (store, goal) in [(Store::redis(4_000.0), p99(5.0)), (Store::falls(), p99(20.0))] {
+    // A store that falls has two states, and which it is in for how long takes long to be known.
+    for (store, goal, operations) in [(Store::redis(4_000.0), p99(5.0), 4e5), (Store::falls(), p99(20.0), 4e6)] {
         let on = (VIRTUAL, Judged::Undisturbed);
-        let truth = store.truth(&goal, on, 4e5);
+        let truth = store.truth(&goal, on, operations);
         let tally = Tally::of(&store, &goal, 150.0, on, 8, (truth, truth));
         let row = tally.row(store.name);
         assert!(tally.decided >= 4 && tally.covers + 1 >= tally.decided && tally.spread() < 0.1, "{row}");

@@ -35,13 +35,17 @@ fn pages_are_resident_after_writing_and_gone_after_dropping() {
     );
     let dir = two_files(base);
     let before = resident(dir.path()).unwrap();
-    assert_eq!(before, PageCache { file_bytes: 2 * FILE_BYTES, resident_bytes: 2 * in_pages(FILE_BYTES) });
+    // The kernel may take pages back whenever it likes, and on some machines does so all the time.
+    let mostly = |bytes: u64, of: u64| (9 * of / 10..=of).contains(&bytes);
+    assert_eq!(before.file_bytes, 2 * FILE_BYTES);
+    assert!(mostly(before.resident_bytes, 2 * in_pages(FILE_BYTES)), "{before:?}");
     let after = drop_files(dir.path()).unwrap();
     assert_eq!(after, PageCache { file_bytes: 2 * FILE_BYTES, resident_bytes: 0 });
 
     let read = fs::read(dir.path().join("one")).unwrap();
     assert!(read.iter().all(|byte| *byte == 1), "dropping must not change a file");
-    assert_eq!(resident(dir.path()).unwrap().resident_bytes, in_pages(FILE_BYTES));
+    let again = resident(dir.path()).unwrap();
+    assert!(mostly(again.resident_bytes, in_pages(FILE_BYTES)), "{again:?}");
 }
 
 #[test]
