@@ -45,7 +45,7 @@ pub fn verdict(
         let sentence = line::line_sentence(lines);
         return Verdict { state: VerdictState::Undecided, sentence, reasons: Vec::new() };
     }
-    let undecided = undecided(run, goals, trials);
+    let undecided = undecided(run, goals, trials, lines.is_empty() && ab.is_none());
     if let Some(first) = undecided.first() {
         let sentence = match undecided.len() - 1 {
             0 => format!("{first}."),
@@ -201,8 +201,10 @@ fn first_error<'r>(run: &'r Run, trial: u32, phase: &PhaseView) -> Option<&'r st
     run.events.iter().find(of_phase).map(|event| event.text.trim_end_matches('.'))
 }
 
-/// Goals that were missed, and rates that were not carried, where it cannot be told whether that was the store.
-fn undecided(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
+/// Goals that were missed, and rates that were not carried, where it cannot be told whether that was the store. Rates do not count in a search
+/// and in a comparison, which say themselves what such a rung or turn is worth.
+fn undecided(run: &Run, goals: &[GoalView], trials: &[TrialView], counts_rates: bool) -> Vec<String> {
+    let trials = if counts_rates { trials } else { &[] };
     let phases = trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
     let not_carried = phases.filter(|(trial, phase)| overloaded(run, trial, phase)).filter_map(|(trial, phase)| {
         let (late, (asked, done)) = (phase.late.as_deref()?, overload(phase, phase.ops.as_ref()?));

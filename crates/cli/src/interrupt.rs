@@ -20,7 +20,7 @@ pub fn handle_signals() {
         };
         if stop.swap(true, Ordering::SeqCst) {
             crate::say("\naborted");
-            // Supervisors see our end of their pipes close, and stop and remove what they guard.
+            // Supervisors see our end of their sockets close, and stop and remove what they guard.
             std::process::exit(i32::from(exit::INTERRUPTED));
         }
         crate::say("\nending this phase; what was measured is kept (Ctrl-C again aborts)");

@@ -110,7 +110,7 @@ fn held_up(burden: &Burden, late_ns: f64) -> (String, &'static str) {
             ),
             "repeat it, or use a machine that has its processors to itself",
         ),
-        _ if accounts(queued_ns) => (
+        _ if accounts(others_ns(paused_ns.unwrap_or(0))) => (
             format!(", because a worker waited {} in all for a processor that others had{preempted}", time(queued_ns)),
             relief,
         ),

@@ -31,6 +31,8 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, So
 
 /// How long it may take to end and remove everything.
 pub(crate) const CLOSE_BOUND: Duration = Duration::from_secs(30);
+/// Longest request: less than what the kernel takes by default at once.
+const REQUEST_BYTES_MAX: usize = 128 << 10;
 /// Between two looks whether it has.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
@@ -82,8 +84,13 @@ impl Supervisor {
             let what = format!("a server's argument has a zero byte: {}", String::from_utf8_lossy(word).escape_debug());
             return Err(StoreError::new(StoreErrorKind::Usage, what));
         }
+        let request = words.join(&0);
+        if request.len() > REQUEST_BYTES_MAX {
+            let what = format!("a server's command line has {} bytes, and may have {REQUEST_BYTES_MAX}", request.len());
+            return Err(StoreError::new(StoreErrorKind::Usage, what));
+        }
         let control = self.0.control.lock().unwrap_or_else(PoisonError::into_inner);
-        match exchange(&control, &words.join(&0), bound) {
+        match exchange(&control, &request, bound) {
             Ok(number @ 0..) => Ok(number),
             Ok(number) => Err(StoreError::io(about.display(), &io::Error::from_raw_os_error(-number))),
             Err(_) => {

@@ -1,7 +1,6 @@
 //! The user that a server runs as.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -96,7 +95,8 @@ impl ServerUser {
         let gone = Command::new("/bin/true").env_clear().current_dir(directory).uid(self.uid).gid(self.gid).status();
         match gone {
             Ok(_) => Ok(true),
-            Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::NotADirectory) => Ok(false),
+            // That this process may not become that user is another matter.
+            Err(error) if [Some(libc::EACCES), Some(libc::ENOTDIR)].contains(&error.raw_os_error()) => Ok(false),
             Err(error) => Err(StoreError::io(format_args!("trying {} as {}", directory.display(), self.name), &error)),
         }
     }

@@ -45,6 +45,8 @@ pub fn remove(directory: &Path) -> Result<(), TrialError> {
         other => other,
     };
     let removed = match data_elsewhere(directory) {
+        // What is on a disk that is not there now is still to be found by the link.
+        Some(place) if !place.parent().is_some_and(Path::is_dir) => Err(io::ErrorKind::NotFound.into()),
         Some(place) => gone(fs::remove_dir_all(place)).and_then(|()| fs::remove_file(&data)),
         None => gone(fs::remove_dir_all(&data)),
     };

@@ -16,6 +16,10 @@ pub fn plan(plan: &Plan) -> Result<(), TrialError> {
         let what = format!("`dir`: there is no directory {dir}");
         return Err(TrialError::usage(what).next("make it, or name another"));
     }
+    if plan.dir.is_some() && plan.trials.iter().all(|trial| trial.store.url.is_some()) {
+        let what = "`dir` is for stores that are started here, and all of these run already";
+        return Err(TrialError::usage(what).next("leave `dir` out: the data is where those servers keep it"));
+    }
     for trial in &plan.trials {
         drives(trial).try_for_each(|(_, drive)| processors("pin", &drive.pin))?;
         if !plan.server_pin.is_empty() && trial.store.url.is_some() {

@@ -37,7 +37,8 @@ pub fn of<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Option<Lines<'a>> {
     if spec_a.goals != spec_b.goals {
         let words = |goals: &[GoalSpec]| goals.iter().map(goal_words).collect::<Vec<_>>().join(" and ");
         let (in_a, in_b) = (words(&spec_a.goals), words(&spec_b.goals));
-        all.unmatched.push(format!("the lines are of other goals: {in_a} in A, {in_b} in B"));
+        all.unmatched.push(format!("the lines are of other goals, {in_a} in A, {in_b} in B: nothing is compared"));
+        return Some(all);
     }
     let (of_a, of_b) = (lines(a), lines(b));
     // One store against another: nothing else could be meant.

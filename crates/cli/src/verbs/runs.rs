@@ -32,7 +32,9 @@ pub fn run(args: &RunsArgs) -> Result<u8, CliError> {
                 let elsewhere = plimsoll_trial::data_elsewhere(&runs_dir.join(run));
                 plimsoll_record::remove(&runs_dir, run)?;
                 // What a kill has left.
-                let _ = elsewhere.map(std::fs::remove_dir_all);
+                if let Some(place) = elsewhere.filter(|place| place.exists()) {
+                    std::fs::remove_dir_all(&place).map_err(|error| CliError::io(place.display(), &error))?;
+                }
                 crate::print(&format!("removed {run}\n"))?;
             }
             Ok(exit::OK)

@@ -92,3 +92,20 @@ fn one_that_is_not_there_is_said_before_anything_is_started() {
     place.run(&drive).expect(2).says("there is no directory /nowhere");
     assert!(place.all_runs().is_empty());
 }
+
+#[test]
+fn a_directory_for_data_that_others_keep_is_refused() {
+    let place = Place::new();
+    let dir = directory(&place);
+    let attached = ["drive", "kv", "--on", "redis://127.0.0.1:1/", "--mix", "read=1", "--dir", dir.to_str().unwrap()];
+    place.run(&attached).expect(2).says("`dir` is for stores that are started here").says("leave `dir` out");
+    assert!(place.all_runs().is_empty() && entries(&dir).is_empty());
+}
+
+#[test]
+fn the_supervisors_variable_alone_makes_no_supervisor() {
+    let place = Place::new();
+    let mut command = place.command(&["list", "stores"]);
+    let said = command.env("PLIMSOLL_SUPERVISOR_OF", std::process::id().to_string()).output().unwrap();
+    assert!(said.status.success() && String::from_utf8(said.stdout).unwrap().contains("sqlite"));
+}

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendFlags, SocketType};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use super::readable;
+use super::{REQUEST_BYTES_MAX, readable};
 use crate::orphans;
 use crate::packages::SYSTEM_PATH;
 use crate::place::MARK_FILE;
@@ -30,8 +30,6 @@ const KILL_BOUND: Duration = Duration::from_secs(10);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// After so long without a request those are reaped that nobody will ask about.
 const REAP_INTERVAL: Duration = Duration::from_secs(10);
-/// Longest request; the kernel takes none that is longer.
-const REQUEST_BYTES_MAX: usize = 256 << 10;
 /// Signals have numbers up to this.
 const SIGNAL_MAX: i32 = 64;
 
@@ -44,10 +42,18 @@ const SIGNAL_MAX: i32 = 64;
 pub(super) static BEFORE_MAIN: extern "C" fn() = before_main;
 
 extern "C" fn before_main() {
-    if let Some(owner) = std::env::var_os(OWNER) {
+    // Whoever sets the variable without the rest gets the program that he has called.
+    if let Some(owner) = std::env::var_os(OWNER).filter(|owner| is_asked_by(owner)) {
         run(owner);
         std::process::exit(0);
     }
+}
+
+/// Whether `owner` is this process's parent, and a socket of its is standard input.
+fn is_asked_by(owner: &OsStr) -> bool {
+    let parent = number(owner.as_bytes()).and_then(Pid::from_raw);
+    let socket = rustix::net::sockopt::socket_type(io::stdin());
+    parent.is_some() && parent == rustix::process::getppid() && socket == Ok(SocketType::SEQPACKET)
 }
 
 /// Does what is asked for on standard input until that ends; then removes everything.
@@ -56,6 +62,9 @@ fn run(owner: OsString) {
         // SAFETY: no handler is installed.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
+    // Where it is ignored, programs are reaped as they end, and their numbers may be others' by the time of the next signal.
+    // SAFETY: as above.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     // What its programs start and leave becomes its child, so that it is found however they forked.
     if rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_err() {
         return;
