@@ -149,7 +149,7 @@ pub(crate) fn works_in(pid: Pid, root: &Path) -> bool {
 }
 
 /// The socket directory that a mark names if it is one of its own (not below the root); `None` when this is no mark.
-fn sockets_in_mark(text: &[u8]) -> Option<Option<PathBuf>> {
+pub(crate) fn sockets_in_mark(text: &[u8]) -> Option<Option<PathBuf>> {
     let mut lines = text.split(|byte| *byte == b'\n');
     if lines.next() != Some(MARK.as_bytes()) {
         return None;

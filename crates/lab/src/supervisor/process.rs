@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -103,6 +103,8 @@ struct Guarded {
     root: PathBuf,
     /// Its mark, locked, so that no sweep takes it for an orphan when its owner is dead.
     lock: Option<File>,
+    /// Its socket directory, where that is elsewhere: whoever removes the place meanwhile takes the mark with it.
+    sockets: Option<PathBuf>,
     program: Option<Program>,
 }
 
@@ -123,7 +125,7 @@ impl Guard {
         match *words {
             [b"guard", root] => {
                 let root = path(root).to_owned();
-                self.places.push(Guarded { root, lock: None, program: None });
+                self.places.push(Guarded { root, lock: None, sockets: None, program: None });
                 Ok(0)
             }
             [b"start", root, leave, uid, gid, ref command @ ..] => {
@@ -141,8 +143,11 @@ impl Guard {
         let place = self.places.iter_mut().find(|place| place.root == root && place.program.is_none());
         let place = place.ok_or(Errno::INVAL)?;
         if place.lock.is_none() {
-            let mark = File::open(root.join(MARK_FILE))?;
+            let mut mark = File::open(root.join(MARK_FILE))?;
             rustix::fs::flock(&mark, FlockOperation::LockShared)?;
+            let mut text = Vec::new();
+            mark.read_to_end(&mut text)?;
+            place.sockets = orphans::sockets_in_mark(&text).flatten();
             place.lock = Some(mark);
         }
         let log = OpenOptions::new().append(true).open(root.join("log"))?;
@@ -188,7 +193,13 @@ impl Guard {
         let (meant, kept) = std::mem::take(&mut self.places).into_iter().partition(is_meant);
         self.places = kept;
         let meant: Vec<Guarded> = meant;
-        let remove = |place: Guarded| orphans::remove_made_by(&self.owner, &place.root);
+        let remove = |place: Guarded| {
+            let removed = orphans::remove_made_by(&self.owner, &place.root);
+            match place.sockets.map(fs::remove_dir_all) {
+                Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => removed.and(Err(error)),
+                _ => removed,
+            }
+        };
         meant.into_iter().rev().map(remove).fold(Ok(()), io::Result::and)
     }
 

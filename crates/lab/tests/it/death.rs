@@ -231,6 +231,18 @@ fn nothing_is_left_after_kill_9_with_sockets_elsewhere() {
 }
 
 #[test]
+fn sockets_elsewhere_go_too_where_the_next_start_was_quicker_than_the_supervisor() {
+    let base = base();
+    let long = base.path().join("a".repeat(80));
+    fs::create_dir(&long).unwrap();
+    let owner = Owner::start(&long);
+    fs::remove_dir_all(&owner.root).unwrap();
+    let (root, sockets) = owner.kill();
+    assert!(!sockets.starts_with(&root));
+    assert_nothing_is_left(&root, &sockets);
+}
+
+#[test]
 fn ctrl_c_does_not_reach_the_server_and_its_owner_removes_it() {
     let base = base();
     let mut owner = Owner::start(base.path());
