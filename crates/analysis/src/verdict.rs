@@ -201,8 +201,8 @@ fn first_error<'r>(run: &'r Run, trial: u32, phase: &PhaseView) -> Option<&'r st
     run.events.iter().find(of_phase).map(|event| event.text.trim_end_matches('.'))
 }
 
-/// Goals that were missed, and rates that were not carried, where it cannot be told whether that was the store. Rates do not count in a search
-/// and in a comparison, which say themselves what such a rung or turn is worth.
+/// Goals that were missed, and rates that were not carried, where it cannot be told whether that was the store. Rates do
+/// not count in a search and in a comparison, which say themselves what such a rung or turn is worth.
 fn undecided(run: &Run, goals: &[GoalView], trials: &[TrialView], counts_rates: bool) -> Vec<String> {
     let trials = if counts_rates { trials } else { &[] };
     let phases = trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
