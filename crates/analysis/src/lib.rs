@@ -67,7 +67,7 @@ mod warning;
 use plimsoll_record::data;
 
 use crate::phase::PhaseFacts;
-pub use crate::phase::{STOPPED_RESULT, WARMUP_IS_FOUND};
+pub use crate::phase::{OVERLOADED, STOPPED_RESULT, WARMUP_IS_FOUND};
 pub use crate::view::RunView;
 
 /// Makes every phase in which the generator was late void: its numbers stand nowhere.

@@ -15,8 +15,8 @@ pub const WARMUP_IS_FOUND: &str = "warmup_is_found";
 pub const STOPPED_RESULT: &str = "stopped";
 
 /// What the reason of a phase says that gave up because operations were due for too long: the store did not carry the rate, or
-/// the generator was late as well.
-const OVERLOADED: &str = "had been due for longer than the backlog";
+/// the generator was late as well. Who writes a reason and who reads it go by these words.
+pub const OVERLOADED: &str = "had been due for longer than the backlog";
 
 /// Whether a phase ended because its rate was not carried. What it measured until then stands: that is what was asked.
 pub fn is_overload(state: &PhaseState) -> bool {

@@ -109,6 +109,20 @@ pub struct Driven {
     pub keep: Keep,
 }
 
+impl Driven {
+    /// Part of what is measured, of which nothing is kept besides.
+    pub fn measured(
+        ordinal: u32,
+        clients: u32,
+        durability: Durability,
+        stream: &Arc<dyn Stream>,
+        spec: DriveSpec,
+    ) -> Self {
+        let stream = Arc::clone(stream);
+        Self { ordinal, clients, durability, stream, spec, measured: true, reads_back: false, keep: Keep::Nothing }
+    }
+}
+
 /// What is kept of answers besides what the ledger writes down.
 #[derive(Clone)]
 pub enum Keep {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_analysis::line::{CYCLE_LENGTH_RESULT, CYCLE_REMARK, CYCLE_RESULT, CYCLE_WORK_RESULT};
-use plimsoll_analysis::{STOPPED_RESULT, WARMUP_IS_FOUND};
+use plimsoll_analysis::{OVERLOADED, STOPPED_RESULT, WARMUP_IS_FOUND};
 use plimsoll_core::{Cold, CounterSort, Durability, OpKind, Store, Stream, StreamSpec, ValueBuf, waits};
 use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, Step};
@@ -78,16 +78,7 @@ impl TrialRun<'_, '_> {
         }
         let op_timeout = Duration::from_nanos(self.bench.plan.timeouts.load_ns);
         let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, ..self.spec() };
-        let result = self.driven(Driven {
-            ordinal,
-            clients,
-            durability,
-            stream: Arc::clone(&stream),
-            spec,
-            measured: true,
-            reads_back: false,
-            keep: Keep::Nothing,
-        })?;
+        let result = self.driven(Driven::measured(ordinal, clients, durability, &stream, spec))?;
         self.push_totals(end, &result);
         if self.bench.is_stopped() {
             return Ok(());
@@ -189,16 +180,7 @@ impl TrialRun<'_, '_> {
         let written = self.written_bytes();
         let cycles = cycles(self.store)?;
         let witness_ns = self.bench.witness.as_ref().map(Witness::cpu_ns);
-        let result = self.driven(Driven {
-            ordinal,
-            clients: drive.clients,
-            durability: drive.durability,
-            stream: Arc::clone(&stream),
-            spec,
-            measured: true,
-            reads_back: false,
-            keep: Keep::Nothing,
-        })?;
+        let result = self.driven(Driven::measured(ordinal, drive.clients, drive.durability, &stream, spec))?;
         push(end, "seconds", "s", (result.end_ns - result.measured_from_ns) as f64 / 1e9, 1);
         self.push_totals(end, &result);
         if let model::Limit::DurationNs(ns) = drive.limit {
@@ -335,18 +317,15 @@ fn ended(result: &DriveResult, end: &mut PhaseEnd, strict: bool) -> Result<(), T
         return Ok(());
     }
     let failed = match &result.stop {
-        StopReason::Behind => "the generator could not keep this rate up and gave up",
-        StopReason::Backlog if end.late.is_some() => {
-            "operations had been due for longer than the backlog, and the generator was late: it cannot be told whether \
-             the store carries this rate"
-        }
-        StopReason::Backlog => {
-            "the store does not carry this rate: operations had been due for longer than the backlog"
-        }
-        StopReason::Hung => "an operation did not return within its timeout",
+        StopReason::Behind => "the generator could not keep this rate up and gave up".to_owned(),
+        StopReason::Backlog if end.late.is_some() => format!(
+            "operations {OVERLOADED}, and the generator was late: it cannot be told whether the store carries this rate"
+        ),
+        StopReason::Backlog => format!("the store does not carry this rate: operations {OVERLOADED}"),
+        StopReason::Hung => "an operation did not return within its timeout".to_owned(),
         _ => return Ok(()),
     };
-    end.state = PhaseState::Failed(failed.to_owned());
+    end.state = PhaseState::Failed(failed);
     Ok(())
 }
 

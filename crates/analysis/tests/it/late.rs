@@ -3,7 +3,7 @@
 use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_analysis::compare::{Comparison, compare};
 use plimsoll_analysis::view::{GoalState, VerdictState};
-use plimsoll_analysis::{take_late_for_void, view};
+use plimsoll_analysis::{OVERLOADED, take_late_for_void, view};
 use plimsoll_core::{Measure, Outcome};
 use plimsoll_record::data::{Event, FigureSpec, GoalSpec, PhaseResult, PhaseState, Run};
 
@@ -116,8 +116,8 @@ fn a_rate_that_is_not_carried_is_a_failure_with_its_numbers_and_undecided_with_a
     let mut unsent = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
     unsent.record_n(9_000_000_000, 180_000).unwrap();
     phase.slices.last_mut().unwrap().unfinished = Some(plimsoll_record::Distribution::from(&unsent));
-    let ended = "the store does not carry this rate: operations had been due for longer than the backlog";
-    phase.end.state = PhaseState::Failed(ended.into());
+    let ended = format!("the store does not carry this rate: operations {OVERLOADED}");
+    phase.end.state = PhaseState::Failed(ended);
     let failed = view(&run);
     assert_eq!(failed.verdict.state, VerdictState::Fail, "{}", failed.verdict.sentence);
     let words = "does not carry 20,000/s in phase mixed: 2,000/s were done, and 180,000 of 200,000 operations (90.0 %) were due";
@@ -131,8 +131,8 @@ fn a_rate_that_is_not_carried_is_a_failure_with_its_numbers_and_undecided_with_a
     run.header.goals.clear();
     let phase = &mut run.trials[0].phases[0];
     phase.end.late = Some(WHY.into());
-    let ended = "operations had been due for longer than the backlog, and the generator was late: it cannot be told";
-    phase.end.state = PhaseState::Failed(ended.into());
+    let ended = format!("operations {OVERLOADED}, and the generator was late: it cannot be told");
+    phase.end.state = PhaseState::Failed(ended);
     let open = view(&run);
     assert_eq!(open.verdict.state, VerdictState::Undecided, "{}", open.verdict.sentence);
     assert!(open.verdict.sentence.contains("carries 20,000/s in phase mixed cannot be told: 2,000/s were done"));
