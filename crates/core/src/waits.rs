@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{StoreError, StoreErrorKind};
 
@@ -139,6 +139,33 @@ impl Waits {
         self.check()
     }
 
+    /// Looks at something every `interval` until it is as wanted, for as long as a long piece of work may take. `look` says
+    /// what is still so, until then; `next` is what to do where it stays so.
+    ///
+    /// # Errors
+    /// What looking came to; `Broken` after all that time; as [`Waits::pause`].
+    pub fn until<T>(
+        &self,
+        interval: Duration,
+        next: &str,
+        mut look: impl FnMut() -> Result<Result<T, String>, StoreError>,
+    ) -> Result<T, StoreError> {
+        let began = Instant::now();
+        loop {
+            let still = match look()? {
+                Ok(found) => return Ok(found),
+                Err(still) => still,
+            };
+            let most = self.work();
+            if began.elapsed() > most {
+                let what = format!("{still} after {} s", most.as_secs_f64());
+                return Err(StoreError::new(StoreErrorKind::Broken, what)
+                    .next(format!("{next}; where it only needs longer, raise `work_timeout`.")));
+            }
+            self.pause(interval)?;
+        }
+    }
+
     fn is_hurried(&self) -> bool {
         self.ends.leaving.load(Ordering::SeqCst) >= HURRIED
     }
@@ -163,6 +190,26 @@ mod tests {
         waits.leave(false);
         assert!(waits.check().is_ok());
         assert_eq!((waits.answer(), waits.work()), (HURRIED_ANSWER, HURRIED_WORK));
+    }
+
+    #[test]
+    fn what_does_not_come_about_is_waited_for_as_long_as_work_may_take() {
+        let waits = Waits::new(ANSWER, Duration::from_millis(5), Arc::default());
+        let mut left = 3;
+        let until = |waits: &Waits, mut look: Box<dyn FnMut() -> Result<u32, String>>| {
+            waits.until(Duration::from_millis(1), "Look there", || Ok(look()))
+        };
+        let found = until(
+            &waits,
+            Box::new(move || {
+                left -= 1;
+                if left == 0 { Ok(7) } else { Err("it is not there".to_owned()) }
+            }),
+        );
+        assert_eq!(found.unwrap(), 7);
+        let error = until(&waits, Box::new(|| Err("it is not there".to_owned()))).unwrap_err();
+        assert_eq!(error.what, "it is not there after 0.005 s");
+        assert_eq!(error.next.unwrap(), "Look there; where it only needs longer, raise `work_timeout`.");
     }
 
     #[test]

@@ -112,10 +112,9 @@ impl FjallStore {
     /// Waits until no flush and no compaction has run for a moment.
     fn wait_until_quiet(&self) -> Result<(), StoreError> {
         let Keyspaces { db, records, index } = self.keyspaces()?;
-        let (started, bound) = (Instant::now(), self.waits.work());
-        let mut quiet_since = started;
+        let mut quiet_since = Instant::now();
         let mut compactions = db.compactions_completed();
-        while quiet_since.elapsed() < QUIET {
+        self.waits.until(Duration::from_millis(1), "Look for errors of its disk", || {
             let sealed = records.sealed_memtable_count() + index.sealed_memtable_count();
             let busy = sealed > 0 || db.outstanding_flushes() > 0 || db.active_compactions() > 0;
             if busy || db.compactions_completed() != compactions {
@@ -129,14 +128,9 @@ impl FjallStore {
                 return Err(StoreError::new(StoreErrorKind::Broken, what)
                     .next("Look whether its disk is full, has turned read-only or fails (`dmesg`)."));
             }
-            if started.elapsed() > bound {
-                let what = format!("fjall is still flushing or compacting after {} s", bound.as_secs_f64());
-                let next = "Look for errors of its disk; where it only needs longer, raise `work_timeout`.";
-                return Err(StoreError::new(StoreErrorKind::Broken, what).next(next));
-            }
-            self.waits.pause(Duration::from_millis(1))?;
-        }
-        Ok(())
+            let is_quiet = quiet_since.elapsed() >= QUIET;
+            Ok(if is_quiet { Ok(()) } else { Err("fjall is still flushing or compacting".to_owned()) })
+        })
     }
 }
 

@@ -1,7 +1,5 @@
 //! What the control plane asks of a server in plain SQL: settings, sizes, tidying, checks.
 
-use std::time::Instant;
-
 use plimsoll_core::{Footprint, Setting, StoreError, StoreErrorKind, Value, Values, Waits, waits};
 use plimsoll_endpoint::text;
 
@@ -154,20 +152,10 @@ fn wait_until_none(
     what: &str,
     mut count: impl FnMut(&mut Connection) -> Result<u64, StoreError>,
 ) -> Result<(), StoreError> {
-    let began = Instant::now();
-    loop {
+    waits.until(waits::TICK, "See in the server's log why", || {
         let left = count(connection)?;
-        if left == 0 {
-            return Ok(());
-        }
-        let waited = began.elapsed();
-        if waited > waits.work() {
-            let what = format!("the server still has {left} {what} after {} s", waited.as_secs());
-            let next = "See in the server's log why; where it only needs longer, raise `work_timeout`.";
-            return Err(StoreError::new(StoreErrorKind::Store, what).next(next));
-        }
-        waits.pause(waits::TICK)?;
-    }
+        Ok(if left == 0 { Ok(()) } else { Err(format!("the server still has {left} {what}")) })
+    })
 }
 
 /// Bytes of the database's tables and indexes: records with their primary keys are data, the other indexes are index.

@@ -1,7 +1,5 @@
 //! What the control plane asks of a server in plain SQL: settings, sizes, tidying, checks.
 
-use std::time::Instant;
-
 use plimsoll_core::{Answer, Footprint, Setting, StoreError, StoreErrorKind, Value, Waits, waits};
 use plimsoll_endpoint::text;
 use plimsoll_keyindex::keyspace::INDEX_ROLE;
@@ -98,22 +96,16 @@ pub(crate) fn settle(connection: &mut Connection, schema: &str, waits: &Waits) -
     if !tables.is_empty() {
         connection.simple(&format!("VACUUM (FREEZE, ANALYZE) {}", tables.join(", ")))?;
     }
-    let began = Instant::now();
     let busy = format!(
         "SELECT count(*) FROM (SELECT relid FROM pg_stat_progress_vacuum UNION ALL \
          SELECT relid FROM pg_stat_progress_analyze) busy JOIN pg_class ON pg_class.oid = busy.relid \
          WHERE relnamespace = {}::regnamespace",
         literal(&quoted(schema))
     );
-    while connection.value(&busy)? != "0" {
-        let waited = began.elapsed();
-        if waited > waits.work() {
-            let what = format!("autovacuum is still at work on the tables after {} s", waited.as_secs());
-            let next = "Wait until it is done; where it only needs longer, raise `work_timeout`.";
-            return Err(StoreError::new(StoreErrorKind::Store, what).next(next));
-        }
-        waits.pause(waits::TICK)?;
-    }
+    waits.until(waits::TICK, "Wait until it is done", || {
+        let busy = connection.value(&busy)? != "0";
+        Ok(if busy { Err("autovacuum is still at work on the tables".to_owned()) } else { Ok(()) })
+    })?;
     match connection.simple("CHECKPOINT") {
         // Without the role pg_checkpoint the dirty pages are written when the server's own time comes.
         Err(error) if error.kind == StoreErrorKind::Permission => Ok(()),

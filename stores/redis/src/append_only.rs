@@ -15,7 +15,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll_core::{Durability, StoreError, StoreErrorKind};
 
@@ -99,20 +99,11 @@ pub(crate) fn ask_to_write_all(control: &mut Control) -> Result<(), StoreError> 
 
 /// Waits until no child of the server writes; what INFO says then.
 pub(crate) fn until_quiet(control: &mut Control) -> Result<Info, StoreError> {
-    let started = Instant::now();
-    loop {
+    control.waits().clone().until(LOOK_INTERVAL, "Look for errors of its disk", || {
         let info = Info::read(control)?;
-        if !info.is_rewriting() {
-            return Ok(info);
-        }
-        let bound = control.waits().work();
-        if started.elapsed() > bound {
-            let what = format!("the server is still writing its data out after {} s", bound.as_secs_f64());
-            let next = "Look for errors of its disk; where it only needs longer, raise `work_timeout`.";
-            return Err(StoreError::new(StoreErrorKind::Broken, what).next(next));
-        }
-        control.waits().pause(LOOK_INTERVAL)?;
-    }
+        let writes = || "the server is still writing its data out".to_owned();
+        Ok(if info.is_rewriting() { Err(writes()) } else { Ok(info) })
+    })
 }
 
 /// Syncs all files and directories under `path`: what the server has written survives power loss then.
