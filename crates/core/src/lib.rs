@@ -42,6 +42,7 @@ pub mod shown;
 pub mod slice;
 pub mod sql;
 pub mod store;
+pub mod tables;
 pub mod value;
 pub mod waits;
 pub mod workload;

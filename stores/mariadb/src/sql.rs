@@ -3,13 +3,8 @@
 //! A collection is an InnoDB table whose columns are its fields in order. Texts are in `utf8mb4` with a binary
 //! collation that does not pad, so that they are told apart and ordered as their bytes are, as in every other store.
 
-use plimsoll_core::{
-    Access, Call, Collection, IndexMode, Layout, OpKind, RecordsCall, StoreError, StoreErrorKind, Value, ValueType,
-    Values,
-};
-
-/// Longest name of a table, column or index ("Identifier Length Limits"), in characters.
-const NAME_CHARS_MAX: usize = 64;
+use plimsoll_core::tables::{self, Compiled, Shape, Tables};
+use plimsoll_core::{Layout, OpKind, StoreError, StoreErrorKind, ValueType};
 
 /// Most bytes of an index's entry (InnoDB, row format DYNAMIC, pages of 16 KiB).
 const INDEX_BYTES_MAX: usize = 3_072;
@@ -66,7 +61,7 @@ impl Flavor {
 
 /// `name` as a quoted identifier.
 pub(crate) fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
+    Flavor::quoted(name)
 }
 
 /// `text` as a string literal, whatever `sql_mode` says of backslashes: as bytes of utf8mb4.
@@ -75,26 +70,47 @@ pub(crate) fn literal(text: &str) -> String {
     format!("_utf8mb4 x'{digits}'")
 }
 
-fn column_type(value_type: ValueType, is_key: bool, flavor: Flavor) -> String {
-    match (value_type, is_key) {
-        (ValueType::Bool, _) => "BOOLEAN".to_owned(),
-        (ValueType::Int, _) => "BIGINT".to_owned(),
-        (ValueType::Float, _) => "DOUBLE".to_owned(),
-        (ValueType::Text, false) => format!("LONGTEXT CHARACTER SET utf8mb4 COLLATE {}", flavor.collation()),
-        (ValueType::Text, true) => {
-            let chars = INDEX_BYTES_MAX / CHAR_BYTES_MAX;
-            format!("VARCHAR({chars}) CHARACTER SET utf8mb4 COLLATE {}", flavor.collation())
-        }
-        (ValueType::Bytes, false) => "LONGBLOB".to_owned(),
-        (ValueType::Bytes, true) => format!("VARBINARY({INDEX_BYTES_MAX})"),
-        // A TIMESTAMP ends in 2038 and begins in 1970.
-        (ValueType::Timestamp, _) => "DATETIME(6)".to_owned(),
-    }
-}
+impl Tables for Flavor {
+    const SPEAKERS: &'static str = "MariaDB and MySQL";
+    /// "Identifier Length Limits": characters, which a name of ours has one byte of each.
+    const NAME_BYTES_MAX: usize = 64;
+    const OPTIONS: &'static str = " ENGINE=InnoDB ROW_FORMAT=DYNAMIC";
 
-/// The name of the index at `position` of a collection.
-pub(crate) fn index_name(collection: &Collection, position: usize) -> String {
-    format!("{}_index_{position}", collection.name)
+    fn quoted(name: &str) -> String {
+        format!("`{}`", name.replace('`', "``"))
+    }
+
+    fn column_type(&self, value_type: ValueType, is_key: bool) -> String {
+        match (value_type, is_key) {
+            (ValueType::Bool, _) => "BOOLEAN".to_owned(),
+            (ValueType::Int, _) => "BIGINT".to_owned(),
+            (ValueType::Float, _) => "DOUBLE".to_owned(),
+            (ValueType::Text, false) => format!("LONGTEXT CHARACTER SET utf8mb4 COLLATE {}", self.collation()),
+            (ValueType::Text, true) => {
+                let chars = INDEX_BYTES_MAX / CHAR_BYTES_MAX;
+                format!("VARCHAR({chars}) CHARACTER SET utf8mb4 COLLATE {}", self.collation())
+            }
+            (ValueType::Bytes, false) => "LONGBLOB".to_owned(),
+            (ValueType::Bytes, true) => format!("VARBINARY({INDEX_BYTES_MAX})"),
+            // A TIMESTAMP ends in 2038 and begins in 1970.
+            (ValueType::Timestamp, _) => "DATETIME(6)".to_owned(),
+        }
+    }
+
+    /// Of texts and bytes as much of the beginning as an entry can hold.
+    fn indexed(column: String, value_type: ValueType, is_key: bool, parts: usize) -> String {
+        let bytes = INDEX_BYTES_MAX / parts.max(1);
+        match value_type {
+            ValueType::Text if !is_key => format!("{column}({})", bytes / CHAR_BYTES_MAX),
+            ValueType::Bytes if !is_key => format!("{column}({bytes})"),
+            _ => column,
+        }
+    }
+
+    fn scan(select: &str, field: &str, condition: &dyn Fn(&str) -> String) -> String {
+        // The empty list means: no index at all.
+        format!("{select} USE INDEX () WHERE {}", condition(field))
+    }
 }
 
 /// The statements that make the layout's tables, and their indexes where the store is to keep them.
@@ -107,89 +123,7 @@ pub fn create(layout: &Layout, flavor: Flavor) -> Result<Vec<String>, StoreError
         return Err(StoreError::new(StoreErrorKind::Usage, what)
             .next("Use MySQL 8.0.17 or MariaDB 10.2 or later, or a workload in SQL."));
     }
-    layout.collections.iter().map(|collection| create_table(collection, layout.index, flavor)).collect()
-}
-
-fn create_table(collection: &Collection, mode: IndexMode, flavor: Flavor) -> Result<String, StoreError> {
-    let names = collection.fields.iter().map(|field| field.name.clone()).chain([collection.name.clone()]);
-    let index_names = (0..collection.indexes.len()).map(|position| index_name(collection, position));
-    if let Some(name) = names.chain(index_names).find(|name| name.chars().count() > NAME_CHARS_MAX) {
-        return Err(StoreError::new(
-            StoreErrorKind::Usage,
-            format!("the name `{name}` is longer than the {NAME_CHARS_MAX} characters that {} takes", flavor.name()),
-        )
-        .next("Choose a shorter name."));
-    }
-    let key = field(collection, collection.key)?;
-    let mut parts: Vec<String> = (collection.fields.iter().map(|field| {
-        let is_key = quoted(&field.name) == key;
-        let not_null = if is_key { " NOT NULL" } else { "" };
-        format!("{} {}{not_null}", quoted(&field.name), column_type(field.value_type, is_key, flavor))
-    }))
-    .chain([format!("PRIMARY KEY ({key})")])
-    .collect();
-    if mode == IndexMode::Own {
-        for (position, index) in collection.indexes.iter().enumerate() {
-            let share = INDEX_BYTES_MAX / index.fields.len().max(1);
-            let fields: Result<Vec<String>, StoreError> =
-                index.fields.iter().map(|position| indexed(collection, *position, share)).collect();
-            parts.push(format!("KEY {} ({})", quoted(&index_name(collection, position)), fields?.join(", ")));
-        }
-    }
-    let table = quoted(&collection.name);
-    Ok(format!("CREATE TABLE {table} ({}) ENGINE=InnoDB ROW_FORMAT=DYNAMIC", parts.join(", ")))
-}
-
-/// A field in an index: of texts and bytes as much of the beginning as an entry of `bytes` can hold.
-fn indexed(collection: &Collection, position: u16, bytes: usize) -> Result<String, StoreError> {
-    let name = field(collection, position)?;
-    let value_type = collection.fields.get(usize::from(position)).map(|field| field.value_type);
-    Ok(match value_type {
-        _ if position == collection.key => name,
-        Some(ValueType::Text) => format!("{name}({})", bytes / CHAR_BYTES_MAX),
-        Some(ValueType::Bytes) => format!("{name}({bytes})"),
-        _ => name,
-    })
-}
-
-fn field(collection: &Collection, position: u16) -> Result<String, StoreError> {
-    let field = collection.fields.get(usize::from(position)).ok_or_else(|| {
-        StoreError::new(StoreErrorKind::Usage, format!("collection `{}` has no field {position}", collection.name))
-    })?;
-    Ok(quoted(&field.name))
-}
-
-/// How an operation kind uses its statements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
-    /// There is no statement: an empty round trip.
-    Nothing,
-    /// One statement, all parameters.
-    One,
-    /// No statement is known: the only parameter is one.
-    Text,
-    /// Records of this many parameters each; the statements take 1 and more of them at once.
-    Repeated(usize),
-    /// Four statements: both bounds, only the upper, only the lower, none.
-    Bounds,
-}
-
-impl Shape {
-    /// Which statement does an operation with these parameters, and with which of them. Of a [`Shape::Repeated`] one:
-    /// its first record.
-    #[inline]
-    pub fn statement<'a>(self, params: Values<'a>) -> (usize, Values<'a>) {
-        match self {
-            Shape::Nothing | Shape::One | Shape::Text => (0, params),
-            Shape::Repeated(width) => (0, params.slice(0..width)),
-            Shape::Bounds => {
-                let open = |position| params.get(position) == Value::Null;
-                let (below, above) = (open(0), open(1));
-                let used = usize::from(below)..2 - usize::from(above);
-                (usize::from(below) + 2 * usize::from(above), params.slice(used))
-            }
-        }
-    }
+    tables::create(&flavor, layout)
 }
 
 /// A statement with `?` for its parameters.
@@ -201,95 +135,33 @@ pub struct Text {
     pub parameters: Vec<u16>,
 }
 
-/// What an operation kind is in SQL.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Compiled {
-    /// Its statements.
-    pub texts: Vec<Text>,
-    /// How they are used.
-    pub shape: Shape,
-    /// No row returned or touched means that there is no such record.
-    pub empty_is_not_found: bool,
-}
-
-/// Puts an operation kind into SQL over the tables of `layout`.
-pub fn compile(kind: &OpKind, layout: &Layout) -> Result<Compiled, StoreError> {
-    let one = |text: &str, empty_is_not_found| Compiled {
-        texts: vec![with_question_marks(text)],
-        shape: Shape::One,
-        empty_is_not_found,
-    };
-    let (collection, call) = match &kind.call {
-        Call::Nothing | Call::Steps => {
-            return Ok(Compiled { texts: Vec::new(), shape: Shape::Nothing, empty_is_not_found: false });
-        }
-        Call::Sql(text) => return Ok(one(text, false)),
-        Call::SqlRow(text) => return Ok(one(text, true)),
-        Call::SqlText => return Ok(Compiled { texts: Vec::new(), shape: Shape::Text, empty_is_not_found: false }),
-        Call::Kv(_) | Call::Http(_) | Call::Ldap(_) => {
-            let what = format!("operation `{}` asks for an interface that MariaDB and MySQL do not speak", kind.name);
-            return Err(StoreError::new(StoreErrorKind::Usage, what));
-        }
-        Call::Records { collection, call } => (*collection, call),
-    };
-    let collection = layout.collections.get(usize::from(collection)).ok_or_else(|| {
-        StoreError::new(
-            StoreErrorKind::Usage,
-            format!("operation `{}` asks collection {collection}, which the layout has not", kind.name),
-        )
-    })?;
-    let table = quoted(&collection.name);
-    let key = field(collection, collection.key)?;
-    let columns: Vec<String> = collection.fields.iter().map(|field| quoted(&field.name)).collect();
-    let columns = columns.join(", ");
-    Ok(match call {
-        RecordsCall::Insert => inserts(&table, &columns, collection.fields.len()),
-        RecordsCall::Get => one(&format!("SELECT {columns} FROM {table} WHERE {key} = $1"), true),
-        RecordsCall::Update { fields } => {
-            let mut sets = Vec::new();
-            for (position, number) in fields.iter().zip(2..) {
-                sets.push(format!("{} = ${number}", field(collection, *position)?));
-            }
-            if sets.is_empty() {
-                sets.push(format!("{key} = {key}"));
-            }
-            one(&format!("UPDATE {table} SET {} WHERE {key} = $1", sets.join(", ")), true)
-        }
-        RecordsCall::Delete => one(&format!("DELETE FROM {table} WHERE {key} = $1"), true),
-        RecordsCall::Find { field: position, access } => {
-            let field = field(collection, *position)?;
-            let hint = match access {
-                Access::Indexed => "",
-                // The empty list means: no index at all.
-                Access::Scan => " USE INDEX ()",
-            };
-            let conditions = [
-                format!("{field} >= $1 AND {field} < $2"),
-                format!("{field} < $1"),
-                format!("{field} >= $1"),
-                format!("{field} IS NOT NULL"),
-            ];
-            let text = |condition| format!("SELECT {columns} FROM {table}{hint} WHERE {condition}");
-            let texts = conditions.into_iter().map(|condition| with_question_marks(&text(condition)));
-            Compiled { texts: texts.collect(), shape: Shape::Bounds, empty_is_not_found: false }
-        }
-        RecordsCall::All => one(&format!("SELECT {columns} FROM {table}"), false),
+/// Puts an operation kind into SQL over the tables of `layout`. The statements of [`Shape::Repeated`] take 1 and more
+/// records at once.
+///
+/// # Errors
+/// `Usage`, when it asks for what is not there.
+pub fn compile(kind: &OpKind, layout: &Layout) -> Result<Compiled<Text>, StoreError> {
+    let compiled = tables::compile::<Flavor>(kind, layout)?;
+    let of = |text: String| with_question_marks(&text);
+    Ok(match (compiled.shape, compiled.texts.first()) {
+        (Shape::Repeated(width), Some(insert)) => Compiled { texts: inserts(insert, width), ..compiled.map(of) },
+        _ => compiled.map(of),
     })
 }
 
-/// INSERTs of one record and of several.
-fn inserts(table: &str, columns: &str, width: usize) -> Compiled {
+/// INSERTs of one record and of several, after the one of one record of `width` fields.
+fn inserts(one: &str, width: usize) -> Vec<Text> {
+    let into = one.rsplit_once(" VALUES ").map_or(one, |(into, _)| into);
     let record = format!("({})", vec!["?"; width].join(", "));
     let text = |records: &usize| Text {
-        sql: format!("INSERT INTO {table} ({columns}) VALUES {}", vec![record.as_str(); *records].join(", ")),
+        sql: format!("{into} VALUES {}", vec![record.as_str(); *records].join(", ")),
         parameters: (0..records * width).map(|which| which as u16).collect(),
     };
-    let sizes = RECORDS_AT_ONCE.iter().filter(|records| *records * width <= PARAMETERS_MAX);
-    Compiled { texts: sizes.map(text).collect(), shape: Shape::Repeated(width), empty_is_not_found: false }
+    RECORDS_AT_ONCE.iter().filter(|records| *records * width <= PARAMETERS_MAX).map(text).collect()
 }
 
 /// Puts `?` where `$1`, `$2` … stand outside of quotes and comments.
-pub(crate) fn with_question_marks(text: &str) -> Text {
+fn with_question_marks(text: &str) -> Text {
     let mut sql = String::with_capacity(text.len());
     let mut parameters = Vec::new();
     let mut rest = text;
@@ -379,8 +251,10 @@ mod tests {
 
     #[test]
     fn records_are_inserted_in_pieces_that_have_not_too_many_parameters() {
-        assert_eq!(inserts("t", "a", 9).texts.len(), 3);
-        assert_eq!(inserts("t", "a", 257).texts.len(), 2);
-        assert_eq!(inserts("t", "a, b", 2).texts[1].parameters.len(), 32);
+        assert_eq!(inserts("INSERT INTO t (a) VALUES ($1)", 9).len(), 3);
+        assert_eq!(inserts("INSERT INTO t (a) VALUES ($1)", 257).len(), 2);
+        let all = inserts("INSERT INTO t (a, b) VALUES ($1, $2)", 2);
+        assert_eq!(all[0].sql, "INSERT INTO t (a, b) VALUES (?, ?)");
+        assert_eq!(all[1].parameters.len(), 32);
     }
 }

@@ -1,5 +1,6 @@
 //! Records and statements over one connection.
 
+use plimsoll_core::tables::{self, Compiled};
 use plimsoll_core::{
     Answer, BlockingSession, Call, KvCall, Layout, Op, OpKind, Outcome, RecordsCall, StoreError, StoreErrorKind, Value,
     ValueType, Values,
@@ -8,7 +9,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Statement, ToSql};
 
 use crate::failure::{fail, not_prepared};
-use crate::{kv, statements};
+use crate::statements::{self, Sqlite};
 
 /// One client's connection.
 ///
@@ -31,7 +32,7 @@ enum Prepared {
         shape: Shape,
         one: bool,
     },
-    /// A statement for each pair of bounds: position 1 for a given low one, plus 2 for a given high one.
+    /// As [`tables::Shape::Bounds`] has them.
     Find {
         sql: [String; 4],
         shape: Shape,
@@ -79,10 +80,6 @@ impl ToSql for Param<'_> {
 impl SqlSession {
     pub(crate) fn new(connection: Connection, layout: Layout) -> Self {
         SqlSession { connection, layout, kinds: Vec::new() }
-    }
-
-    fn prepared(&self, kind: &OpKind) -> Result<Prepared, StoreError> {
-        prepared(&self.layout, kind)
     }
 
     fn insert(&self, sql: &str, width: usize, params: Values<'_>) -> rusqlite::Result<Outcome> {
@@ -137,7 +134,7 @@ impl BlockingSession for SqlSession {
     fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
         let mut all = Vec::new();
         for kind in kinds {
-            let prepared = self.prepared(kind)?;
+            let prepared = prepared(&self.layout, kind)?;
             for sql in texts(&prepared) {
                 self.connection.prepare_cached(sql).map_err(|error| not_prepared(kind, sql, &error))?;
             }
@@ -166,7 +163,8 @@ impl BlockingSession for SqlSession {
                 self.select(sql, shape, params, answer).map(|()| found(*one, answer.rows))
             }
             Prepared::Find { sql, shape } => {
-                self.select(&sql[which_bounds(params)], shape, params.slice(0..2), answer).map(|()| Outcome::Ok)
+                let (which, used) = tables::Shape::Bounds.statement(params);
+                self.select(&sql[which], shape, used, answer).map(|()| Outcome::Ok)
             }
             Prepared::Change { sql, .. } => self.change(sql, params),
             Prepared::Sql { sql, keep, wanted } => self
@@ -197,72 +195,50 @@ impl SqlSession {
 
 /// What is to be done for `kind`, with its statements as text.
 fn prepared(layout: &Layout, kind: &OpKind) -> Result<Prepared, StoreError> {
-    let bad = |what: String| StoreError::new(StoreErrorKind::Usage, format!("operation `{}`: {what}", kind.name));
+    let Compiled { texts, empty_is_not_found: wanted, .. } = tables::compile::<Sqlite>(kind, layout)?;
+    let mut texts = texts.iter().map(|text| statements::numbered(text));
+    let mut sql = || texts.next().unwrap_or_default();
+    let keep = kind.keep_answer;
     let (collection, call) = match &kind.call {
-        Call::Nothing | Call::Steps => return Ok(Prepared::Nothing),
-        Call::Sql(sql) | Call::SqlRow(sql) => {
-            let wanted = matches!(kind.call, Call::SqlRow(_));
-            return Ok(Prepared::Sql { sql: statements::numbered(sql), keep: kind.keep_answer, wanted });
+        Call::Records { collection, call } => (&layout.collections[usize::from(*collection)], call),
+        Call::Sql(_) | Call::SqlRow(_) => return Ok(Prepared::Sql { sql: sql(), keep, wanted }),
+        Call::SqlText => return Ok(Prepared::SqlText { keep }),
+        Call::Kv(call) => {
+            let shape = |columns| Shape { types: vec![ValueType::Bytes; columns], keep };
+            return Ok(match call {
+                KvCall::Get => Prepared::Select { sql: sql(), shape: shape(1), one: wanted },
+                KvCall::Scan => Prepared::Select { sql: sql(), shape: shape(2), one: wanted },
+                KvCall::Put => Prepared::Change { sql: sql(), params: 2 },
+                KvCall::Delete => Prepared::Change { sql: sql(), params: 1 },
+            });
         }
-        Call::SqlText => return Ok(Prepared::SqlText { keep: kind.keep_answer }),
-        Call::Kv(call) => return Ok(prepared_pairs(*call, kind.keep_answer)),
-        Call::Http(_) | Call::Ldap(_) => return Err(bad("SQLite does not speak its interface".into())),
-        Call::Records { collection, call } => (usize::from(*collection), call),
+        // Of all others none has a statement.
+        _ => return Ok(Prepared::Nothing),
     };
-    let collection =
-        layout.collections.get(collection).ok_or_else(|| bad(format!("there is no collection number {collection}")))?;
-    let width = collection.fields.len();
-    let field = |field: u16| match collection.fields.get(usize::from(field)) {
-        Some(_) => Ok(()),
-        None => Err(bad(format!("`{}` has no field number {field}", collection.name))),
-    };
-    let shape =
-        Shape { types: collection.fields.iter().map(|field| field.value_type).collect(), keep: kind.keep_answer };
-    let sql = statements::of_call(collection, call, true, true);
+    let shape = Shape { types: collection.fields.iter().map(|field| field.value_type).collect(), keep };
     Ok(match call {
-        RecordsCall::Insert => Prepared::Insert { sql, width },
-        RecordsCall::Get => Prepared::Select { sql, shape, one: true },
-        RecordsCall::All => Prepared::Select { sql, shape, one: false },
-        RecordsCall::Delete => Prepared::Change { sql, params: 1 },
-        RecordsCall::Update { fields } => {
-            for position in fields {
-                field(*position)?;
-                if *position == collection.key {
-                    return Err(bad(format!("the key of `{}` cannot be set", collection.name)));
-                }
-            }
-            Prepared::Change { sql, params: fields.len() + 1 }
+        RecordsCall::Insert => Prepared::Insert { sql: sql(), width: collection.fields.len() },
+        RecordsCall::Get | RecordsCall::All => Prepared::Select { sql: sql(), shape, one: wanted },
+        RecordsCall::Delete => Prepared::Change { sql: sql(), params: 1 },
+        RecordsCall::Update { fields } if fields.contains(&collection.key) => {
+            let what = format!("operation `{}`: the key of `{}` cannot be set", kind.name, collection.name);
+            return Err(StoreError::new(StoreErrorKind::Usage, what));
         }
-        RecordsCall::Find { field: position, .. } => {
-            field(*position)?;
-            let sql = [(false, false), (true, false), (false, true), (true, true)];
-            Prepared::Find { sql: sql.map(|(low, high)| statements::of_call(collection, call, low, high)), shape }
-        }
+        RecordsCall::Update { fields } => Prepared::Change { sql: sql(), params: fields.len() + 1 },
+        RecordsCall::Find { .. } => Prepared::Find { sql: [sql(), sql(), sql(), sql()], shape },
     })
 }
 
-/// What is to be done for a call of the `kv` interface.
-fn prepared_pairs(call: KvCall, keep: bool) -> Prepared {
-    let sql = kv::statement(call).to_owned();
-    let shape = |columns| Shape { types: vec![ValueType::Bytes; columns], keep };
-    match call {
-        KvCall::Get => Prepared::Select { sql, shape: shape(1), one: true },
-        KvCall::Scan => Prepared::Select { sql, shape: shape(2), one: false },
-        KvCall::Put => Prepared::Change { sql, params: 2 },
-        KvCall::Delete => Prepared::Change { sql, params: 1 },
-    }
-}
-
-/// The statement of `kind` with these parameters, numbered as SQLite numbers them; `None` when it has none.
-pub(crate) fn statement_text(layout: &Layout, kind: &OpKind, params: Values<'_>) -> Result<Option<String>, StoreError> {
-    Ok(match prepared(layout, kind)? {
-        Prepared::Nothing | Prepared::SqlText { .. } => None,
-        Prepared::Find { sql, .. } => sql.into_iter().nth(which_bounds(params)),
-        Prepared::Insert { sql, .. }
-        | Prepared::Select { sql, .. }
-        | Prepared::Change { sql, .. }
-        | Prepared::Sql { sql, .. } => Some(sql),
-    })
+/// The statement of `kind` with these parameters, numbered as SQLite numbers them, and those of them that it takes; `None`
+/// when it has none.
+pub(crate) fn statement_text<'p>(
+    layout: &Layout,
+    kind: &OpKind,
+    params: Values<'p>,
+) -> Result<Option<(String, Values<'p>)>, StoreError> {
+    let compiled = tables::compile::<Sqlite>(kind, layout)?;
+    let (which, used) = compiled.shape.statement(params);
+    Ok(compiled.texts.get(which).map(|text| (statements::numbered(text), used)))
 }
 
 fn texts(prepared: &Prepared) -> Vec<&str> {
@@ -272,11 +248,6 @@ fn texts(prepared: &Prepared) -> Vec<&str> {
         Prepared::Insert { sql, .. } => vec![sql, "BEGIN IMMEDIATE", "COMMIT"],
         Prepared::Select { sql, .. } | Prepared::Change { sql, .. } | Prepared::Sql { sql, .. } => vec![sql],
     }
-}
-
-fn which_bounds(params: Values<'_>) -> usize {
-    let given = |position| usize::from(params.get(position) != Value::Null);
-    given(0) + 2 * given(1)
 }
 
 /// Runs a statement of the `sql` interface. Returns how many rows it answered with, or touched.

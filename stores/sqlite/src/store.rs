@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use plimsoll_core::tables;
 use plimsoll_core::{
     BlockingSession, CacheSize, Cold, Dialect, Durability, Footprint, IndexMode, Layout, OpKind, ParamValue, Params,
     Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, waits,
@@ -15,7 +16,7 @@ use crate::failure::store_error;
 use crate::kv::{self, SqliteKv};
 use crate::open::{self, Pragmas};
 use crate::session::{SqlSession, bind_given, statement_text};
-use crate::statements;
+use crate::statements::Sqlite;
 
 /// The database's file name.
 const FILE: &str = "store.sqlite";
@@ -155,8 +156,7 @@ impl SqliteStore {
             IndexMode::None => false,
             IndexMode::Keyindex => name == kv::INDEX_TABLE,
             IndexMode::Own => self.layout.collections.iter().any(|collection| {
-                (0..collection.indexes.len())
-                    .any(|position| statements::index_name(collection, position).trim_matches('"') == name)
+                (0..collection.indexes.len()).any(|position| tables::index_name(collection, position) == name)
             }),
         }
     }
@@ -187,7 +187,7 @@ impl Store for SqliteStore {
         let mut all: Vec<String> = match records {
             Some(_) => kv::CREATE.map(str::to_owned).into(),
             None if layout.collections.is_empty() && layout.statements.is_empty() => vec![kv::CREATE[0].to_owned()],
-            None => statements::create(layout),
+            None => tables::create(&Sqlite, layout)?,
         };
         self.records = records;
         all.extend(Layout::texts_for(&layout.statements, Dialect::Sqlite).map(str::to_owned));
@@ -269,7 +269,7 @@ impl Store for SqliteStore {
         if let Some(records) = &self.records {
             return Ok(records.explain(kind).map(str::to_owned));
         }
-        let Some(sql) = statement_text(&self.layout, kind, params)? else {
+        let Some((sql, used)) = statement_text(&self.layout, kind, params)? else {
             return Ok(None);
         };
         let lines = || -> rusqlite::Result<Vec<String>> {
@@ -277,7 +277,7 @@ impl Store for SqliteStore {
                 return Ok(Vec::new());
             };
             let mut statement = open.connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
-            bind_given(&mut statement, params)?;
+            bind_given(&mut statement, used)?;
             let mut rows = statement.raw_query();
             let mut lines = Vec::new();
             while let Some(row) = rows.next()? {

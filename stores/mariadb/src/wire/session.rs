@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use plimsoll_core::tables::Shape;
 use plimsoll_core::{
     ANSWER_BYTES_MAX, Answer, Done, Layout, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, Values,
     WireSession, WireState,
@@ -15,7 +16,7 @@ use super::packet::{
 };
 use super::statement::Prepared;
 use super::value::{Code, decode_row, decode_text_row, digits};
-use crate::sql::{self, Shape};
+use crate::sql;
 use plimsoll_endpoint::tls::Tls;
 
 /// Most columns of an answer: both servers have at most 4,096.

@@ -1,10 +1,11 @@
 //! Prepared statements: what the server said of them at open, and the bytes that execute them.
 
+use plimsoll_core::tables::{Compiled, Shape};
 use plimsoll_core::{OpKind, StoreError, StoreErrorKind, ValueType, Values};
 
 use super::packet::{self, COM_QUERY, COM_STMT_EXECUTE, HEADER_BYTES};
 use super::value::{Code, encode, parameter_type};
-use crate::sql::{Compiled, Shape, Text};
+use crate::sql::Text;
 
 /// A statement as the server knows it. Its execution is laid out once; an operation copies that and fills in the
 /// values.
@@ -115,7 +116,7 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// An operation kind whose statements the server does not know yet.
-    pub(crate) fn new(kind: &OpKind, compiled: Compiled) -> Self {
+    pub(crate) fn new(kind: &OpKind, compiled: Compiled<Text>) -> Self {
         let mut statements: Vec<Statement> = compiled.texts.into_iter().map(Statement::new).collect();
         if compiled.shape == Shape::Text {
             // Stands for all of them: what it knows of columns is the last answer's.

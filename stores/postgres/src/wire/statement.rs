@@ -1,5 +1,6 @@
 //! Prepared statements: what was described at open, and the bytes that execute them.
 
+use plimsoll_core::tables::{Compiled, Shape};
 use plimsoll_core::{Call, OpKind, StoreError, StoreErrorKind, Value, ValueBuf, Values};
 
 use super::message::{EXECUTE, Reader, cstr, frame, parse, patch_length};
@@ -8,7 +9,6 @@ use super::text::{Text, plain};
 use super::text_value;
 use super::value::{Code, Format, decode, encode};
 use crate::reads;
-use crate::sql::{Compiled, Shape};
 
 /// Asks for the columns of the unnamed portal.
 const DESCRIBE_PORTAL: [u8; 7] = [b'D', 0, 0, 0, 6, b'P', 0];
@@ -229,7 +229,7 @@ impl Prepared {
             is_step: kind.step_of.is_some(),
             counts_commands: protocol != Protocol::Simple || !matches!(kind.call, Call::Sql(_) | Call::SqlText),
             format: match (protocol, compiled.shape) {
-                (Protocol::Simple, _) | (_, Shape::Given) => Format::Text,
+                (Protocol::Simple, _) | (_, Shape::Text) => Format::Text,
                 _ => Format::Binary,
             },
             protocol,
@@ -275,7 +275,7 @@ impl Prepared {
                 self.statements[0].execute(params, out);
                 1
             }
-            Shape::Nothing | Shape::Given => 0,
+            Shape::Nothing | Shape::Text => 0,
             Shape::Repeated(width) => {
                 let mut count = 0;
                 for row in params.rows(width) {
@@ -312,7 +312,7 @@ impl Prepared {
         frame(out, b'Q', |out| {
             match self.shape {
                 Shape::Nothing => {}
-                Shape::Given => plain(given(params), out),
+                Shape::Text => plain(given(params), out),
                 Shape::One => self.texts[0].render(params, out),
                 Shape::Repeated(width) => {
                     count = 0;
