@@ -16,13 +16,7 @@ type Bench = fn(arguments: &[String]) -> std::result::Result<(), Box<dyn std::er
 
 /// All benches, by name.
 #[cfg(feature = "bench")]
-const BENCHES: &[(&str, Bench)] = &[
-    ("drive", crate::bench_drive::run),
-    ("keyindex", crate::bench_keyindex::run),
-    ("lag", crate::bench_lag::run),
-    ("pipeline", crate::bench_pipeline::run),
-    ("postgres", crate::bench_postgres::run),
-];
+const BENCHES: &[(&str, Bench)] = &[("keyindex", crate::bench_keyindex::run), ("lag", crate::bench_lag::run)];
 
 /// Compares with peers; see the module of that name.
 #[cfg(not(feature = "bench"))]

@@ -19,15 +19,9 @@ use std::process::ExitCode;
 mod assets;
 mod bench;
 #[cfg(feature = "bench")]
-mod bench_drive;
-#[cfg(feature = "bench")]
 mod bench_keyindex;
 #[cfg(feature = "bench")]
 mod bench_lag;
-#[cfg(feature = "bench")]
-mod bench_pipeline;
-#[cfg(feature = "bench")]
-mod bench_postgres;
 #[cfg(feature = "bench")]
 mod child_cost;
 mod leftovers;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Durability, Observer, OpenOptions, ParamValue, Params, Script, Store, StreamSpec, Target, Workload,
+    Answer, Durability, Observer, Op, OpenOptions, Outcome, ParamValue, Params, Script, Store, StreamSpec, Target,
+    Ticket, Workload,
 };
 use plimsoll_drive::{Clock, Drive, DriveSpec, Io, Limit, Pace, Wake};
 
 use super::commands::Asks;
-use crate::bench_drive::Noting;
 
 /// Makes this program the measured client.
 pub const AS_CLIENT: &str = "as-client";
@@ -176,4 +176,35 @@ pub fn times_ms(printed: &str) -> Option<(f64, f64)> {
     let line = printed.lines().find_map(|line| line.strip_prefix("times: "))?;
     let ms: Vec<f64> = line.split(' ').filter_map(|ns| Some(ns.parse::<f64>().ok()? / 1e6)).collect();
     Some((*ms.get(1)?, *ms.get(2)?))
+}
+
+/// As much as a ledger does for an operation that it keeps: who, which, when and what, in memory taken beforehand.
+struct Noting {
+    sent: Vec<Note>,
+    kept: Vec<Note>,
+    next: usize,
+}
+
+/// Sent, ended, cycle; client, kind and outcome.
+type Note = [u64; 4];
+
+const NOTES: usize = 1 << 14;
+
+impl Noting {
+    /// For one worker with this many sessions.
+    fn new(sessions: usize) -> Self {
+        Self { sent: vec![[0; 4]; sessions], kept: vec![[0; 4]; NOTES], next: 0 }
+    }
+}
+
+impl Observer for Noting {
+    fn sent(&mut self, ticket: Ticket, at_ns: u64, client: u32, cycle: u64, op: &Op<'_>) {
+        self.sent[ticket.0 as usize] = [at_ns, 0, cycle, (u64::from(client) << 32) | (u64::from(op.kind) << 8)];
+    }
+
+    fn finished(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, _: &Answer) {
+        let [sent_ns, _, cycle, who] = self.sent[ticket.0 as usize];
+        self.kept[self.next % NOTES] = [sent_ns, at_ns, cycle, who | outcome as u64];
+        self.next += 1;
+    }
 }
