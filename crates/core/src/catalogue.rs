@@ -1,6 +1,7 @@
 //! Everything that a plan may name, with what it needs to be checked and suggested.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,47 @@ pub struct ParamSpec {
     pub default: &'static str,
     /// One line for lists.
     pub summary: &'static str,
+}
+
+impl ParamSpec {
+    const fn of(name: &'static str, param_type: ParamType, default: &'static str, summary: &'static str) -> Self {
+        Self { name, param_type, default, summary }
+    }
+
+    /// A whole number of `range`.
+    pub const fn int(
+        name: &'static str,
+        range: RangeInclusive<i64>,
+        default: &'static str,
+        summary: &'static str,
+    ) -> Self {
+        Self::of(name, ParamType::Int { min: *range.start(), max: *range.end() }, default, summary)
+    }
+
+    /// A size in bytes.
+    pub const fn bytes(name: &'static str, default: &'static str, summary: &'static str) -> Self {
+        Self::of(name, ParamType::Bytes, default, summary)
+    }
+
+    /// A duration.
+    pub const fn duration(name: &'static str, default: &'static str, summary: &'static str) -> Self {
+        Self::of(name, ParamType::Duration, default, summary)
+    }
+
+    /// `true` or `false`; without it, `false`.
+    pub const fn flag(name: &'static str, summary: &'static str) -> Self {
+        Self::of(name, ParamType::Bool, "false", summary)
+    }
+
+    /// One of some words; without it, the first.
+    pub const fn one_of(name: &'static str, words: &'static [&'static str], summary: &'static str) -> Self {
+        Self::of(name, ParamType::OneOf(words), words[0], summary)
+    }
+
+    /// Any text.
+    pub const fn text(name: &'static str, default: &'static str, summary: &'static str) -> Self {
+        Self::of(name, ParamType::Text, default, summary)
+    }
 }
 
 /// The value of a parameter.
@@ -126,6 +168,13 @@ pub struct WorkloadError {
     pub place: Option<(usize, std::ops::Range<usize>)>,
     /// What to do.
     pub help: Option<String>,
+}
+
+impl WorkloadError {
+    /// Says `what` is wrong, of the workload as a whole, and what to do.
+    pub fn new(what: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { what: what.into(), place: None, help: Some(help.into()) }
+    }
 }
 
 /// A sampler that a plan may name.

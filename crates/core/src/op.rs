@@ -122,6 +122,17 @@ pub enum Access {
 }
 
 impl OpKind {
+    /// A kind of operation of its own, whose answers nobody wants.
+    pub fn new(name: impl Into<String>, call: Call, params: &[ValueType]) -> Self {
+        Self { name: name.into(), call, params: params.to_vec(), keep_answer: false, step_of: None }
+    }
+
+    /// The same with answers that are wanted.
+    #[must_use]
+    pub fn kept(self) -> Self {
+        Self { keep_answer: true, ..self }
+    }
+
     /// The interface a store must speak for this kind; `None` when any will do.
     pub fn interface(&self) -> Option<Interface> {
         match self.call {

@@ -3,7 +3,6 @@
 use crate::error::StoreError;
 use crate::layout::Layout;
 use crate::op::{Answer, KindId, OpKind, Outcome};
-use crate::store::Interface;
 use crate::value::{Value, ValueBuf, Values};
 
 /// Rates that a schedule in nanoseconds can tell apart, operations per second: what a plan may ask for and a drive do.
@@ -36,6 +35,17 @@ pub enum StreamSpec {
         /// Clients that ask.
         clients: u32,
     },
+}
+
+impl StreamSpec {
+    /// Clients that share the operations.
+    pub fn clients(&self) -> u32 {
+        match self {
+            StreamSpec::Load { clients, .. } | StreamSpec::One { clients, .. } | StreamSpec::Mix { clients, .. } => {
+                *clients
+            }
+        }
+    }
 }
 
 /// A pure function (seed, client, cycle) -> operation. The seed is inside.
@@ -126,9 +136,6 @@ pub struct Extent {
 
 /// A workload with its parameters set.
 pub trait Workload: Send + Sync {
-    /// Interfaces a store must speak.
-    fn interfaces(&self) -> &[Interface];
-
     /// What has to exist before.
     fn layout(&self) -> &Layout;
 
@@ -152,13 +159,19 @@ pub trait Workload: Send + Sync {
     fn record_key(&self, _id: u64, _params: &mut ValueBuf) {}
 
     /// The right answers; `None` when this workload has none.
-    fn truth(&self) -> Option<&dyn Truth>;
+    fn truth(&self) -> Option<&dyn Truth> {
+        None
+    }
 
     /// Number of records that the load inserts.
-    fn record_count(&self) -> u64;
+    fn record_count(&self) -> u64 {
+        0
+    }
 
     /// Bytes of one record's own values, on average, for figures such as write amplification.
-    fn record_bytes(&self) -> u64;
+    fn record_bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// Which write a record's content is of.

@@ -4,15 +4,20 @@
 //! that the seed draws for each client and round.
 
 use plimsoll_core::{
-    Call, HttpCall, Interface, KindId, Layout, OpKind, ParamSpec, ParamType, Params, Stream, StreamSpec, Truth, Value,
-    ValueBuf, ValueType, Workload, WorkloadError, WorkloadSpec,
+    Call, HttpCall, Interface, KindId, Layout, OpKind, ParamSpec, Params, Stream, StreamSpec, Value, ValueBuf,
+    ValueType, Workload, WorkloadError, WorkloadSpec,
 };
 
 use crate::scramble::{Permutation, hash};
+use crate::shares::shares;
 
 /// Most paths, and most requests in a round.
 const PATHS_MAX: usize = 1_000;
 const ROUND_MAX: u64 = 1 << 20;
+
+const PARAMS: &[ParamSpec] =
+    &[ParamSpec::text("paths", "/", "what is asked for: paths with their shares, as in \"/=9,/bytes/65536=1\"")];
+const KINDS: [&str; 1] = ["get"];
 
 /// The workload's name, interfaces, kinds and parameters.
 pub fn spec() -> WorkloadSpec {
@@ -22,13 +27,8 @@ pub fn spec() -> WorkloadSpec {
         interfaces: &[Interface::Http],
         dialects: &[],
         takes_scripts: false,
-        kinds: &["get"],
-        params: &[ParamSpec {
-            name: "paths",
-            param_type: ParamType::Text,
-            default: "/",
-            summary: "what is asked for: paths with their shares, as in \"/=9,/bytes/65536=1\"",
-        }],
+        kinds: &KINDS,
+        params: PARAMS,
         make: |seed, params, _| Ok(Box::new(Requests::new(seed, params)?)),
     }
 }
@@ -48,27 +48,13 @@ impl Requests {
             [(only, _)] => (only.clone(), Vec::new()),
             _ => ("{}".to_owned(), vec![ValueType::Text]),
         };
-        let kind = OpKind {
-            name: "get".into(),
-            call: Call::Http(HttpCall { method: "GET".into(), target, body: false }),
-            params: types,
-            keep_answer: false,
-            step_of: None,
-        };
+        let kind = OpKind::new(KINDS[0], Call::Http(HttpCall { method: "GET".into(), target, body: false }), &types);
         Ok(Self { seed, paths, layout: Layout::default(), kinds: vec![kind] })
-    }
-
-    fn requests(&self) -> Box<dyn Stream> {
-        let shares = self.paths.iter().enumerate();
-        let round = shares.flat_map(|(at, (_, share))| std::iter::repeat_n(at as u32, *share as usize)).collect();
-        let paths = self.paths.iter().map(|(path, _)| path.clone()).collect();
-        Box::new(RequestStream { seed: self.seed, paths, round })
     }
 }
 
 /// Reads `/=9,/bytes/65536=1`, with commas or spaces; a path without a share has 1.
 fn parsed(text: &str) -> Result<Vec<(String, u32)>, WorkloadError> {
-    let wrong = |what: String, help: &str| WorkloadError { what, place: None, help: Some(help.to_owned()) };
     let form = "write paths with their shares: \"/=9,/bytes/65536=1\"";
     // A query may have an equals sign, and then the path stands alone.
     let is_one = !text.trim().contains([',', ' ']);
@@ -76,36 +62,34 @@ fn parsed(text: &str) -> Result<Vec<(String, u32)>, WorkloadError> {
     for word in text.split([',', ' ']).map(str::trim).filter(|word| !word.is_empty()) {
         let (path, share) = match word.rsplit_once('=') {
             Some((path, share)) if !(is_one && path.contains('?')) => {
-                let share = share.parse().map_err(|_| wrong(format!("the share of `{path}` is no number"), form))?;
+                let share = share
+                    .parse()
+                    .map_err(|_| WorkloadError::new(format!("the share of `{path}` is no number"), form))?;
                 (path, share)
             }
             _ => (word, 1),
         };
         if !path.starts_with('/') || path.contains("{}") || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
             let help = "a path begins with `/` and is in ASCII without spaces: percent-encode what is not";
-            return Err(wrong(format!("`{path}` is no path"), help));
+            return Err(WorkloadError::new(format!("`{path}` is no path"), help));
         }
         paths.push((path.to_owned(), share));
     }
     let sum: u64 = paths.iter().map(|(_, share)| u64::from(*share)).sum();
     if sum == 0 || sum > ROUND_MAX || paths.len() > PATHS_MAX {
         let what = format!("{} paths with shares of {sum} together", paths.len());
-        return Err(wrong(what, "give 1 to 1,000 paths, with shares of 1 to 1,048,576 together"));
+        return Err(WorkloadError::new(what, "give 1 to 1,000 paths, with shares of 1 to 1,048,576 together"));
     }
     if paths.len() > 1
         && let Some((path, _)) = paths.iter().find(|(path, _)| path.contains(['?', '%', '#']))
     {
         let help = "of several paths none has a query or a percent sign; one path alone may";
-        return Err(wrong(format!("`{path}` is one of several paths"), help));
+        return Err(WorkloadError::new(format!("`{path}` is one of several paths"), help));
     }
     Ok(paths)
 }
 
 impl Workload for Requests {
-    fn interfaces(&self) -> &[Interface] {
-        &[Interface::Http]
-    }
-
     fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -115,24 +99,11 @@ impl Workload for Requests {
     }
 
     fn stream(&self, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
-        match spec {
-            StreamSpec::Load { .. } => Err("`http` has no records to load: leave the load phase out".into()),
-            StreamSpec::One { kind, .. } if kind == "get" => Ok(self.requests()),
-            StreamSpec::Mix { mix, .. } if mix.iter().all(|(kind, _)| kind == "get") => Ok(self.requests()),
-            _ => Err("`http` has one kind of operation: `get`".into()),
-        }
-    }
-
-    fn truth(&self) -> Option<&dyn Truth> {
-        None
-    }
-
-    fn record_count(&self) -> u64 {
-        0
-    }
-
-    fn record_bytes(&self) -> u64 {
-        0
+        shares("http", &KINDS, spec)?;
+        let shares = self.paths.iter().enumerate();
+        let round = shares.flat_map(|(at, (_, share))| std::iter::repeat_n(at as u32, *share as usize)).collect();
+        let paths = self.paths.iter().map(|(path, _)| path.clone()).collect();
+        Ok(Box::new(RequestStream { seed: self.seed, paths, round }))
     }
 }
 

@@ -1,8 +1,10 @@
 //! Operations that do nothing: what the generator itself costs on this machine.
 
-use plimsoll_core::{
-    Call, Interface, KindId, Layout, OpKind, Stream, StreamSpec, Truth, ValueBuf, Workload, WorkloadSpec,
-};
+use plimsoll_core::{Call, KindId, Layout, OpKind, Stream, StreamSpec, ValueBuf, Workload, WorkloadSpec};
+
+use crate::shares::shares;
+
+const KINDS: [&str; 1] = ["nothing"];
 
 /// The workload's name, interfaces, kinds and parameters.
 pub fn spec() -> WorkloadSpec {
@@ -12,35 +14,20 @@ pub fn spec() -> WorkloadSpec {
         interfaces: &[],
         dialects: &[],
         takes_scripts: false,
-        kinds: &["nothing"],
+        kinds: &KINDS,
         params: &[],
-        make: |_, _, _| Ok(Box::new(Nothing::new())),
+        make: |_, _, _| {
+            Ok(Box::new(Nothing { layout: Layout::default(), kinds: [OpKind::new(KINDS[0], Call::Nothing, &[])] }))
+        },
     }
 }
 
 struct Nothing {
     layout: Layout,
-    kinds: Vec<OpKind>,
-}
-
-impl Nothing {
-    fn new() -> Self {
-        let kind = OpKind {
-            name: "nothing".into(),
-            call: Call::Nothing,
-            params: Vec::new(),
-            keep_answer: false,
-            step_of: None,
-        };
-        Self { layout: Layout::default(), kinds: vec![kind] }
-    }
+    kinds: [OpKind; 1],
 }
 
 impl Workload for Nothing {
-    fn interfaces(&self) -> &[Interface] {
-        &[]
-    }
-
     fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -50,24 +37,7 @@ impl Workload for Nothing {
     }
 
     fn stream(&self, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
-        match spec {
-            StreamSpec::Load { .. } => Err("`nothing` has no records to load: leave the load phase out".into()),
-            StreamSpec::One { kind, .. } if kind == "nothing" => Ok(Box::new(NothingStream)),
-            StreamSpec::Mix { mix, .. } if mix.iter().all(|(kind, _)| kind == "nothing") => Ok(Box::new(NothingStream)),
-            _ => Err("`nothing` has one kind of operation: `nothing`".into()),
-        }
-    }
-
-    fn truth(&self) -> Option<&dyn Truth> {
-        None
-    }
-
-    fn record_count(&self) -> u64 {
-        0
-    }
-
-    fn record_bytes(&self) -> u64 {
-        0
+        shares("nothing", &KINDS, spec).map(|_| Box::new(NothingStream) as Box<dyn Stream>)
     }
 }
 

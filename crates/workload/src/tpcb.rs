@@ -7,19 +7,19 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Call, Dialect, Extent, Interface, Layout, OpKind, ParamSpec, ParamType, Params, Script, Statement, Stream,
-    StreamSpec, Truth, Workload, WorkloadError, WorkloadSpec,
+    Call, Dialect, Extent, Interface, Layout, OpKind, ParamSpec, Params, Script, Statement, Stream, StreamSpec,
+    Workload, WorkloadError, WorkloadSpec,
 };
 
 use crate::numbers::from_1_to;
 use crate::script::{Compiled, MAX_TRIES, Source};
 
 /// Accounts to a unit of scale.
-pub(crate) const ACCOUNTS_PER_SCALE: u64 = 100_000;
+const ACCOUNTS_PER_SCALE: u64 = 100_000;
 /// Tellers to a unit of scale.
-pub(crate) const TELLERS_PER_SCALE: u64 = 10;
+const TELLERS_PER_SCALE: u64 = 10;
 /// An account's bytes: three integers, and the filler that pgbench pads to 84.
-pub(crate) const ACCOUNT_BYTES: u64 = 3 * 4 + 84;
+const ACCOUNT_BYTES: u64 = 3 * 4 + 84;
 
 const VARIABLES: &str = "\\set aid random(1, 100000 * :scale)\n\\set bid random(1, 1 * :scale)\n\
                          \\set tid random(1, 10 * :scale)\n\\set delta random(-5000, 5000)\n";
@@ -30,51 +30,65 @@ const TELLER_AND_BRANCH: &str = "UPDATE pgbench_tellers SET tbalance = tbalance 
                                  UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid;\n";
 const HISTORY: &str = "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) \
                        VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);\nCOMMIT;\n";
-const SELECT: &str = "\\set aid random(1, 100000 * :scale)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n";
+const SELECT_ONLY: &str =
+    "\\set aid random(1, 100000 * :scale)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n";
+
+const TPCB: &str = "tpcb";
+const SELECT: &str = "select";
+
+const PARAMS: &[ParamSpec] = &[
+    ParamSpec::int("scale", 1..=20_000, "1", "100,000 accounts each, as pgbench's --scale"),
+    ParamSpec::int(
+        "fillfactor",
+        10..=100,
+        "100",
+        "percent of a page that the load fills, on PostgreSQL, as pgbench's --fillfactor",
+    ),
+    MAX_TRIES,
+];
 
 /// The workload's name, interfaces, kinds and parameters.
 pub fn spec() -> WorkloadSpec {
     WorkloadSpec {
-        name: "tpcb",
+        name: TPCB,
         summary: "pgbench's built-in scripts: tpcb-like, simple-update, select-only",
         interfaces: &[Interface::Sql],
         dialects: &[Dialect::Postgres, Dialect::Mysql, Dialect::Sqlite],
         takes_scripts: false,
-        kinds: &["tpcb", "simple_update", "select"],
-        params: &[
-            ParamSpec {
-                name: "scale",
-                param_type: ParamType::Int { min: 1, max: 20_000 },
-                default: "1",
-                summary: "100,000 accounts each, as pgbench's --scale",
-            },
-            ParamSpec {
-                name: "fillfactor",
-                param_type: ParamType::Int { min: 10, max: 100 },
-                default: "100",
-                summary: "percent of a page that the load fills, on PostgreSQL, as pgbench's --fillfactor",
-            },
-            MAX_TRIES,
-        ],
-        make: |seed, params, _| Ok(Box::new(Tpcb::new(seed, params)?)),
+        kinds: &[TPCB, "simple_update", SELECT],
+        params: PARAMS,
+        make: |seed, params, _| Ok(Box::new(Tpcb::new(TPCB, seed, params)?)),
+    }
+}
+
+/// The select-only script alone, under the name that it has there.
+pub fn select() -> WorkloadSpec {
+    WorkloadSpec {
+        name: SELECT,
+        summary: "pgbench -S: one account's balance by primary key",
+        kinds: &[SELECT],
+        make: |seed, params, _| Ok(Box::new(Tpcb::new(SELECT, seed, params)?)),
+        ..spec()
     }
 }
 
 struct Tpcb {
+    name: &'static str,
     accounts: u64,
     layout: Layout,
     compiled: Arc<Compiled>,
 }
 
 impl Tpcb {
-    fn new(seed: u64, params: &Params) -> Result<Self, WorkloadError> {
+    /// The workload `name`: all scripts, or the one of that name.
+    fn new(name: &'static str, seed: u64, params: &Params) -> Result<Self, WorkloadError> {
         let scale = params.int("scale").max(1) as u64;
         let script =
             |name: &str, parts: &[&str]| Script { name: name.to_owned(), weight: 1, text: parts.concat(), file: None };
         let scripts = [
-            script("tpcb", &[VARIABLES, BEGIN, ACCOUNT, TELLER_AND_BRANCH, HISTORY]),
+            script(TPCB, &[VARIABLES, BEGIN, ACCOUNT, TELLER_AND_BRANCH, HISTORY]),
             script("simple_update", &[VARIABLES, BEGIN, ACCOUNT, HISTORY]),
-            script("select", &[SELECT]),
+            script(SELECT, &[SELECT_ONLY]),
         ];
         let source = Source {
             seed,
@@ -83,7 +97,7 @@ impl Tpcb {
             tries_max: params.int("max_tries").clamp(1, 1_000) as u32,
             as_text: false,
             finds_rows: true,
-            scripts: &scripts,
+            scripts: if name == TPCB { &scripts } else { &scripts[2..] },
         };
         // The scripts are ours: a mistake in them is found by the tests.
         let compiled = Compiled::new(&source).map_err(|(_, mistake)| WorkloadError {
@@ -92,6 +106,7 @@ impl Tpcb {
             help: mistake.help,
         })?;
         Ok(Self {
+            name,
             accounts: scale * ACCOUNTS_PER_SCALE,
             layout: layout(scale, params.int("fillfactor").clamp(10, 100)),
             compiled: Arc::new(compiled),
@@ -99,26 +114,8 @@ impl Tpcb {
     }
 }
 
-/// As pgbench does: the scale is the number of branches.
-pub(crate) fn extent() -> Extent {
-    let kind = OpKind {
-        name: "branches".to_owned(),
-        call: Call::Sql("SELECT count(*) FROM pgbench_branches".to_owned()),
-        params: Vec::new(),
-        keep_answer: true,
-        step_of: None,
-    };
-    Extent {
-        param: "scale",
-        of: ["row of pgbench_branches", "rows of pgbench_branches"],
-        exact: true,
-        kind,
-        by_record: false,
-    }
-}
-
 /// The tables and how they are filled, for each dialect.
-pub(crate) fn layout(scale: u64, fillfactor: i64) -> Layout {
+fn layout(scale: u64, fillfactor: i64) -> Layout {
     const TABLES: [&str; 4] = ["pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history"];
     const KEYS: [&str; 3] = ["bid", "tid", "aid"];
     let (mut statements, mut after_load) = (Vec::new(), Vec::new());
@@ -169,10 +166,6 @@ fn group(dialect: Dialect, size: u64) -> String {
 }
 
 impl Workload for Tpcb {
-    fn interfaces(&self) -> &[Interface] {
-        &[Interface::Sql]
-    }
-
     fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -182,18 +175,19 @@ impl Workload for Tpcb {
     }
 
     fn stream(&self, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
-        match spec {
-            StreamSpec::Load { .. } => Err("`tpcb` fills its tables when they are made".into()),
-            _ => self.compiled.stream("tpcb", spec),
-        }
+        self.compiled.stream(self.name, spec)
     }
 
     fn extent(&self) -> Option<Extent> {
-        Some(extent())
-    }
-
-    fn truth(&self) -> Option<&dyn Truth> {
-        None
+        // As pgbench does: the scale is the number of branches.
+        let count = Call::Sql("SELECT count(*) FROM pgbench_branches".to_owned());
+        Some(Extent {
+            param: "scale",
+            of: ["row of pgbench_branches", "rows of pgbench_branches"],
+            exact: true,
+            kind: OpKind::new("branches", count, &[]).kept(),
+            by_record: false,
+        })
     }
 
     fn record_count(&self) -> u64 {
@@ -207,14 +201,14 @@ impl Workload for Tpcb {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::{Answer, Outcome, Step, ValueBuf};
+    use plimsoll_core::{Answer, Outcome, ParamValue, Step, Value, ValueBuf};
 
     use super::*;
     use crate::tests::defaults;
 
     #[test]
     fn a_transaction_is_pgbenchs() {
-        let workload = Tpcb::new(7, &defaults(spec().params)).unwrap();
+        let workload = Tpcb::new(TPCB, 7, &defaults(spec().params)).unwrap();
         let stream = workload.stream(&StreamSpec::One { kind: "tpcb".into(), clients: 1 }).unwrap();
         let mut params = ValueBuf::new();
         let kind = stream.op(0, 0, &mut params).unwrap();
@@ -254,8 +248,26 @@ mod tests {
 
     #[test]
     fn a_select_is_one_plain_operation() {
-        let workload = Tpcb::new(7, &defaults(spec().params)).unwrap();
+        let workload = Tpcb::new(TPCB, 7, &defaults(spec().params)).unwrap();
         assert!(matches!(workload.kinds()[2].call, Call::SqlRow(_)));
         assert_eq!(workload.kinds().len(), 3 + 7 + 1 + 5 + 1);
+    }
+
+    #[test]
+    fn accounts_are_asked_for_evenly_and_exist() {
+        let params = Params([("scale".to_owned(), ParamValue::Int(2))].into());
+        let workload = Tpcb::new(SELECT, 7, &params).unwrap();
+        assert_eq!(workload.kinds().len(), 1);
+        let stream = workload.stream(&StreamSpec::One { kind: SELECT.into(), clients: 4 }).unwrap();
+        let mut params = ValueBuf::new();
+        let mut sum = 0.0;
+        for cycle in 0..10_000 {
+            params.clear();
+            assert_eq!(stream.op(cycle as u32 % 4, cycle, &mut params), Some(0));
+            let Value::Int(aid) = params.values().get(0) else { panic!("an account's number is an integer") };
+            assert!((1..=200_000).contains(&aid));
+            sum += aid as f64;
+        }
+        assert!((90_000.0..110_000.0).contains(&(sum / 10_000.0)));
     }
 }

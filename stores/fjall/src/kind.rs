@@ -1,7 +1,7 @@
 //! What fjall says of itself before it is opened.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SessionShape, SessionSpec, Store, StoreError,
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError,
     StoreErrorKind, StoreKind, StoreSpec, Target,
 };
 
@@ -33,18 +33,8 @@ static SPEC: StoreSpec = StoreSpec {
     },
     keeps_data: true,
     params: &[
-        ParamSpec {
-            name: "cache",
-            param_type: ParamType::Bytes,
-            default: "32MiB",
-            summary: "Size of the cache of blocks read from disk",
-        },
-        ParamSpec {
-            name: "memtable",
-            param_type: ParamType::Bytes,
-            default: "64MiB",
-            summary: "What is written to a keyspace until it is flushed to a table",
-        },
+        ParamSpec::bytes("cache", "32MiB", "Size of the cache of blocks read from disk"),
+        ParamSpec::bytes("memtable", "64MiB", "What is written to a keyspace until it is flushed to a table"),
     ],
     packages: &[],
 };

@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SessionShape, SessionSpec, Store, StoreError,
-    StoreKind, StoreSpec, Target,
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError, StoreKind,
+    StoreSpec, Target,
 };
 
 use crate::endpoint;
@@ -28,18 +28,8 @@ static SPEC: StoreSpec = StoreSpec {
     },
     keeps_data: false,
     params: &[
-        ParamSpec {
-            name: "access_log",
-            param_type: ParamType::Bool,
-            default: "false",
-            summary: "a private server writes a line for each request",
-        },
-        ParamSpec {
-            name: "worker_connections",
-            param_type: ParamType::Int { min: 100, max: 1_000_000 },
-            default: "4096",
-            summary: "most connections a private server takes",
-        },
+        ParamSpec::flag("access_log", "a private server writes a line for each request"),
+        ParamSpec::int("worker_connections", 100..=1_000_000, "4096", "most connections a private server takes"),
     ],
     packages: &["nginx"],
 };

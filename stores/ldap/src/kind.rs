@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Params, SessionShape, SessionSpec, Store,
-    StoreError, StoreKind, StoreSpec, Target,
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, SessionShape, SessionSpec, Store, StoreError,
+    StoreKind, StoreSpec, Target,
 };
 
 use crate::endpoint;
@@ -10,36 +10,23 @@ use crate::server::{Settings, find_slapd};
 use crate::store::{LdapStore, unit_of};
 
 const PARAMS: &[ParamSpec] = &[
-    ParamSpec {
-        name: "threads",
-        param_type: ParamType::Int { min: 2, max: 1024 },
-        default: "16",
-        summary: "threads of a private server that work on operations",
-    },
-    ParamSpec {
-        name: "maxsize",
-        param_type: ParamType::Bytes,
-        default: "16GiB",
-        summary: "most bytes of a private server's database; adds beyond it are refused",
-    },
-    ParamSpec {
-        name: "index",
-        param_type: ParamType::Text,
-        default: "objectClass,uid eq",
-        summary: "indexes of a private server as slapd.conf has them, parted by semicolons",
-    },
-    ParamSpec {
-        name: "load",
-        param_type: ParamType::OneOf(&["offline", "wire"]),
-        default: "offline",
-        summary: "how a private server is loaded: by slapadd while it is stopped, or by adds over the wire",
-    },
-    ParamSpec {
-        name: "syncs",
-        param_type: ParamType::OneOf(&["ask", "yes", "no"]),
-        default: "ask",
-        summary: "whether an attached server syncs a write before it answers: asked of OpenLDAP's cn=config, or said here",
-    },
+    ParamSpec::int("threads", 2..=1024, "16", "threads of a private server that work on operations"),
+    ParamSpec::bytes("maxsize", "16GiB", "most bytes of a private server's database; adds beyond it are refused"),
+    ParamSpec::text(
+        "index",
+        "objectClass,uid eq",
+        "indexes of a private server as slapd.conf has them, parted by semicolons",
+    ),
+    ParamSpec::one_of(
+        "load",
+        &["offline", "wire"],
+        "how a private server is loaded: by slapadd while it is stopped, or by adds over the wire",
+    ),
+    ParamSpec::one_of(
+        "syncs",
+        &["ask", "yes", "no"],
+        "whether an attached server syncs a write before it answers: asked of OpenLDAP's cn=config, or said here",
+    ),
 ];
 
 static SPEC: StoreSpec = StoreSpec {

@@ -1,8 +1,8 @@
 //! What the store says of itself before it is opened, and opening it.
 
 use plimsoll_core::{
-    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SessionShape, SessionSpec, Store,
-    StoreError, StoreKind, StoreSpec, Target,
+    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError,
+    StoreKind, StoreSpec, Target,
 };
 
 use crate::conninfo::{self, Environment};
@@ -12,24 +12,14 @@ use crate::wire::Login;
 
 /// Parameters, and the server's own names of what they set.
 const PARAMS: &[ParamSpec] = &[
-    ParamSpec {
-        name: "buffer_pool",
-        param_type: ParamType::Bytes,
-        default: "128MiB",
-        summary: "memory for cached pages of a private server (innodb_buffer_pool_size)",
-    },
-    ParamSpec {
-        name: "log_file",
-        param_type: ParamType::Bytes,
-        default: "96MiB",
-        summary: "size of a private server's redo log (innodb_log_file_size)",
-    },
-    ParamSpec {
-        name: "max_connections",
-        param_type: ParamType::Int { min: 10, max: 100_000 },
-        default: "151",
-        summary: "most connections a private server takes, and one more for its root",
-    },
+    ParamSpec::bytes("buffer_pool", "128MiB", "memory for cached pages of a private server (innodb_buffer_pool_size)"),
+    ParamSpec::bytes("log_file", "96MiB", "size of a private server's redo log (innodb_log_file_size)"),
+    ParamSpec::int(
+        "max_connections",
+        10..=100_000,
+        "151",
+        "most connections a private server takes, and one more for its root",
+    ),
 ];
 
 static SPEC: StoreSpec = StoreSpec {

@@ -1,8 +1,8 @@
 //! The store as lists show it: its parameters, what it says before it is opened, and how it is.
 
 use plimsoll_core::{
-    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Params, SessionShape, SessionSpec,
-    Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
+    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, SessionShape, SessionSpec, Store,
+    StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
 };
 
 use crate::conninfo::{self, Environment};
@@ -15,42 +15,21 @@ const PROTOCOLS: [(&str, Protocol); 3] =
     [("prepared", Protocol::Prepared), ("extended", Protocol::Extended), ("simple", Protocol::Simple)];
 
 const PARAMS: &[ParamSpec] = &[
-    ParamSpec {
-        name: "protocol",
-        param_type: ParamType::OneOf(&["prepared", "extended", "simple"]),
-        default: "prepared",
-        summary: "how statements are sent: parsed once, parsed each time, or as text with the values in it",
-    },
-    ParamSpec {
-        name: "shared_buffers",
-        param_type: ParamType::Bytes,
-        default: "128MiB",
-        summary: "memory for cached pages of a private server",
-    },
-    ParamSpec {
-        name: "max_connections",
-        param_type: ParamType::Int { min: 10, max: 10_000 },
-        default: "100",
-        summary: "most connections a private server takes, three of them for superusers",
-    },
-    ParamSpec {
-        name: "max_wal_size",
-        param_type: ParamType::Bytes,
-        default: "1GiB",
-        summary: "how much log a private server writes at most between two checkpoints",
-    },
-    ParamSpec {
-        name: "checkpoint_timeout",
-        param_type: ParamType::Duration,
-        default: "300s",
-        summary: "longest time between two checkpoints of a private server",
-    },
-    ParamSpec {
-        name: "settings",
-        param_type: ParamType::Text,
-        default: "",
-        summary: "any other settings of a private server: \"work_mem=64MB wal_compression=on\"",
-    },
+    ParamSpec::one_of(
+        "protocol",
+        &["prepared", "extended", "simple"],
+        "how statements are sent: parsed once, parsed each time, or as text with the values in it",
+    ),
+    ParamSpec::bytes("shared_buffers", "128MiB", "memory for cached pages of a private server"),
+    ParamSpec::int(
+        "max_connections",
+        10..=10_000,
+        "100",
+        "most connections a private server takes, three of them for superusers",
+    ),
+    ParamSpec::bytes("max_wal_size", "1GiB", "how much log a private server writes at most between two checkpoints"),
+    ParamSpec::duration("checkpoint_timeout", "300s", "longest time between two checkpoints of a private server"),
+    ParamSpec::text("settings", "", "any other settings of a private server: \"work_mem=64MB wal_compression=on\""),
 ];
 
 /// Settings that are Plimsoll's own business: where a private server is and how it is found.

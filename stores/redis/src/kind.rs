@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Params, SessionShape, SessionSpec, Store,
-    StoreError, StoreKind, StoreSpec, Target,
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, SessionShape, SessionSpec, Store, StoreError,
+    StoreKind, StoreSpec, Target,
 };
 
 use crate::endpoint;
@@ -11,48 +11,30 @@ use crate::store::{RedisStore, prefix_of};
 use crate::wire::Protocol;
 
 const PARAMS: &[ParamSpec] = &[
-    ParamSpec {
-        name: "server",
-        param_type: ParamType::OneOf(&["any", "redis", "valkey"]),
-        default: "any",
-        summary: "whose private server: Redis, Valkey, or the first of them that is installed",
-    },
-    ParamSpec {
-        name: "maxmemory",
-        param_type: ParamType::Bytes,
-        default: "0B",
-        summary: "most memory for a private server's data, writes beyond it are refused; 0 is no limit",
-    },
-    ParamSpec {
-        name: "maxclients",
-        param_type: ParamType::Int { min: 100, max: 1_000_000 },
-        default: "10000",
-        summary: "most connections a private server takes",
-    },
-    ParamSpec {
-        name: "io_threads",
-        param_type: ParamType::Int { min: 1, max: 128 },
-        default: "1",
-        summary: "threads of a private server that send its answers",
-    },
-    ParamSpec {
-        name: "aof_rewrite_min_size",
-        param_type: ParamType::Bytes,
-        default: "64MiB",
-        summary: "size below which a private server does not rewrite its append-only file (auto-aof-rewrite-min-size)",
-    },
-    ParamSpec {
-        name: "nodes",
-        param_type: ParamType::Int { min: 1, max: 32 },
-        default: "1",
-        summary: "servers of a private cluster, each with an equal part of the keys; 1 is a server alone",
-    },
-    ParamSpec {
-        name: "protocol",
-        param_type: ParamType::OneOf(&["2", "3"]),
-        default: "2",
-        summary: "version of the protocol: RESP2 or RESP3",
-    },
+    ParamSpec::one_of(
+        "server",
+        &["any", "redis", "valkey"],
+        "whose private server: Redis, Valkey, or the first of them that is installed",
+    ),
+    ParamSpec::bytes(
+        "maxmemory",
+        "0B",
+        "most memory for a private server's data, writes beyond it are refused; 0 is no limit",
+    ),
+    ParamSpec::int("maxclients", 100..=1_000_000, "10000", "most connections a private server takes"),
+    ParamSpec::int("io_threads", 1..=128, "1", "threads of a private server that send its answers"),
+    ParamSpec::bytes(
+        "aof_rewrite_min_size",
+        "64MiB",
+        "size below which a private server does not rewrite its append-only file (auto-aof-rewrite-min-size)",
+    ),
+    ParamSpec::int(
+        "nodes",
+        1..=32,
+        "1",
+        "servers of a private cluster, each with an equal part of the keys; 1 is a server alone",
+    ),
+    ParamSpec::one_of("protocol", &["2", "3"], "version of the protocol: RESP2 or RESP3"),
 ];
 
 static SPEC: StoreSpec = StoreSpec {

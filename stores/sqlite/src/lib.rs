@@ -19,8 +19,8 @@ mod statements;
 mod store;
 
 use plimsoll_core::{
-    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SessionShape, SessionSpec, Store,
-    StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
+    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError,
+    StoreErrorKind, StoreKind, StoreSpec, Target,
 };
 
 const SPEC: StoreSpec = StoreSpec {
@@ -41,12 +41,7 @@ const SPEC: StoreSpec = StoreSpec {
         bounded_by: None,
     },
     keeps_data: true,
-    params: &[ParamSpec {
-        name: "cache_size",
-        param_type: ParamType::Bytes,
-        default: "2000KiB",
-        summary: "page cache of each connection",
-    }],
+    params: &[ParamSpec::bytes("cache_size", "2000KiB", "page cache of each connection")],
     packages: &[],
 };
 

@@ -40,19 +40,9 @@ const PLAIN: StoreSpec = StoreSpec {
 };
 
 const COUPONS: &[ParamSpec] = &[
-    ParamSpec {
-        name: "records",
-        param_type: ParamType::Int { min: 1, max: 1_000_000 },
-        default: "100000",
-        summary: "",
-    },
-    ParamSpec {
-        name: "index",
-        param_type: ParamType::OneOf(&["none", "own", "keyindex"]),
-        default: "none",
-        summary: "",
-    },
-    ParamSpec { name: "pause", param_type: ParamType::Duration, default: "1ms", summary: "" },
+    ParamSpec::int("records", 1..=1_000_000, "100000", ""),
+    ParamSpec::one_of("index", &["none", "own", "keyindex"], ""),
+    ParamSpec::duration("pause", "1ms", ""),
     ParamSpec { name: "strict", param_type: ParamType::Bool, default: "true", summary: "" },
 ];
 
@@ -75,10 +65,6 @@ fn refuse_wrong(
 struct Nothing;
 
 impl Workload for Nothing {
-    fn interfaces(&self) -> &[Interface] {
-        &[]
-    }
-
     fn layout(&self) -> &plimsoll_core::Layout {
         unreachable!("a plan runs nothing")
     }
@@ -90,18 +76,6 @@ impl Workload for Nothing {
     fn stream(&self, _spec: &plimsoll_core::StreamSpec) -> Result<Box<dyn plimsoll_core::Stream>, String> {
         Err("a plan runs nothing".to_owned())
     }
-
-    fn truth(&self) -> Option<&dyn plimsoll_core::Truth> {
-        None
-    }
-
-    fn record_count(&self) -> u64 {
-        0
-    }
-
-    fn record_bytes(&self) -> u64 {
-        0
-    }
 }
 
 fn no_workload(
@@ -112,15 +86,14 @@ fn no_workload(
     panic!("a plan makes no workload")
 }
 
+const CACHE: &[ParamSpec] = &[ParamSpec::bytes("cache", "2MiB", "")];
+const BUFFERS: &[ParamSpec] = &[ParamSpec::bytes("shared_buffers", "128MiB", "")];
+
 /// sqlite can do all, fjall has no SQL and no index of its own, postgres is reached by URLs too, ldap only so,
 /// and slow takes one client and is never durable.
 pub fn catalogue() -> Catalogue {
     let stores = [
-        StoreSpec {
-            name: "sqlite",
-            params: &[ParamSpec { name: "cache", param_type: ParamType::Bytes, default: "2MiB", summary: "" }],
-            ..PLAIN
-        },
+        StoreSpec { name: "sqlite", params: CACHE, ..PLAIN },
         StoreSpec {
             name: "fjall",
             interfaces: &[Interface::Kv, Interface::Records],
@@ -134,12 +107,7 @@ pub fn catalogue() -> Catalogue {
             interfaces: &[Interface::Records, Interface::Sql],
             dialect: None,
             index_modes: &[IndexMode::None, IndexMode::Own],
-            params: &[ParamSpec {
-                name: "shared_buffers",
-                param_type: ParamType::Bytes,
-                default: "128MiB",
-                summary: "",
-            }],
+            params: BUFFERS,
             ..PLAIN
         },
         StoreSpec { name: "ldap", schemes: &["ldap"], private: false, ..PLAIN },

@@ -1,8 +1,8 @@
 //! A workload with every call there is, small enough that keys are fought over.
 
 use plimsoll_core::{
-    Access, Call, Collection, Field, Index, IndexMode, Interface, Layout, OpKind, RecordsCall, Stream, StreamSpec,
-    Truth, Value, ValueBuf, ValueType, Values, Version, Workload,
+    Access, Call, Collection, Field, Index, IndexMode, Layout, OpKind, RecordsCall, Stream, StreamSpec, Truth, Value,
+    ValueBuf, ValueType, Values, Version, Workload,
 };
 
 pub const INSERT: u16 = 0;
@@ -57,10 +57,6 @@ impl Toy {
 }
 
 impl Workload for Toy {
-    fn interfaces(&self) -> &[Interface] {
-        &[Interface::Records]
-    }
-
     fn layout(&self) -> &Layout {
         &self.layout
     }

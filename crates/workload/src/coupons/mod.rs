@@ -16,7 +16,7 @@ mod stream;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Access, Call, Collection, Extent, Field, Index, IndexMode, Interface, Layout, OpKind, ParamSpec, ParamType, Params,
+    Access, Call, Collection, Extent, Field, Index, IndexMode, Interface, Layout, OpKind, ParamSpec, Params,
     RecordsCall, Stream, StreamSpec, Truth, ValueBuf, ValueType, Workload, WorkloadSpec,
 };
 
@@ -48,6 +48,21 @@ const KINDS: [&str; 6] = ["insert", "read", "update", "query", "scan", "all"];
 /// Most times that a coupon has been redeemed, plus one: the counts are spread evenly below it.
 const REDEEMED_END: u64 = 10_000;
 
+const PARAMS: &[ParamSpec] = &[
+    ParamSpec::int("records", 1..=1_000_000_000, "100000", "coupons to load, about 200 bytes each"),
+    ParamSpec::one_of(
+        "index",
+        &["none", "own", "keyindex"],
+        "who keeps the index on the redeemed count: nobody, the store, or the key index",
+    ),
+    ParamSpec::int(
+        "below",
+        0..=REDEEMED_END as i64,
+        "50",
+        "the query asks for counts below this; 1 in 10,000 records matches for each unit",
+    ),
+];
+
 /// The workload's name, interfaces, kinds and parameters.
 pub fn spec() -> WorkloadSpec {
     WorkloadSpec {
@@ -57,26 +72,7 @@ pub fn spec() -> WorkloadSpec {
         dialects: &[],
         takes_scripts: false,
         kinds: &KINDS,
-        params: &[
-            ParamSpec {
-                name: "records",
-                param_type: ParamType::Int { min: 1, max: 1_000_000_000 },
-                default: "100000",
-                summary: "coupons to load, about 200 bytes each",
-            },
-            ParamSpec {
-                name: "index",
-                param_type: ParamType::OneOf(&["none", "own", "keyindex"]),
-                default: "none",
-                summary: "who keeps the index on the redeemed count: nobody, the store, or the key index",
-            },
-            ParamSpec {
-                name: "below",
-                param_type: ParamType::Int { min: 0, max: REDEEMED_END as i64 },
-                default: "50",
-                summary: "the query asks for counts below this; 1 in 10,000 records matches for each unit",
-            },
-        ],
+        params: PARAMS,
         make: |seed, params, _| Ok(Box::new(Coupons::new(seed, params))),
     }
 }
@@ -128,21 +124,14 @@ fn kinds() -> Vec<OpKind> {
         (find(Access::Scan), vec![ValueType::Int, ValueType::Int], true),
         (RecordsCall::All, Vec::new(), true),
     ];
-    let kind = |(name, (call, params, keep_answer)): (&str, _)| OpKind {
-        name: name.into(),
-        call: Call::Records { collection: 0, call },
-        params,
+    let kind = |(name, (call, params, keep_answer)): (&str, (_, Vec<ValueType>, _))| OpKind {
         keep_answer,
-        step_of: None,
+        ..OpKind::new(name, Call::Records { collection: 0, call }, &params)
     };
     KINDS.into_iter().zip(calls).map(kind).collect()
 }
 
 impl Workload for Coupons {
-    fn interfaces(&self) -> &[Interface] {
-        &[Interface::Records]
-    }
-
     fn layout(&self) -> &Layout {
         &self.layout
     }

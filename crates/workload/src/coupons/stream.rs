@@ -7,6 +7,7 @@ use plimsoll_core::{KindId, Stream, StreamSpec, Truth, Value, ValueBuf, Version}
 use super::content::Content;
 use super::{ALL, INSERT, KINDS, QUERY, READ, SCAN, UPDATE};
 use crate::scramble::{below, hash};
+use crate::shares::{Lot, shares};
 
 /// One update in this many goes to a record that changes sides.
 const BUSY_ONE_IN: u64 = 4;
@@ -21,36 +22,24 @@ pub(super) fn stream(content: &Arc<Content>, spec: &StreamSpec) -> Result<Box<dy
             batch: u64::from(*batch).max(1),
             clients: u64::from(*clients).max(1),
         })),
-        StreamSpec::One { kind, clients } => mixed(content, &[(kind.clone(), 1)], *clients),
-        StreamSpec::Mix { mix, clients } => mixed(content, mix, *clients),
+        _ => mixed(content, spec),
     }
 }
 
-fn mixed(content: &Arc<Content>, mix: &[(String, u32)], clients: u32) -> Result<Box<dyn Stream>, String> {
-    let mut shares = Vec::new();
-    let mut total = 0;
-    for (name, share) in mix {
-        let kind = KINDS.iter().position(|kind| kind == name).map(|kind| kind as KindId);
-        match kind {
-            Some(INSERT) => return Err("`insert` is the load's: no coupons are added after it".into()),
-            Some(kind) => {
-                total += u64::from(*share);
-                shares.push((total, kind));
-            }
-            None => return Err(format!("`coupons` has no kind `{name}`, only {}", KINDS[1..].join(", "))),
-        }
+fn mixed(content: &Arc<Content>, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
+    let shares = shares("coupons", &KINDS, spec)?;
+    let has = |kind| shares.iter().any(|(one, _)| *one == kind);
+    if has(INSERT) {
+        return Err("`insert` is the load's: no coupons are added after it".into());
     }
-    if total == 0 {
-        return Err("the mix gives no kind a share".into());
-    }
-    let clients = u64::from(clients).max(1);
-    if clients > content.records() && shares.iter().any(|(_, kind)| *kind == UPDATE) {
+    let clients = u64::from(spec.clients()).max(1);
+    if clients > content.records() && has(UPDATE) {
         return Err(format!(
             "{clients} clients cannot each own a record to update when there are {}",
             content.records()
         ));
     }
-    Ok(Box::new(Mixed { content: content.clone(), shares, clients }))
+    Ok(Box::new(Mixed { lot: Lot::new(content.seed() ^ KIND_SALT, &shares), content: content.clone(), clients }))
 }
 
 struct Load {
@@ -75,18 +64,14 @@ impl Stream for Load {
 
 struct Mixed {
     content: Arc<Content>,
-    /// Upper ends of the kinds' shares.
-    shares: Vec<(u64, KindId)>,
+    lot: Lot,
     clients: u64,
 }
 
 impl Stream for Mixed {
     fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
-        let seed = self.content.seed();
-        let total = self.shares.last().map_or(0, |(end, _)| *end);
-        let choice = below(hash(seed ^ KIND_SALT, u64::from(client), cycle), total);
-        let kind = self.shares.iter().find(|(end, _)| choice < *end)?.1;
-        let bits = hash(seed ^ KEY_SALT, u64::from(client), cycle);
+        let kind = self.lot.draw(client, cycle)?;
+        let bits = hash(self.content.seed() ^ KEY_SALT, u64::from(client), cycle);
         match kind {
             READ => {
                 let id = below(bits, self.content.records());

@@ -21,8 +21,8 @@ mod truth;
 pub(crate) mod turns;
 
 use plimsoll_core::{
-    Call, Extent, Interface, KindId, KvCall, Layout, OpKind, ParamSpec, ParamType, Params, Stream, StreamSpec, Truth,
-    ValueBuf, ValueType, Workload, WorkloadError, WorkloadSpec,
+    Call, Extent, Interface, KindId, KvCall, Layout, OpKind, ParamSpec, Params, Stream, StreamSpec, Truth, ValueBuf,
+    ValueType, Workload, WorkloadError, WorkloadSpec,
 };
 
 pub use choose::{Chooser, Zipf};
@@ -37,29 +37,23 @@ const RMW_READ: KindId = 5;
 const MODIFY: KindId = 6;
 const KINDS: [&str; 5] = ["read", "update", "insert", "scan", "read_modify_write"];
 
-const fn int(name: &'static str, (min, max): (i64, i64), default: &'static str, summary: &'static str) -> ParamSpec {
-    ParamSpec { name, param_type: ParamType::Int { min, max }, default, summary }
-}
-
 const PARAMS: &[ParamSpec] = &[
-    int("records", (1, 1_000_000_000), "100000", "values to load"),
-    int("field_count", (1, 1_000), "10", "fields of a record; all of them are one value"),
-    int("field_length", (1, 1 << 20), "100", "bytes of a field"),
-    ParamSpec {
-        name: "distribution",
-        param_type: ParamType::OneOf(&["scrambled", "zipfian", "latest", "uniform", "hotspot"]),
-        default: "scrambled",
-        summary: "how popular which records are",
-    },
-    int("hot_records", (0, 100), "20", "percent of the records that are hot, with `hotspot`"),
-    int("hot_operations", (0, 100), "80", "percent of the operations that go to them"),
-    int("scan_length", (1, 10_000), "100", "a scan reads 1 to this many records, each number as likely"),
-    ParamSpec {
-        name: "ledger",
-        param_type: ParamType::OneOf(&["on", "off"]),
-        default: "on",
-        summary: "whether every answer is held against the truth and every acknowledged write is looked for",
-    },
+    ParamSpec::int("records", 1..=1_000_000_000, "100000", "values to load"),
+    ParamSpec::int("field_count", 1..=1_000, "10", "fields of a record; all of them are one value"),
+    ParamSpec::int("field_length", 1..=1 << 20, "100", "bytes of a field"),
+    ParamSpec::one_of(
+        "distribution",
+        &["scrambled", "zipfian", "latest", "uniform", "hotspot"],
+        "how popular which records are",
+    ),
+    ParamSpec::int("hot_records", 0..=100, "20", "percent of the records that are hot, with `hotspot`"),
+    ParamSpec::int("hot_operations", 0..=100, "80", "percent of the operations that go to them"),
+    ParamSpec::int("scan_length", 1..=10_000, "100", "a scan reads 1 to this many records, each number as likely"),
+    ParamSpec::one_of(
+        "ledger",
+        &["on", "off"],
+        "whether every answer is held against the truth and every acknowledged write is looked for",
+    ),
 ];
 
 /// The workload's name, interfaces, kinds and parameters.
@@ -92,15 +86,14 @@ impl Pairs {
     fn new(seed: u64, params: &Params) -> Result<Self, WorkloadError> {
         let int = |name: &str| params.int(name).unsigned_abs();
         let value_bytes = int("field_count") * int("field_length");
-        let wrong = |what: String, help: &str| WorkloadError { what, place: None, help: Some(help.to_owned()) };
         if value_bytes < content::HEADER_BYTES as u64 || value_bytes > 64 << 20 {
             let what = format!("a value of field_count × field_length = {value_bytes} bytes");
-            return Err(wrong(what, "a value has 16 bytes, which say whose it is, to 64 MiB"));
+            return Err(WorkloadError::new(what, "a value has 16 bytes, which say whose it is, to 64 MiB"));
         }
         let distribution = params.text("distribution");
         let (records, hot, hot_operations) = (int("records"), int("hot_records"), int("hot_operations"));
         let chooser = Chooser::new(distribution, records, hot, hot_operations).ok_or_else(|| {
-            wrong(format!("there is no distribution `{distribution}`"), "see `plimsoll list workloads`")
+            WorkloadError::new(format!("there is no distribution `{distribution}`"), "see `plimsoll list workloads`")
         })?;
         let has_truth = params.text("ledger") != "off";
         Ok(Self {
@@ -121,11 +114,9 @@ impl Pairs {
 fn kinds(has_truth: bool) -> Vec<OpKind> {
     let (key, value) = (ValueType::Bytes, ValueType::Bytes);
     let kind = |name: &str, call, params: &[ValueType], step_of| OpKind {
-        name: name.into(),
-        params: params.to_vec(),
         keep_answer: has_truth && matches!(call, Call::Kv(KvCall::Get | KvCall::Scan)),
-        call,
         step_of,
+        ..OpKind::new(name, call, params)
     };
     let of_steps = Some(READ_MODIFY_WRITE);
     vec![
@@ -140,10 +131,6 @@ fn kinds(has_truth: bool) -> Vec<OpKind> {
 }
 
 impl Workload for Pairs {
-    fn interfaces(&self) -> &[Interface] {
-        &[Interface::Kv]
-    }
-
     fn layout(&self) -> &Layout {
         &self.layout
     }

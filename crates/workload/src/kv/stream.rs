@@ -7,6 +7,7 @@ use super::steps::ReadModifyWrite;
 use super::turns::{Turns, within_phase};
 use super::{Chooser, INSERT, KINDS, Pairs, READ, READ_MODIFY_WRITE, SCAN, UPDATE};
 use crate::scramble::{beginning, below, hash_from, mix};
+use crate::shares::shares;
 
 const KIND_SALT: u64 = 0x51;
 const KEY_SALT: u64 = 0x52;
@@ -19,27 +20,19 @@ pub(super) fn stream(pairs: &Pairs, spec: &StreamSpec) -> Result<Box<dyn Stream>
             records: pairs.records,
             clients: u64::from(*clients).max(1),
         })),
-        StreamSpec::One { kind, clients } => mixed(pairs, &[(kind.clone(), 1)], *clients),
-        StreamSpec::Mix { mix, clients } => mixed(pairs, mix, *clients),
+        _ => mixed(pairs, spec),
     }
 }
 
-fn mixed(pairs: &Pairs, mix: &[(String, u32)], clients: u32) -> Result<Box<dyn Stream>, String> {
-    let mut shares = Vec::new();
-    for (name, share) in mix {
-        match KINDS.iter().position(|kind| kind == name) {
-            Some(kind) => shares.push((kind as KindId, *share)),
-            None => return Err(format!("`kv` has no kind `{name}`, only {}", KINDS.join(", "))),
-        }
-    }
-    let turns = Turns::new(pairs.seed ^ KIND_SALT, &shares).ok_or("the mix gives no kind a share")?;
+fn mixed(pairs: &Pairs, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
+    let turns = Turns::new(pairs.seed ^ KIND_SALT, &shares("kv", &KINDS, spec)?);
     Ok(Box::new(Mixed {
         hashing: beginning(pairs.seed ^ KEY_SALT),
         content: pairs.content.clone(),
         chooser: pairs.chooser.clone(),
         records: pairs.records,
         scan_length: pairs.scan_length,
-        clients: u64::from(clients).max(1),
+        clients: u64::from(spec.clients()).max(1),
         turns,
     }))
 }

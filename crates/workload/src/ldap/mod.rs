@@ -20,8 +20,8 @@ mod person;
 mod stream;
 
 use plimsoll_core::{
-    Call, Extent, Interface, KindId, Layout, LdapCall, LdapChange, LdapHow, LdapScope, OpKind, ParamSpec, ParamType,
-    Params, Stream, StreamSpec, Truth, Value, ValueBuf, ValueType, Workload, WorkloadError, WorkloadSpec,
+    Call, Extent, Interface, KindId, Layout, LdapCall, LdapChange, LdapHow, LdapScope, OpKind, ParamSpec, Params,
+    Stream, StreamSpec, Value, ValueBuf, ValueType, Workload, WorkloadError, WorkloadSpec,
 };
 
 use crate::kv::Chooser;
@@ -36,51 +36,26 @@ const KINDS: [&str; 5] = ["search", "compare", "modify", "add", "delete"];
 /// What `base` means the entry itself.
 const ENTRY: &str = "entry";
 
-const fn text(name: &'static str, default: &'static str, summary: &'static str) -> ParamSpec {
-    ParamSpec { name, param_type: ParamType::Text, default, summary }
-}
-
 const PARAMS: &[ParamSpec] = &[
-    ParamSpec {
-        name: "entries",
-        param_type: ParamType::Int { min: 1, max: 1_000_000_000 },
-        default: "10000",
-        summary: "entries to load, and asked for: their numbers begin with 0",
-    },
-    ParamSpec {
-        name: "description_bytes",
-        param_type: ParamType::Int { min: 32, max: 1 << 20 },
-        default: "100",
-        summary: "bytes of an entry's description, which `modify` writes anew",
-    },
-    ParamSpec {
-        name: "distribution",
-        param_type: ParamType::OneOf(&["uniform", "zipfian", "scrambled", "hotspot"]),
-        default: "uniform",
-        summary: "how popular which entries are",
-    },
-    ParamSpec {
-        name: "hot_entries",
-        param_type: ParamType::Int { min: 0, max: 100 },
-        default: "20",
-        summary: "percent of the entries that are hot, with `hotspot`",
-    },
-    ParamSpec {
-        name: "hot_operations",
-        param_type: ParamType::Int { min: 0, max: 100 },
-        default: "80",
-        summary: "percent of the operations that go to them",
-    },
-    text("dn", "uid=user.{},ou=People", "an entry's DN below the directory's base, with {} for its number"),
-    text("base", ENTRY, "where searches begin: a DN below the directory's base, or `entry` for the entry itself"),
-    ParamSpec {
-        name: "scope",
-        param_type: ParamType::OneOf(&["base", "one", "sub"]),
-        default: "base",
-        summary: "how far searches go",
-    },
-    text("filter", "(objectClass=*)", "which entries searches want, with {} for the entry's number"),
-    text("attributes", "all", "what searches want of them: names parted by commas, `all`, or `none`"),
+    ParamSpec::int("entries", 1..=1_000_000_000, "10000", "entries to load, and asked for: their numbers begin with 0"),
+    ParamSpec::int(
+        "description_bytes",
+        32..=1 << 20,
+        "100",
+        "bytes of an entry's description, which `modify` writes anew",
+    ),
+    ParamSpec::one_of("distribution", &["uniform", "zipfian", "scrambled", "hotspot"], "how popular which entries are"),
+    ParamSpec::int("hot_entries", 0..=100, "20", "percent of the entries that are hot, with `hotspot`"),
+    ParamSpec::int("hot_operations", 0..=100, "80", "percent of the operations that go to them"),
+    ParamSpec::text("dn", "uid=user.{},ou=People", "an entry's DN below the directory's base, with {} for its number"),
+    ParamSpec::text(
+        "base",
+        ENTRY,
+        "where searches begin: a DN below the directory's base, or `entry` for the entry itself",
+    ),
+    ParamSpec::one_of("scope", &["base", "one", "sub"], "how far searches go"),
+    ParamSpec::text("filter", "(objectClass=*)", "which entries searches want, with {} for the entry's number"),
+    ParamSpec::text("attributes", "all", "what searches want of them: names parted by commas, `all`, or `none`"),
 ];
 
 /// The workload's name, interfaces, kinds and parameters.
@@ -110,20 +85,19 @@ struct People {
 
 impl People {
     fn new(seed: u64, params: &Params) -> Result<Self, WorkloadError> {
-        let wrong = |what: String, help: &str| WorkloadError { what, place: None, help: Some(help.to_owned()) };
         let int = |name: &str| params.int(name).unsigned_abs();
         let dn = params.text("dn");
         let Some((name, value)) = dn.split(',').next().and_then(|first| first.split_once('=')) else {
-            return Err(wrong(format!("`{dn}` is no DN"), "write it as uid=user.{},ou=People"));
+            return Err(WorkloadError::new(format!("`{dn}` is no DN"), "write it as uid=user.{},ou=People"));
         };
         if !value.contains("{}") || dn.matches("{}").count() > 1 {
             let what = format!("`{dn}` does not have {{}} for an entry's number, once, in its first part");
-            return Err(wrong(what, "write it as uid=user.{},ou=People"));
+            return Err(WorkloadError::new(what, "write it as uid=user.{},ou=People"));
         }
         let distribution = params.text("distribution");
         let chooser = Chooser::new(distribution, int("entries"), int("hot_entries"), int("hot_operations"));
         let chooser = chooser.filter(|_| distribution != "latest").ok_or_else(|| {
-            wrong(format!("there is no distribution `{distribution}`"), "see `plimsoll list workloads`")
+            WorkloadError::new(format!("there is no distribution `{distribution}`"), "see `plimsoll list workloads`")
         })?;
         let person = Person::new(seed, int("description_bytes") as usize);
         let search = search(params, dn);
@@ -153,13 +127,7 @@ impl People {
         let kinds: Vec<OpKind> = KINDS
             .iter()
             .zip(calls)
-            .map(|(name, (call, params))| OpKind {
-                name: (*name).to_owned(),
-                call: Call::Ldap(call),
-                params,
-                keep_answer: false,
-                step_of: None,
-            })
+            .map(|(name, (call, params))| OpKind::new(*name, Call::Ldap(call), &params))
             .collect();
         let mut numbers = [0; 5];
         for (count, kind) in numbers.iter_mut().zip(&kinds) {
@@ -188,10 +156,6 @@ fn search(params: &Params, dn: &str) -> LdapCall {
 }
 
 impl Workload for People {
-    fn interfaces(&self) -> &[Interface] {
-        &[Interface::Ldap]
-    }
-
     fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -211,10 +175,6 @@ impl Workload for People {
 
     fn record_key(&self, id: u64, params: &mut ValueBuf) {
         (0..self.numbers[usize::from(SEARCH)]).for_each(|_| params.push(Value::Int(id as i64)));
-    }
-
-    fn truth(&self) -> Option<&dyn Truth> {
-        None
     }
 
     fn record_count(&self) -> u64 {

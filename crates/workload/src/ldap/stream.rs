@@ -7,6 +7,7 @@ use super::{ADD, COMPARE, DELETE, KINDS, MODIFY, People, SEARCH};
 use crate::kv::Chooser;
 use crate::kv::turns::{Turns, within_phase};
 use crate::scramble::hash;
+use crate::shares::shares;
 
 const KIND_SALT: u64 = 0x61;
 const ENTRY_SALT: u64 = 0x62;
@@ -20,20 +21,13 @@ pub(super) fn stream(people: &People, spec: &StreamSpec) -> Result<Box<dyn Strea
             entries: people.entries,
             clients: u64::from(*clients).max(1),
         })),
-        StreamSpec::One { kind, clients } => mixed(people, &[(kind.clone(), 1)], *clients),
-        StreamSpec::Mix { mix, clients } => mixed(people, mix, *clients),
+        _ => mixed(people, spec),
     }
 }
 
-fn mixed(people: &People, mix: &[(String, u32)], clients: u32) -> Result<Box<dyn Stream>, String> {
-    let mut shares = Vec::new();
-    for (name, share) in mix {
-        match KINDS.iter().position(|kind| kind == name) {
-            Some(kind) => shares.push((kind as KindId, *share)),
-            None => return Err(format!("`ldap` has no kind `{name}`, only {}", KINDS.join(", "))),
-        }
-    }
-    let turns = Turns::new(people.seed ^ KIND_SALT, &shares).ok_or("the mix gives no kind a share")?;
+fn mixed(people: &People, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
+    let shares = shares("ldap", &KINDS, spec)?;
+    let turns = Turns::new(people.seed ^ KIND_SALT, &shares);
     let share = |kind: KindId| shares.iter().filter(|(one, _)| *one == kind).map(|(_, share)| *share).sum::<u32>();
     if share(ADD) > 0 && share(DELETE) > share(ADD) {
         return Err("with `add` in the mix `delete` deletes what was added, so its share may not be larger".to_owned());
@@ -44,7 +38,7 @@ fn mixed(people: &People, mix: &[(String, u32)], clients: u32) -> Result<Box<dyn
         numbers: people.numbers,
         chooser: people.chooser.clone(),
         entries: people.entries,
-        clients: u64::from(clients).max(1),
+        clients: u64::from(spec.clients()).max(1),
         deletes_added: turns.has(ADD),
         turns,
     }))

@@ -166,11 +166,8 @@ fn groups(name: &str, counts: &Counts) -> Vec<Vec<What>> {
 /// All operations and their kinds.
 pub(super) fn operations(counts: &Counts, tables: usize, tries_max: u32) -> (Vec<Operation>, Vec<OpKind>) {
     let kind = |name: String, (call, params): (Call, Vec<ValueType>), step_of: Option<KindId>| OpKind {
-        name,
-        call,
-        params,
-        keep_answer: false,
         step_of,
+        ..OpKind::new(name, call, &params)
     };
     let mut operations: Vec<Operation> = Vec::new();
     let mut kinds: Vec<OpKind> = Vec::new();

@@ -10,7 +10,8 @@ use super::random::Random;
 use super::statement::{BlockEffect, Text};
 use super::steps::ScriptSteps;
 use super::types::types;
-use crate::scramble::{below, hash};
+use crate::scramble::hash;
+use crate::shares::{Lot, shares};
 
 const CHOICE_SALT: u64 = 0x5c21;
 const DEFAULT_SEED_SALT: u64 = 0x5c22;
@@ -86,13 +87,7 @@ impl Compiled {
         let carried = carried(&programs);
         let mut entries: Vec<Entry> = Vec::new();
         let mut kinds = Vec::new();
-        let kind = |name: &str, call: Call| OpKind {
-            name: name.to_owned(),
-            call,
-            params: Vec::new(),
-            keep_answer: false,
-            step_of: None,
-        };
+        let kind = |name: &str, call: Call| OpKind::new(name, call, &[]);
         for program in &programs.scripts {
             let plain = match source.tries_max {
                 1 => Plain::of(program, &programs.initial, &|slot| carried[slot]),
@@ -170,34 +165,11 @@ impl Compiled {
 
     /// The stream of a phase of the workload `workload`.
     pub(crate) fn stream(self: &Arc<Self>, workload: &str, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
-        let one;
-        let mix = match spec {
-            StreamSpec::Load { .. } => {
-                return Err(format!("`{workload}` has no records to load: leave the load phase out"));
-            }
-            StreamSpec::One { kind, .. } => {
-                one = vec![(kind.clone(), 1)];
-                &one
-            }
-            StreamSpec::Mix { mix, .. } => mix,
-        };
-        let mut shares = Vec::new();
-        let mut total = 0;
-        for (name, share) in mix {
-            let Some(script) = self.programs.scripts.iter().position(|script| script.name == *name) else {
-                let names: Vec<&str> = self.programs.scripts.iter().map(|script| script.name.as_str()).collect();
-                return Err(format!("`{workload}` has no kind `{name}`, only {}", names.join(", ")));
-            };
-            total += u64::from(*share);
-            if *share > 0 {
-                shares.push((total, script));
-            }
-        }
-        if total == 0 {
-            return Err("the mix gives no kind a share".into());
-        }
-        let any_steps = shares.iter().any(|(_, script)| self.entries[*script].plain.is_none());
-        Ok(Box::new(ScriptStream { scripts: Arc::clone(self), shares, any_steps }))
+        let names: Vec<&str> = self.programs.scripts.iter().map(|script| script.name.as_str()).collect();
+        let shares = shares(workload, &names, spec)?;
+        let any_steps = shares.iter().any(|(script, _)| self.entries[usize::from(*script)].plain.is_none());
+        let lot = Lot::new(self.seed ^ CHOICE_SALT, &shares);
+        Ok(Box::new(ScriptStream { scripts: Arc::clone(self), lot, any_steps }))
     }
 }
 
@@ -267,26 +239,18 @@ fn carried_by(program: &Program, carried: &mut [bool], assigned: &mut [bool]) {
 
 struct ScriptStream {
     scripts: Arc<Compiled>,
-    /// Upper ends of the scripts' shares.
-    shares: Vec<(u64, usize)>,
+    lot: Lot,
     any_steps: bool,
 }
 
 impl Stream for ScriptStream {
     #[inline]
     fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
-        let script = match self.shares.as_slice() {
-            [(_, only)] => *only,
-            shares => {
-                let total = shares.last().map_or(0, |(end, _)| *end);
-                let choice = below(hash(self.scripts.seed ^ CHOICE_SALT, u64::from(client), cycle), total);
-                shares.iter().find(|(end, _)| choice < *end)?.1
-            }
-        };
-        if let Some(plain) = &self.scripts.entries.get(script)?.plain {
+        let script = self.lot.draw(client, cycle)?;
+        if let Some(plain) = &self.scripts.entries.get(usize::from(script))?.plain {
             plain.write(client, Random::of_operation(self.scripts.seed, client, cycle), params);
         }
-        Some(script as KindId)
+        Some(script)
     }
 
     fn steps(&self, client: u32) -> Option<Box<dyn Steps>> {

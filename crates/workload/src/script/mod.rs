@@ -37,20 +37,32 @@ mod variables;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Interface, KindId, Layout, OpKind, ParamSpec, ParamType, Params, Script, Statement, Stream, StreamSpec, Truth,
-    Workload, WorkloadError, WorkloadSpec,
+    Interface, KindId, Layout, OpKind, ParamSpec, Params, Script, Statement, Stream, StreamSpec, Workload,
+    WorkloadError, WorkloadSpec,
 };
 
 pub(crate) use compiled::{Compiled, Source};
 pub(crate) use random::Random;
 
 /// The parameter that bounds the tries of an operation.
-pub(crate) const MAX_TRIES: ParamSpec = ParamSpec {
-    name: "max_tries",
-    param_type: ParamType::Int { min: 1, max: 1_000 },
-    default: "1",
-    summary: "tries of an operation that gives way to another (deadlock, serialization failure)",
-};
+pub(crate) const MAX_TRIES: ParamSpec = ParamSpec::int(
+    "max_tries",
+    1..=1_000,
+    "1",
+    "tries of an operation that gives way to another (deadlock, serialization failure)",
+);
+
+const PARAMS: &[ParamSpec] = &[
+    ParamSpec::int("scale", 1..=1_000_000, "1", "value of :scale"),
+    ParamSpec::text("define", "", "further variables: \"name=value, name=value\""),
+    ParamSpec::text("setup", "", "statements that make and fill the tables, with variables written in"),
+    ParamSpec::one_of(
+        "substitute",
+        &["parameters", "text"],
+        "how values get into statements: as parameters where they may stand, or always as text",
+    ),
+    MAX_TRIES,
+];
 
 /// The workload's name, interfaces, kinds and parameters.
 pub fn spec() -> WorkloadSpec {
@@ -61,33 +73,7 @@ pub fn spec() -> WorkloadSpec {
         dialects: &[],
         takes_scripts: true,
         kinds: &[],
-        params: &[
-            ParamSpec {
-                name: "scale",
-                param_type: ParamType::Int { min: 1, max: 1_000_000 },
-                default: "1",
-                summary: "value of :scale",
-            },
-            ParamSpec {
-                name: "define",
-                param_type: ParamType::Text,
-                default: "",
-                summary: "further variables: \"name=value, name=value\"",
-            },
-            ParamSpec {
-                name: "setup",
-                param_type: ParamType::Text,
-                default: "",
-                summary: "statements that make and fill the tables, with variables written in",
-            },
-            ParamSpec {
-                name: "substitute",
-                param_type: ParamType::OneOf(&["parameters", "text"]),
-                default: "parameters",
-                summary: "how values get into statements: as parameters where they may stand, or always as text",
-            },
-            MAX_TRIES,
-        ],
+        params: PARAMS,
         make: |seed, params, scripts| Ok(Box::new(Scripts::new(seed, params, scripts)?)),
     }
 }
@@ -99,13 +85,15 @@ struct Scripts {
 
 impl Scripts {
     fn new(seed: u64, params: &Params, scripts: &[Script]) -> Result<Self, WorkloadError> {
-        let fail = |what: String, help: &str| WorkloadError { what, place: None, help: Some(help.to_owned()) };
         if scripts.is_empty() {
-            return Err(fail("the workload `script` has no script".into(), "give it one or more"));
+            return Err(WorkloadError::new("the workload `script` has no script", "give it one or more"));
         }
         for (position, script) in scripts.iter().enumerate() {
             if scripts[..position].iter().any(|other| other.name == script.name) {
-                return Err(fail(format!("two scripts have the name `{}`", script.name), "rename one of them"));
+                return Err(WorkloadError::new(
+                    format!("two scripts have the name `{}`", script.name),
+                    "rename one of them",
+                ));
             }
         }
         let source = Source {
@@ -136,11 +124,8 @@ fn defines(text: &str) -> Result<Vec<(String, String)>, WorkloadError> {
         match part.split_once('=').map(|(name, value)| (name.trim(), value.trim())) {
             Some((name, value)) if symbols::is_name(name) => defines.push((name.to_owned(), value.to_owned())),
             _ => {
-                return Err(WorkloadError {
-                    what: format!("`{part}` defines no variable"),
-                    place: None,
-                    help: Some("define = \"name=value, name=value\"; a name is letters, digits and `_`".to_owned()),
-                });
+                let help = "define = \"name=value, name=value\"; a name is letters, digits and `_`";
+                return Err(WorkloadError::new(format!("`{part}` defines no variable"), help));
             }
         }
     }
@@ -165,10 +150,9 @@ fn setup(text: &str, source: &Source<'_>) -> Result<Vec<Statement>, WorkloadErro
         place: None,
         help: mistake.help,
     })?;
-    let refuse = |what: &str| WorkloadError {
-        what: format!("`setup` {what}"),
-        place: None,
-        help: Some("it runs once, before any client is there: give it statements only".to_owned()),
+    let refuse = |what: &str| {
+        let help = "it runs once, before any client is there: give it statements only";
+        WorkloadError::new(format!("`setup` {what}"), help)
     };
     let mut statements = Vec::new();
     for program in read.scripts {
@@ -188,10 +172,6 @@ fn setup(text: &str, source: &Source<'_>) -> Result<Vec<Statement>, WorkloadErro
 }
 
 impl Workload for Scripts {
-    fn interfaces(&self) -> &[Interface] {
-        &[Interface::Sql]
-    }
-
     fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -206,17 +186,5 @@ impl Workload for Scripts {
 
     fn place(&self, kind: KindId) -> Option<String> {
         self.compiled.place(kind)
-    }
-
-    fn truth(&self) -> Option<&dyn Truth> {
-        None
-    }
-
-    fn record_count(&self) -> u64 {
-        0
-    }
-
-    fn record_bytes(&self) -> u64 {
-        0
     }
 }
