@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::{Formula, Term};
-use plimsoll_record::data::{FigureSpec, PublishedSpec, Run, Trial};
+use plimsoll_record::data::{Figure, Published, Run, Trial};
 
 use crate::number;
 use crate::phase::PhaseFacts;
@@ -23,7 +23,7 @@ pub fn figures(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FigureView> {
     run.header.figures.iter().map(|figure| one(run, facts, figure)).collect()
 }
 
-fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], figure: &FigureSpec) -> FigureView {
+fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], figure: &Figure) -> FigureView {
     let formula = Formula::parse(&figure.formula);
     let named: BTreeSet<&str> = match &formula {
         Ok(formula) => {
@@ -71,11 +71,11 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], figure: &FigureSpec) -> FigureV
 }
 
 /// What was published for the point of the sweep that `labels` name; without labels, for all of it.
-fn published(figure: &FigureSpec, labels: &BTreeMap<String, String>) -> Vec<PublishedView> {
+fn published(figure: &Figure, labels: &BTreeMap<String, String>) -> Vec<PublishedView> {
     let is_for = |at: &BTreeMap<String, String>| {
         at.is_empty() == labels.is_empty() && at.iter().all(|(name, value)| labels.get(name) == Some(value))
     };
-    let view = |published: &PublishedSpec| PublishedView {
+    let view = |published: &Published| PublishedView {
         value: published.value,
         text: number::exact(published.value, &figure.unit),
         of: published.of.clone(),

@@ -1,8 +1,8 @@
 //! What had to hold, and whether it did.
 
-use plimsoll_record::data::{GoalSpec, PhaseState, Run, Trial};
+use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, Run, Trial};
 
-use crate::line::{self, LineView};
+use crate::line::LineView;
 use crate::number;
 use crate::phase::{PhaseFacts, Quantity, state_words};
 use crate::trial;
@@ -17,21 +17,21 @@ pub fn goals(run: &Run, facts: &[Vec<PhaseFacts<'_>>], lines: &[LineView]) -> Ve
     goals.filter(|goal| lines.is_empty() || !goal.trials.is_empty()).collect()
 }
 
-fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &GoalSpec, lines: &[LineView]) -> GoalView {
+fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &Goal, lines: &[LineView]) -> GoalView {
     let mut trials = Vec::new();
     let searched = !lines.is_empty();
-    for line in lines.iter().filter(|_| goal.what == "rate") {
+    for line in lines.iter().filter(|_| goal.what == GoalKind::Rate) {
         let rate = line.result.rate_per_s.map(|value| Quantity { value, n: line.result.n });
         trials.push(judge(goal, format!("{}, the load line", line.store), rate.ok_or("no line was found".to_string())));
     }
     for (trial, phases) in run.trials.iter().zip(facts) {
         let name = trial::name(&trial.header);
-        match goal.what.as_str() {
-            "lost" => trials.push(judge(goal, name, lost(phases))),
-            "wrong" => trials.push(judge(goal, name, wrong(phases))),
+        match goal.what {
+            GoalKind::Lost => trials.push(judge(goal, name, lost(phases))),
+            GoalKind::Wrong => trials.push(judge(goal, name, wrong(phases))),
             _ => {
-                let drives = phases.iter().filter(|facts| facts.phase.header.kind == "drive");
-                for phase in drives.filter(|facts| !(searched && line::is_rung("drive", &facts.phase.header.name))) {
+                let drives = phases.iter().filter(|facts| facts.phase.header.kind == PhaseKind::Drive);
+                for phase in drives.filter(|facts| !(searched && facts.phase.header.rung.is_some())) {
                     let place = format!("{name}, {}", phase.phase.header.name);
                     trials.push(driven(goal, place, phase));
                 }
@@ -39,12 +39,12 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &GoalSpec, lines: &[LineV
         }
     }
     let state = trials.iter().map(|trial| trial.state).max().unwrap_or(GoalState::NotMeasured);
-    let at_least = goal.what == "rate";
+    let at_least = goal.what == GoalKind::Rate;
     let measured = trials.iter().filter_map(|trial| Some((trial.got?, trial)));
     let worst = measured.reduce(|a, b| if (b.0 < a.0) == at_least { b } else { a });
     GoalView {
-        what: goal.what.clone(),
-        text: words(&goal.what).to_string(),
+        what: goal.what.name().to_string(),
+        text: words(goal.what).to_string(),
         wanted: wanted(goal),
         limit: goal.limit,
         unit: goal.unit.clone(),
@@ -56,27 +56,26 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &GoalSpec, lines: &[LineV
     }
 }
 
-fn wanted(goal: &GoalSpec) -> String {
+fn wanted(goal: &Goal) -> String {
     let limit = number::with_unit(goal.limit, &goal.unit);
-    match goal.what.as_str() {
-        "rate" => format!("≥ {limit}"),
+    match goal.what {
+        GoalKind::Rate => format!("≥ {limit}"),
         _ if goal.limit == 0.0 => limit,
         _ => format!("≤ {limit}"),
     }
 }
 
-fn words(what: &str) -> &str {
+fn words(what: GoalKind) -> &'static str {
     match what {
-        "lost" => "acknowledged writes lost",
-        "wrong" => "wrong or missing records in answers and index",
-        "errors" => "operations rejected, unknown or never sent",
-        "p50" => "median response time",
-        "p90" => "90th percentile of response time",
-        "p95" => "95th percentile of response time",
-        "p99" => "99th percentile of response time",
-        "p999" => "99.9th percentile of response time",
-        "rate" => "operations a second",
-        other => other,
+        GoalKind::Lost => "acknowledged writes lost",
+        GoalKind::Wrong => "wrong or missing records in answers and index",
+        GoalKind::Errors => "operations rejected, unknown or never sent",
+        GoalKind::P50 => "median response time",
+        GoalKind::P90 => "90th percentile of response time",
+        GoalKind::P95 => "95th percentile of response time",
+        GoalKind::P99 => "99th percentile of response time",
+        GoalKind::P999 => "99.9th percentile of response time",
+        GoalKind::Rate => "operations a second",
     }
 }
 
@@ -132,17 +131,18 @@ fn unchecked(phases: &[PhaseFacts<'_>]) -> String {
 
 /// A goal of a driven phase. One that held held, also with a late generator, which makes everything worse; one that was
 /// missed with it may have been missed because of it.
-fn driven(goal: &GoalSpec, place: String, facts: &PhaseFacts<'_>) -> GoalTrial {
+fn driven(goal: &Goal, place: String, facts: &PhaseFacts<'_>) -> GoalTrial {
     // Quantities give times in seconds; goals are in nanoseconds.
     let scale = if goal.unit == "ns" { 1e9 } else { 1.0 };
-    let measured = facts.quantity(&goal.what, None);
+    let measured = facts.quantity(goal.what.name(), None);
     let mut judged =
         judge(goal, place, measured.map(|quantity| Quantity { value: quantity.value * scale, ..quantity }));
-    if judged.got.is_some() && facts.is_moved(&goal.what) {
+    if judged.got.is_some() && facts.is_moved(goal.what.name()) {
         judged.late = facts.late().map(str::to_string);
         judged.got_text = number::marked(judged.got_text, true);
         // What was refused or not heard of was sent.
-        let by_itself = goal.what == "errors" && facts.failed_percent().is_some_and(|own| own.value > goal.limit);
+        let by_itself =
+            goal.what == GoalKind::Errors && facts.failed_percent().is_some_and(|own| own.value > goal.limit);
         if judged.state == GoalState::Missed && !by_itself {
             judged.state = GoalState::Undecided;
         }
@@ -150,10 +150,11 @@ fn driven(goal: &GoalSpec, place: String, facts: &PhaseFacts<'_>) -> GoalTrial {
     judged
 }
 
-fn judge(goal: &GoalSpec, place: String, measured: Measured) -> GoalTrial {
+fn judge(goal: &Goal, place: String, measured: Measured) -> GoalTrial {
     match measured {
         Ok(quantity) => {
-            let holds = if goal.what == "rate" { quantity.value >= goal.limit } else { quantity.value <= goal.limit };
+            let holds =
+                if goal.what == GoalKind::Rate { quantity.value >= goal.limit } else { quantity.value <= goal.limit };
             GoalTrial {
                 place,
                 got: Some(quantity.value),

@@ -11,6 +11,11 @@ pub const SAMPLES_ABOVE: u64 = 10;
 /// The percentiles that there are, by the name that formulas and goals use, as samples per one above.
 pub const PERCENTILES: [(&str, u64); 5] = [("p50", 2), ("p90", 10), ("p95", 20), ("p99", 100), ("p999", 1000)];
 
+/// How many samples there are for one above the percentile `name`.
+pub fn one_in(name: &str) -> Option<u64> {
+    PERCENTILES.iter().find(|(known, _)| *known == name).map(|(_, one_in)| *one_in)
+}
+
 /// Those of them that tables and charts show.
 pub const SHOWN: [&str; 4] = ["p50", "p90", "p99", "p999"];
 
@@ -135,7 +140,7 @@ impl Times {
 
     /// The percentile `name` in nanoseconds, or how many samples are missing for it; `None` for a name that is none.
     pub fn percentile(&self, name: &str) -> Option<Result<u64, String>> {
-        let one_in = PERCENTILES.iter().find(|(known, _)| *known == name)?.1;
+        let one_in = one_in(name)?;
         let needed = SAMPLES_ABOVE * one_in;
         Some(if self.n >= needed {
             Ok(self.with_above(self.n / one_in))

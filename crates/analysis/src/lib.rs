@@ -66,8 +66,8 @@ mod warning;
 
 use plimsoll_record::data;
 
+pub use crate::phase::OVERLOADED;
 use crate::phase::PhaseFacts;
-pub use crate::phase::{OVERLOADED, STOPPED_RESULT, WARMUP_IS_FOUND};
 pub use crate::view::RunView;
 
 /// Makes every phase in which the generator was late void: its numbers stand nowhere.
@@ -81,7 +81,6 @@ pub fn take_late_for_void(run: &mut data::Run) {
 
 /// Everything that reports show of `run`.
 pub fn view(run: &data::Run) -> RunView {
-    let plan = trial::Planned::read(&run.header.plan_json);
     let facts: Vec<Vec<PhaseFacts<'_>>> = run
         .trials
         .iter()
@@ -92,10 +91,10 @@ pub fn view(run: &data::Run) -> RunView {
     let goals = goal::goals(run, &facts, &lines);
     let figures = figure::figures(run, &facts);
     let trials = trial::trials(run, &facts);
-    let warnings = warning::warnings(run, &facts, &plan);
+    let warnings = warning::warnings(run, &facts);
     let late = warning::late(&facts, &lines);
     let ab = ab::view(run);
-    let verdict = verdict::verdict(run, &plan, &goals, &trials, &lines, ab.as_ref());
+    let verdict = verdict::verdict(run, &goals, &trials, &lines, ab.as_ref());
     // Of a search or a comparison in turn each trial says little, and together they are no sweep.
     let is_series = !lines.is_empty() || ab.is_some();
     RunView {

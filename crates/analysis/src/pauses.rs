@@ -3,6 +3,7 @@
 use plimsoll_core::pause::PAUSES_MAX;
 use plimsoll_core::{Outcome, Pause, Slice, Watched, paused_ns};
 use plimsoll_record::Distribution;
+use plimsoll_record::data::ResultName;
 
 use crate::latency::Times;
 use crate::number;
@@ -73,7 +74,7 @@ impl PhaseFacts<'_> {
             disturbed_ops: waited - undisturbed,
             lateness: lateness.percentiles(),
             wake_ups: lateness.len(),
-            witness_percent: self.result("witness_cpu_seconds").map(|used| {
+            witness_percent: self.result(ResultName::WitnessCpuSeconds).map(|used| {
                 used.value * 100.0
                     / (self.phase.end.end_ns.saturating_sub(self.phase.header.start_ns).max(1) as f64 / 1e9)
             }),

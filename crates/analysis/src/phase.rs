@@ -2,17 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{KindId, Measure, Outcome, Slice, SliceHistogram};
+use plimsoll_core::{KindId, Measure, Outcome, Slice, SliceHistogram, quantity};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{Asked, Phase, PhaseState, Trial};
+use plimsoll_record::data::{Asked, Phase, PhaseKind, PhaseResult, PhaseState, ResultName, Trial};
 
 use crate::latency::{self, Times};
-
-/// The name of a phase's result that says that the plan leaves its warm-up to be found.
-pub const WARMUP_IS_FOUND: &str = "warmup_is_found";
-
-/// The name of a phase's result that says how many operations were under way when the user wanted an end.
-pub const STOPPED_RESULT: &str = "stopped";
 
 /// What the reason of a phase says that gave up because operations were due for too long: the store did not carry the rate, or
 /// the generator was late as well. Who writes a reason and who reads it go by these words.
@@ -33,6 +27,12 @@ pub struct Quantity {
     pub value: f64,
     /// Observations.
     pub n: u64,
+}
+
+impl Quantity {
+    fn of(result: &PhaseResult) -> Self {
+        Quantity { value: result.value, n: result.n }
+    }
 }
 
 /// A phase with its histograms merged.
@@ -66,7 +66,7 @@ impl<'a> PhaseFacts<'a> {
     /// Merges the slices that count. Where the plan wants the warm-up to be found, what was found counts for nothing.
     pub fn gather(trial: &'a Trial, phase: &'a Phase) -> Self {
         let all = PhaseFacts::from(trial, phase, 0);
-        if !phase.end.results.iter().any(|result| result.name == WARMUP_IS_FOUND) {
+        if !phase.header.finds_warmup {
             return all;
         }
         let found = all.settled_after().map(|(found, _)| found).filter(|found| *found > 0);
@@ -112,7 +112,7 @@ impl<'a> PhaseFacts<'a> {
             }
         }
         let counted_s = counted_ns as f64 / 1e9;
-        let planned = phase.end.results.iter().find(|result| result.name == "planned_seconds");
+        let planned = phase.end.result(ResultName::PlannedSeconds);
         let counted_s = planned.map_or(counted_s, |planned| counted_s.min(planned.value));
         PhaseFacts {
             trial,
@@ -212,7 +212,7 @@ impl<'a> PhaseFacts<'a> {
 
     /// Operations that were under way when the user wanted an end. They are unknown, and nobody's failure.
     pub fn stopped_count(&self) -> u64 {
-        self.result(STOPPED_RESULT).map_or(0, |stopped| stopped.value as u64)
+        self.result(ResultName::Stopped).map_or(0, |stopped| stopped.value as u64)
     }
 
     /// How many of the operations of `kind` with `outcome` ended after the planned end.
@@ -260,7 +260,7 @@ impl<'a> PhaseFacts<'a> {
     /// Slices of a closed loop after which throughput had settled, by MSER-5, and how many of them the plan takes for
     /// warm-up; `None` in an open loop, which has the rate it was given, and with too few slices to tell.
     pub fn settled_after(&self) -> Option<(usize, usize)> {
-        if self.open_loop || self.phase.header.kind != "drive" {
+        if self.open_loop || self.phase.header.kind != PhaseKind::Drive {
             return None;
         }
         let found = crate::stat::series::warmup_end(&self.rates(true))?;
@@ -325,13 +325,18 @@ impl<'a> PhaseFacts<'a> {
     }
 
     /// A result as it was recorded.
-    pub fn result(&self, name: &str) -> Option<Quantity> {
-        self.phase
-            .end
-            .results
-            .iter()
-            .find(|result| result.name == name)
-            .map(|result| Quantity { value: result.value, n: result.n })
+    pub fn result(&self, name: ResultName) -> Option<Quantity> {
+        self.phase.end.result(name).map(Quantity::of)
+    }
+
+    /// A result by the name that formulas have for it.
+    fn recorded(&self, name: &str) -> Option<Quantity> {
+        let (name, subject) = match name.strip_prefix(quantity::CYCLES) {
+            Some(counter) => (ResultName::Cycles, counter),
+            None => (ResultName::named(name)?, ""),
+        };
+        let mut results = self.phase.end.results.iter();
+        results.find(|result| result.name == name && result.subject == subject).map(Quantity::of)
     }
 
     /// The quantity `name`, of kind `op` where one is given, or why there is none.
@@ -367,7 +372,7 @@ impl<'a> PhaseFacts<'a> {
                     .ok_or_else(|| format!("the store cannot tell its {}", name.replace('_', " ")))
             }
             "device_bytes_per_record" => {
-                let bytes = self.result("device_bytes").ok_or_else(|| none("did not count device bytes"))?;
+                let bytes = self.result(ResultName::DeviceBytes).ok_or_else(|| none("did not count device bytes"))?;
                 let records = self.trial.header.record_count;
                 (records > 0)
                     .then(|| Quantity { value: bytes.value / records as f64, n: records })
@@ -378,7 +383,7 @@ impl<'a> PhaseFacts<'a> {
                 Ok(Quantity { value: n as f64, n })
             }
             name if latency::PERCENTILES.iter().any(|(known, _)| *known == name) => {
-                let waited = if header.kind == "ask" { self.asked_times(op) } else { self.waited(op) };
+                let waited = if header.kind == PhaseKind::Ask { self.asked_times(op) } else { self.waited(op) };
                 match waited.percentile(name) {
                     Some(Ok(ns)) => Ok(Quantity { value: ns as f64 / 1e9, n: waited.len() }),
                     Some(Err(why)) => Err(why),
@@ -394,11 +399,11 @@ impl<'a> PhaseFacts<'a> {
                 }
             }
             // Where nothing finer was recorded (a load's is without opening its sessions), from start to end.
-            "seconds" => Ok(self.result(name).unwrap_or_else(|| Quantity {
+            "seconds" => Ok(self.result(ResultName::Seconds).unwrap_or_else(|| Quantity {
                 value: self.phase.end.end_ns.saturating_sub(header.start_ns) as f64 / 1e9,
                 n: 1,
             })),
-            recorded => self.result(recorded).ok_or_else(|| none(&format!("has no result {recorded}"))),
+            recorded => self.recorded(recorded).ok_or_else(|| none(&format!("has no result {recorded}"))),
         }
     }
 

@@ -4,23 +4,14 @@
 //! are of different things, so this stands with every result.
 
 use plimsoll_core::Footprint;
-use plimsoll_record::data::{PhaseResult, Trial};
+use plimsoll_record::data::{PhaseKind, ResultName, Trial};
 
 use crate::number;
 use crate::view::SizeView;
 
-/// Begins the name of the phase result that says how large a store's own cache is, in bytes; behind it stands the
-/// store's name of the setting. With nothing behind it: the store has none, and reads through the kernel's page cache.
-pub const CACHE_RESULT: &str = "cache_bytes ";
-/// Begins the name of the phase result that says how much the store may have of the memory in which all its data live,
-/// in bytes; 0 where there is no limit. Behind it stands the store's name of the setting.
-pub const LIMIT_RESULT: &str = "memory_limit_bytes ";
-/// The name of the phase result that says how much memory there is for the store on its machine, in bytes.
-pub const MEMORY_RESULT: &str = "memory_bytes";
-
 /// True for results that [`SizeView`] holds.
-pub fn is_of_size(result: &str) -> bool {
-    result == MEMORY_RESULT || result.starts_with(CACHE_RESULT) || result.starts_with(LIMIT_RESULT)
+pub fn is_of_size(result: ResultName) -> bool {
+    matches!(result, ResultName::MemoryBytes | ResultName::CacheBytes | ResultName::MemoryLimitBytes)
 }
 
 /// Where a store keeps what it has read.
@@ -34,15 +25,14 @@ enum Cache<'a> {
 
 /// What the trial's phases say of it; `None` where they say nothing.
 pub fn size(trial: &Trial, footprint: Option<Footprint>) -> Option<SizeView> {
-    let results = || trial.phases.iter().flat_map(|phase| &phase.end.results);
-    let first = |prefix: &'static str| results().find_map(move |one| Some((one.name.strip_prefix(prefix)?, one.value)));
-    let cache = match (first(CACHE_RESULT), first(LIMIT_RESULT)) {
-        (Some(("", _)), _) => Cache::Kernels,
-        (Some((setting, bytes)), _) => Cache::Own(setting, bytes),
-        (None, Some((setting, bytes))) => Cache::InMemory(setting, bytes),
+    let first = |name| trial.phases.iter().find_map(move |phase| phase.end.result(name));
+    let cache = match (first(ResultName::CacheBytes), first(ResultName::MemoryLimitBytes)) {
+        (Some(cache), _) if cache.subject.is_empty() => Cache::Kernels,
+        (Some(cache), _) => Cache::Own(&cache.subject, cache.value),
+        (None, Some(limit)) => Cache::InMemory(&limit.subject, limit.value),
         (None, None) => Cache::Unknown,
     };
-    let memory = results().find(|one: &&PhaseResult| one.name == MEMORY_RESULT).map(|one| one.value);
+    let memory = first(ResultName::MemoryBytes).map(|one| one.value);
     // A store that cannot tell says 0.
     let data = footprint.map(|all| all.data_bytes + all.index_bytes.unwrap_or(0)).filter(|bytes| *bytes > 0);
     if cache == Cache::Unknown && (memory.is_none() || data.is_none()) {
@@ -83,7 +73,7 @@ fn data_words(trial: &Trial, data: Option<u64>) -> String {
     };
     let count = trial.header.record_count;
     // Nobody here has counted what somebody else has loaded.
-    let is_theirs = !trial.phases.iter().any(|phase| phase.header.kind == "load");
+    let is_theirs = !trial.phases.iter().any(|phase| phase.header.kind == PhaseKind::Load);
     let taken = if is_theirs { " taken to be there" } else { "" };
     let records = (count > 0).then(|| format!("{}{taken}", number::plural(count, "record", "records")));
     let scale = trial.header.params.get("scale").map(|scale| format!("scale {scale}"));

@@ -2,7 +2,7 @@
 
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::Run;
+use plimsoll_record::data::{PhaseKind, Run};
 
 use crate::latency::{SHOWN, Times};
 use crate::phase::{PhaseFacts, has_response, measure_of};
@@ -18,7 +18,7 @@ pub struct SliceRow {
     /// Name of the phase.
     pub phase: String,
     /// Kind of the phase.
-    pub phase_kind: String,
+    pub phase_kind: PhaseKind,
     /// Position in the phase, from 0.
     pub slice: u32,
     /// True when it counts for nothing.
@@ -99,7 +99,7 @@ fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) ->
         trial: trial::name(&facts.trial.header),
         store: facts.trial.header.store_label.clone(),
         phase: facts.phase.header.name.clone(),
-        phase_kind: facts.phase.header.kind.clone(),
+        phase_kind: facts.phase.header.kind,
         slice: slice.ordinal,
         warmup: facts.is_warmup(slice),
         start_s: slice.start_ns as f64 / 1e9,

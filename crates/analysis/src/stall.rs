@@ -5,7 +5,7 @@
 
 use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{CYCLES, Run, STORE_COUNTERS, Sample};
+use plimsoll_record::data::{CYCLES, PhaseKind, Run, STORE_COUNTERS, Sample};
 use serde::Serialize;
 
 use crate::line;
@@ -57,7 +57,7 @@ struct Stall {
 pub fn stalls(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<StallsView> {
     let driven = facts.iter().flatten().filter(|facts| {
         let header = &facts.phase.header;
-        header.kind == "drive" && !line::is_rung(&header.kind, &header.name)
+        header.kind == PhaseKind::Drive && header.rung.is_none()
     });
     driven.filter_map(|facts| of_phase(run, facts)).collect()
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_record::data::{Run, Trial};
+use plimsoll_record::data::{PhaseKind, Run, Trial};
 use serde::Serialize;
 
 use crate::chart::{Chart, Mark};
@@ -101,7 +101,7 @@ pub fn sweeps(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<SweepView> {
     let mut groups: Vec<(String, String, Vec<Point>)> = Vec::new();
     for (trial, facts) in run.trials.iter().zip(facts) {
         let name = rest_name(trial, &[&row_label, &column_label]);
-        for facts in facts.iter().filter(|facts| facts.phase.header.kind == "drive") {
+        for facts in facts.iter().filter(|facts| facts.phase.header.kind == PhaseKind::Drive) {
             let Ok(rate) = facts.quantity("rate", None) else { continue };
             let label = |label: &str| trial.header.labels.get(label).cloned().unwrap_or_default();
             let point = Point {

@@ -2,7 +2,7 @@
 
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{CYCLES, PhaseState, Run, STORE_COUNTERS};
+use plimsoll_record::data::{CYCLES, PhaseKind, PhaseState, Run, STORE_COUNTERS};
 
 use crate::host;
 use crate::latency::Times;
@@ -42,8 +42,8 @@ pub fn plots(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Plots {
     Plots {
         end_s: end_ns as f64 / 1e9,
         bands: bands(run, facts, end_ns),
-        throughput: throughput(run, facts, &ops, "drive").panel("Throughput", "1/s"),
-        loading: throughput(run, facts, &ops, "load").panel("Loading", "records/s"),
+        throughput: throughput(run, facts, &ops, PhaseKind::Drive).panel("Throughput", "1/s"),
+        loading: throughput(run, facts, &ops, PhaseKind::Load).panel("Loading", "records/s"),
         latency: (0..ops.len()).map(|op| latency_panel(facts, &ops, op)).collect(),
         heat: (0..ops.len()).map(|op| heat(facts, &ops, op)).collect(),
         curves: curves(facts, &ops),
@@ -91,7 +91,7 @@ fn bands(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Vec<Band> {
                 trial: position,
                 trial_name: trial::short_name(&trial.header),
                 phase: phase.header.name.clone(),
-                kind: phase.header.kind.clone(),
+                kind: phase.header.kind,
                 warmup_end_s: facts.get(position).and_then(|facts| facts.get(at)).and_then(|facts| {
                     let last = phase.slices.iter().rfind(|slice| facts.is_warmup(slice));
                     last.map(|slice| slice.end_ns as f64 / 1e9)
@@ -158,11 +158,11 @@ impl Steps {
 
 /// The phases whose operations are kept in slices and are many.
 fn loaded<'f, 'a>(facts: &'f [Vec<PhaseFacts<'a>>]) -> impl Iterator<Item = &'f PhaseFacts<'a>> {
-    facts.iter().flatten().filter(|facts| facts.phase.header.kind != "ask" && !facts.phase.slices.is_empty())
+    facts.iter().flatten().filter(|facts| facts.phase.header.kind != PhaseKind::Ask && !facts.phase.slices.is_empty())
 }
 
 /// Operations (of a load: records) a second in the phases of `phase_kind`.
-fn throughput(run: &Run, facts: &[Vec<PhaseFacts<'_>>], ops: &[String], phase_kind: &str) -> Steps {
+fn throughput(run: &Run, facts: &[Vec<PhaseFacts<'_>>], ops: &[String], phase_kind: PhaseKind) -> Steps {
     let kinds = ops.get(1..).unwrap_or_default();
     let names = kinds.iter().cloned().chain(["errors".to_string()]);
     let mut steps = Steps::new(names);
@@ -207,7 +207,7 @@ fn throughput(run: &Run, facts: &[Vec<PhaseFacts<'_>>], ops: &[String], phase_ki
 fn records_per_op(facts: &PhaseFacts<'_>) -> f64 {
     let ops = facts.count(None, |outcome| !outcome.is_error());
     let complete = facts.phase.end.state == PhaseState::Complete;
-    if facts.phase.header.kind == "load" && complete && ops > 0 {
+    if facts.phase.header.kind == PhaseKind::Load && complete && ops > 0 {
         facts.trial.header.record_count as f64 / ops as f64
     } else {
         1.0
@@ -305,7 +305,7 @@ fn heat(facts: &[Vec<PhaseFacts<'_>>], ops: &[String], op: usize) -> HeatMap {
 fn curves(facts: &[Vec<PhaseFacts<'_>>], ops: &[String]) -> Vec<Curve> {
     let mut curves = Vec::new();
     let stands = |facts: &&PhaseFacts<'_>| !matches!(facts.phase.end.state, PhaseState::Void(_));
-    for facts in facts.iter().flatten().filter(|facts| facts.phase.header.kind == "drive").filter(stands) {
+    for facts in facts.iter().flatten().filter(|facts| facts.phase.header.kind == PhaseKind::Drive).filter(stands) {
         for op in 0..ops.len() {
             let waited = facts.waited(op_filter(ops, op));
             let (nines, seconds) = waited.curve();

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{Footprint, KindId, Outcome, Slice};
+use plimsoll_core::{Footprint, KindId, Outcome, Slice, quantity};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{Phase, PhaseState, Run, RunState, Trial, TrialHeader};
+use plimsoll_record::data::{About, Phase, PhaseKind, PhaseState, ResultName, Run, RunState, Trial, TrialHeader};
 
 use crate::latency::{self, Times};
 use crate::number;
@@ -15,41 +15,6 @@ use crate::view::{
     AnswerTotals, AnswerView, AskedView, EventView, FootprintView, LagView, LatencyView, LedgerView, Named, OpsView,
     PhaseView, RemarkView, ResultView, RunFacts, SettingView, TrialView, UndisturbedView,
 };
-
-/// What the expanded plan says would run. Empty where a recording has no plan that can be read.
-pub struct Planned {
-    /// One entry for each trial.
-    pub trials: Vec<Vec<PlannedPhase>>,
-}
-
-/// A phase of the expanded plan.
-pub struct PlannedPhase {
-    /// Name.
-    pub name: String,
-    /// Worker threads of a drive; 1 elsewhere.
-    pub workers: u64,
-}
-
-impl Planned {
-    /// Reads what is needed of the plan's JSON.
-    pub fn read(plan_json: &str) -> Planned {
-        let plan: serde_json::Value = serde_json::from_str(plan_json).unwrap_or_default();
-        let list = |value: &serde_json::Value, key: &str| {
-            value.get(key).and_then(|list| list.as_array().cloned()).unwrap_or_default()
-        };
-        let phase = |phase: &serde_json::Value| PlannedPhase {
-            name: phase.get("name").and_then(|name| name.as_str()).unwrap_or_default().to_string(),
-            workers: phase.get("step").and_then(|step| step.get("workers")?.as_u64()).unwrap_or(1),
-        };
-        let trials = list(&plan, "trials");
-        Planned { trials: trials.iter().map(|trial| list(trial, "phases").iter().map(phase).collect()).collect() }
-    }
-
-    /// The phase `name` of the trial at `ordinal`.
-    pub fn phase(&self, ordinal: u32, name: &str) -> Option<&PlannedPhase> {
-        self.trials.get(ordinal as usize)?.iter().find(|phase| phase.name == name)
-    }
-}
 
 /// The run's own facts; `end_ns` is the last thing recorded.
 pub fn run_facts(run: &Run, end_ns: u64) -> RunFacts {
@@ -119,8 +84,8 @@ fn other_labels(header: &TrialHeader) -> impl Iterator<Item = (&String, &String)
 pub fn durability(run: &Run) -> Vec<Named> {
     let mut seen: Vec<Named> = Vec::new();
     for phase in run.trials.iter().flat_map(|trial| &trial.phases) {
-        if let Some(durability) = &phase.header.durability {
-            let one = Named { name: phase.header.name.clone(), value: durability.clone() };
+        if let Some(durability) = phase.header.durability {
+            let one = Named { name: phase.header.name.clone(), value: durability.name().to_string() };
             if !seen.contains(&one) {
                 seen.push(one);
             }
@@ -136,10 +101,12 @@ pub fn events(run: &Run) -> Vec<EventView> {
     run.events
         .iter()
         .map(|event| EventView {
-            at_s: event.at_ns as f64 / 1e9,
+            at_s: event.from_ns as f64 / 1e9,
+            until_s: event.until_ns as f64 / 1e9,
             trial: event.trial.and_then(trial_name),
-            level: event.level.clone(),
-            kind: event.kind.clone(),
+            level: event.level,
+            kind: event.class,
+            subject: event.subject.clone(),
             text: event.text.clone(),
         })
         .collect()
@@ -267,12 +234,13 @@ fn answers_total(trial: &Trial) -> Option<AnswerTotals> {
 
 /// What the store said, each thing once: a phase that says the same as the one before adds nothing.
 fn remarks(trial: &Trial) -> Vec<RemarkView> {
-    let mut said: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut said: BTreeMap<About, &str> = BTreeMap::new();
     let mut remarks = Vec::new();
     for phase in &trial.phases {
-        for (name, text) in &phase.end.remarks {
-            if said.insert(name, text) != Some(text.as_str()) {
-                remarks.push(RemarkView { phase: phase.header.name.clone(), name: name.clone(), text: text.clone() });
+        for (about, text) in &phase.end.remarks {
+            if said.insert(*about, text) != Some(text.as_str()) {
+                let (phase, name) = (phase.header.name.clone(), about.name().to_string());
+                remarks.push(RemarkView { phase, name, text: text.clone() });
             }
         }
     }
@@ -281,7 +249,7 @@ fn remarks(trial: &Trial) -> Vec<RemarkView> {
 
 /// The phases before the first one that drives.
 fn before_driving(trial: &Trial) -> impl Iterator<Item = &Phase> {
-    trial.phases.iter().take_while(|phase| phase.header.kind != "drive")
+    trial.phases.iter().take_while(|phase| phase.header.kind != PhaseKind::Drive)
 }
 
 /// The last one before the first phase that drives; without any, the first.
@@ -296,11 +264,12 @@ fn footprint(trial: &Trial) -> Option<(&Phase, Footprint)> {
 /// What load and settle wrote, per record: until a store has settled, it still owes the device some of the load.
 fn device_bytes_per_record(trial: &Trial) -> Option<f64> {
     let mut bytes = None;
-    for phase in before_driving(trial).filter(|phase| matches!(phase.header.kind.as_str(), "load" | "settle")) {
+    for phase in before_driving(trial).filter(|phase| matches!(phase.header.kind, PhaseKind::Load | PhaseKind::Settle))
+    {
         if phase.end.state != PhaseState::Complete {
             return None;
         }
-        if let Some(result) = phase.end.results.iter().find(|result| result.name == "device_bytes") {
+        if let Some(result) = phase.end.result(ResultName::DeviceBytes) {
             *bytes.get_or_insert(0.0) += result.value;
         }
     }
@@ -322,8 +291,9 @@ fn phase(facts: &PhaseFacts<'_>) -> PhaseView {
     PhaseView {
         ordinal: header.ordinal,
         name: header.name.clone(),
-        kind: header.kind.clone(),
-        durability: header.durability.clone(),
+        kind: header.kind,
+        rung: header.rung,
+        durability: header.durability,
         clients: header.clients,
         scheduled_rate_per_s: header.rate_per_s,
         open_loop: facts.open_loop,
@@ -336,17 +306,25 @@ fn phase(facts: &PhaseFacts<'_>) -> PhaseView {
             .results
             .iter()
             .map(|result| ResultView {
-                name: result.name.clone(),
-                unit: result.unit.clone(),
+                what: result.name,
+                name: match result.name {
+                    ResultName::Cycles => format!("{}{}", quantity::CYCLES, result.subject),
+                    // No name that a formula can hold.
+                    name @ (ResultName::CacheBytes | ResultName::MemoryLimitBytes) => {
+                        format!("{} {}", name.name(), result.subject)
+                    }
+                    name => name.name().to_string(),
+                },
+                unit: result.name.unit().to_string(),
                 value: result.value,
-                text: number::with_unit(result.value, &result.unit),
+                text: number::with_unit(result.value, result.name.unit()),
                 n: result.n,
             })
             .collect(),
         records_per_s: records_per_s(facts),
         ops: ops(facts).filter(|_| stands),
         asked: asked(facts),
-        latencies: if header.kind == "ask" || !stands { Vec::new() } else { latencies(facts) },
+        latencies: if header.kind == PhaseKind::Ask || !stands { Vec::new() } else { latencies(facts) },
         steps: if stands { step::steps(facts) } else { Vec::new() },
         settled_after_s: facts.settled_after().filter(|_| stands).and_then(|(slices, _)| {
             let end_ns = facts.phase.slices.get(slices.checked_sub(1)?)?.end_ns;
@@ -355,13 +333,13 @@ fn phase(facts: &PhaseFacts<'_>) -> PhaseView {
         rate_with_warmup_per_s: facts.rate_with_warmup().filter(|_| stands),
         lag: lag(facts),
         worker_cores: worker_cores(facts),
-        pauses: facts.pauses().filter(|_| header.kind == "drive"),
+        pauses: facts.pauses().filter(|_| header.kind == PhaseKind::Drive),
     }
 }
 
 fn records_per_s(facts: &PhaseFacts<'_>) -> Option<f64> {
-    let complete = facts.phase.header.kind == "load" && facts.phase.end.state == PhaseState::Complete;
-    let seconds = facts.result("seconds").filter(|seconds| complete && seconds.value > 0.0)?;
+    let complete = facts.phase.header.kind == PhaseKind::Load && facts.phase.end.state == PhaseState::Complete;
+    let seconds = facts.result(ResultName::Seconds).filter(|seconds| complete && seconds.value > 0.0)?;
     Some(facts.trial.header.record_count as f64 / seconds.value)
 }
 

@@ -1,12 +1,12 @@
 //! The one sentence, and what it rests on.
 
-use plimsoll_record::data::{Event, PhaseState, Run, RunState};
+use plimsoll_record::data::{Event, EventClass, GoalKind, PhaseKind, PhaseState, ResultName, Run, RunState};
 
-use crate::ab::{AbMetric, AbRule, AbSpec, AbView};
+use crate::ab::{AbMetric, AbRule, AbView};
 use crate::line::{self, LineState, LineView};
 use crate::number;
-use crate::phase::{STOPPED_RESULT, is_overload, state_words};
-use crate::trial::{self, Planned};
+use crate::phase::{is_overload, state_words};
+use crate::trial;
 use crate::view::{GoalState, GoalView, OpsView, PhaseView, TrialView, Verdict, VerdictState};
 
 /// Per cent of a phase's operations that may fail, or be due and never sent, where no goal limits it.
@@ -15,14 +15,13 @@ const ERRORS_PERCENT: f64 = 1.0;
 /// Judges the run.
 pub fn verdict(
     run: &Run,
-    plan: &Planned,
     goals: &[GoalView],
     trials: &[TrialView],
     lines: &[LineView],
     ab: Option<&AbView>,
 ) -> Verdict {
     let broken = broken(run, goals, trials);
-    let unseen = unseen(run, plan, goals, lines, AbSpec::of(run).is_some());
+    let unseen = unseen(run, goals, lines);
     if let Some(first) = broken.first() {
         let sentence = match (broken.len() - 1, unseen.is_empty()) {
             (0, true) => format!("{first}."),
@@ -122,12 +121,12 @@ fn broken(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
 /// for. What a late generator did not send is nobody's failure. What a goal limits, or a search, is judged there.
 fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
     let is_rule = |rule: &AbRule| rule.metric == AbMetric::Errors;
-    let is_asked = AbSpec::of(run).is_some_and(|spec| spec.fail_if.iter().any(is_rule));
-    let has_goal = is_asked || run.header.goals.iter().any(|goal| goal.what == "errors");
+    let is_asked = run.header.outline.ab.as_ref().is_some_and(|spec| spec.fail_if.iter().any(is_rule));
+    let has_goal = is_asked || run.header.goals.iter().any(|goal| goal.what == GoalKind::Errors);
     let mut all = Vec::new();
     for trial in trials {
-        let driven = trial.phases.iter().filter(|phase| phase.kind == "drive" && phase.state != "void");
-        for phase in driven.filter(|phase| !line::is_rung(&phase.kind, &phase.name)) {
+        let driven = trial.phases.iter().filter(|phase| phase.kind == PhaseKind::Drive && phase.state != "void");
+        for phase in driven.filter(|phase| phase.rung.is_none()) {
             let place = format!("phase {} of {}", phase.name, trial.name);
             let Some(ops) = phase.ops.as_ref().filter(|ops| ops.count > 0) else {
                 if phase.state == "complete" {
@@ -190,14 +189,15 @@ fn overload(phase: &PhaseView, ops: &OpsView) -> (String, String) {
 fn stopped(run: &Run, trial: u32, phase: &str) -> u64 {
     let phases = run.trials.iter().filter(|run| run.header.ordinal == trial).flat_map(|run| &run.phases);
     let results = phases.filter(|run| run.header.name == phase).flat_map(|run| &run.end.results);
-    results.filter(|result| result.name == STOPPED_RESULT).map(|result| result.value as u64).sum()
+    results.filter(|result| result.name == ResultName::Stopped).map(|result| result.value as u64).sum()
 }
 
 /// The error that was seen most in `phase`, as its events have it.
 fn first_error<'r>(run: &'r Run, trial: u32, phase: &PhaseView) -> Option<&'r str> {
     let end_s = phase.start_s + phase.seconds.unwrap_or(f64::INFINITY);
     let within = |at_ns: u64| (phase.start_s..=end_s).contains(&(at_ns as f64 / 1e9));
-    let of_phase = |event: &&Event| event.kind == "error-code" && event.trial == Some(trial) && within(event.at_ns);
+    let of_phase =
+        |event: &&Event| event.class == EventClass::ErrorCode && event.trial == Some(trial) && within(event.from_ns);
     run.events.iter().find(of_phase).map(|event| event.text.trim_end_matches('.'))
 }
 
@@ -220,10 +220,11 @@ fn undecided(run: &Run, goals: &[GoalView], trials: &[TrialView], counts_rates: 
 }
 
 /// What was not seen: the run's own end, trials that failed, goals without a measurement.
-fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView], in_turn: bool) -> Vec<String> {
+fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView]) -> Vec<String> {
+    let in_turn = run.header.outline.ab.is_some();
     let is_planned = lines.is_empty() && !in_turn;
     let mut unseen = Vec::new();
-    let planned = plan.trials.len().max(run.trials.len());
+    let planned = (run.header.outline.trials as usize).max(run.trials.len());
     let how = match &run.state {
         RunState::Complete => None,
         RunState::Unfinished => Some("killed".to_string()),
@@ -258,7 +259,7 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView], in_
     for trial in &run.trials {
         for phase in &trial.phases {
             // A void rung ends the search, which says so.
-            if !lines.is_empty() && line::is_rung(&phase.header.kind, &phase.header.name) {
+            if !lines.is_empty() && phase.header.rung.is_some() {
                 continue;
             }
             // The verdict itself: see `not_done` and `undecided`.
@@ -280,7 +281,7 @@ fn unseen(run: &Run, plan: &Planned, goals: &[GoalView], lines: &[LineView], in_
                     }
                 }
                 // No goal is about questions: one without an answer would only be a figure that is missing.
-                PhaseState::Complete if phase.header.kind == "ask" => {
+                PhaseState::Complete if phase.header.kind == PhaseKind::Ask => {
                     let asked = &phase.end.asked;
                     let without = asked.iter().filter(|asked| asked.outcome.is_error()).count();
                     if without > 0 {

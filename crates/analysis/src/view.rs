@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+pub use plimsoll_record::data::{EventClass, Level, PhaseKind, Purpose, ResultName};
 use serde::Serialize;
 
 use crate::ab::AbView;
@@ -285,12 +286,16 @@ pub struct Warning {
 pub struct EventView {
     /// When, on the run's clock.
     pub at_s: f64,
+    /// When it ended; of a point the same.
+    pub until_s: f64,
     /// Name of the trial, if any.
     pub trial: Option<String>,
-    /// `info`, `warning` or `error`.
-    pub level: String,
-    /// Short class.
-    pub kind: String,
+    /// How much it matters.
+    pub level: Level,
+    /// What it is about.
+    pub kind: EventClass,
+    /// Of these, which; may be empty.
+    pub subject: String,
     /// What happened.
     pub text: String,
 }

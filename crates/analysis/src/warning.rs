@@ -1,14 +1,14 @@
 //! What makes one doubt the result, each with a next step.
 
 use plimsoll_core::Outcome;
-use plimsoll_record::data::{Run, Sample, SamplerSeries};
+use plimsoll_record::data::{PhaseKind, Run, Sample, SamplerSeries};
 
 use crate::latency;
-use crate::line::{self, LineView};
+use crate::line::LineView;
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
-use crate::trial::{self, Planned};
+use crate::trial;
 use crate::view::Warning;
 
 /// Share of its workers' cores above which the generator may be what was measured.
@@ -57,9 +57,9 @@ struct Doubt {
 const PLACES_MAX: usize = 3;
 
 /// Everything that makes one doubt: each sort once, by its worst case, with the places that share it.
-pub fn warnings(run: &Run, facts: &[Vec<PhaseFacts<'_>>], plan: &Planned) -> Vec<Warning> {
+pub fn warnings(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<Warning> {
     let mut sorts: Vec<(&'static str, Vec<Doubt>)> = Vec::new();
-    for doubt in doubts(run, facts, plan) {
+    for doubt in doubts(run, facts) {
         match sorts.iter_mut().find(|(what, _)| *what == doubt.what) {
             Some((_, known)) => known.push(doubt),
             None => sorts.push((doubt.what, vec![doubt])),
@@ -85,9 +85,7 @@ fn together(doubts: &[Doubt]) -> Option<Warning> {
 /// Phases in which the generator was late: the worst, where else, and what that moves. Rungs of a search say it
 /// themselves.
 pub fn late(facts: &[Vec<PhaseFacts<'_>>], lines: &[LineView]) -> Option<Warning> {
-    let shown = |facts: &&PhaseFacts<'_>| {
-        lines.is_empty() || !line::is_rung(&facts.phase.header.kind, &facts.phase.header.name)
-    };
+    let shown = |facts: &&PhaseFacts<'_>| lines.is_empty() || facts.phase.header.rung.is_none();
     let late = facts.iter().flatten().filter(shown).filter_map(|facts| {
         Some(Doubt {
             what: "late",
@@ -110,11 +108,11 @@ fn worst_lag_ns(facts: &PhaseFacts<'_>) -> Option<u64> {
     facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice)).map(|slice| slice.lag_p99_ns).max()
 }
 
-fn doubts(run: &Run, facts: &[Vec<PhaseFacts<'_>>], plan: &Planned) -> Vec<Doubt> {
+fn doubts(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<Doubt> {
     let mut warnings = Vec::new();
     for facts in facts.iter().flatten() {
         let place = place(facts);
-        generator(facts, plan, &place, &mut warnings);
+        generator(facts, &place, &mut warnings);
         lag(facts, &place, &mut warnings);
         behind(facts, &place, &mut warnings);
         asked(facts, &place, &mut warnings);
@@ -127,9 +125,8 @@ fn doubts(run: &Run, facts: &[Vec<PhaseFacts<'_>>], plan: &Planned) -> Vec<Doubt
     warnings
 }
 
-fn generator(facts: &PhaseFacts<'_>, plan: &Planned, place: &str, warnings: &mut Vec<Doubt>) {
-    let header = &facts.phase.header;
-    let workers = plan.phase(header.trial, &header.name).map_or(1, |phase| phase.workers.max(1)) as f64;
+fn generator(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
+    let workers = f64::from(facts.phase.header.workers.max(1));
     let busiest = facts
         .phase
         .slices
@@ -172,7 +169,7 @@ fn behind(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
     let header = &facts.phase.header;
     let (unsent, done) = (facts.unfinished_count(), facts.count(None, |_| true));
     let share = unsent as f64 / (unsent + done).max(1) as f64;
-    if share <= UNSENT_SHARE || line::is_rung(&header.kind, &header.name) {
+    if share <= UNSENT_SHARE || header.rung.is_some() {
         return;
     }
     let asked =
@@ -197,7 +194,7 @@ fn not_found(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
     let all = facts.count(None, |_| true);
     let missed = facts.count(None, |outcome| outcome == Outcome::NotFound);
     let share = missed as f64 / all.max(1) as f64;
-    if share <= NOT_FOUND_SHARE || facts.phase.header.kind != "drive" {
+    if share <= NOT_FOUND_SHARE || facts.phase.header.kind != PhaseKind::Drive {
         return;
     }
     warnings.push(Doubt {
@@ -238,7 +235,7 @@ fn asked(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
 }
 
 fn uneven(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
-    if facts.phase.header.kind != "drive" || facts.open_loop {
+    if facts.phase.header.kind != PhaseKind::Drive || facts.open_loop {
         return;
     }
     let rates = facts.rates(false);
@@ -305,7 +302,7 @@ fn host(run: &Run, facts: &[Vec<PhaseFacts<'_>>], warnings: &mut Vec<Doubt>) {
         .iter()
         .filter(|series| series.sampler == "cpu" && !series.spec.subject.is_empty() && series.spec.name == "user")
         .count();
-    for facts in facts.iter().flatten().filter(|facts| facts.phase.header.kind == "drive") {
+    for facts in facts.iter().flatten().filter(|facts| facts.phase.header.kind == PhaseKind::Drive) {
         let (start_ns, end_ns) = (facts.phase.header.start_ns, facts.phase.end.end_ns);
         let samples: Vec<&Sample> =
             run.samples.iter().filter(|sample| sample.at_ns > start_ns && sample.at_ns <= end_ns).collect();

@@ -184,34 +184,21 @@ impl<'a> Op<'a> {
     }
 }
 
-/// What an operation came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// Done, and acknowledged.
-    Ok,
-    /// Done; there was no such record.
-    NotFound,
-    /// The store said no: it has certainly not happened.
-    Rejected,
-    /// No answer, or one that leaves it open: it may have happened, and may still happen.
-    Unknown,
+crate::words! {
+    /// What an operation came to.
+    pub enum Outcome {
+        /// Done, and acknowledged.
+        Ok = "ok",
+        /// Done; there was no such record.
+        NotFound = "not_found",
+        /// The store said no: it has certainly not happened.
+        Rejected = "rejected",
+        /// No answer, or one that leaves it open: it may have happened, and may still happen.
+        Unknown = "unknown",
+    }
 }
 
 impl Outcome {
-    /// All outcomes, in the order of their numbers.
-    pub const ALL: [Outcome; 4] = [Outcome::Ok, Outcome::NotFound, Outcome::Rejected, Outcome::Unknown];
-
-    /// The outcome's word, as in recordings and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Outcome::Ok => "ok",
-            Outcome::NotFound => "not_found",
-            Outcome::Rejected => "rejected",
-            Outcome::Unknown => "unknown",
-        }
-    }
-
     /// True for the outcomes that count as errors against a goal.
     pub fn is_error(self) -> bool {
         matches!(self, Outcome::Rejected | Outcome::Unknown)

@@ -3,6 +3,11 @@
 //! Which of it a phase has is decided by what it does. Some of it hangs on the store as well (one that cannot tell its
 //! index's size has no `index_bytes`), and shows in the results only.
 
+use crate::study::PhaseKind;
+
+/// What the name of a quantity begins with that counts the cycles of a store which ended: `cycles_checkpoints`.
+pub const CYCLES: &str = "cycles_";
+
 /// The percentiles of a latency with the names that follow; after `undisturbed`, both sorts of them.
 macro_rules! percentiles_and {
     (undisturbed, $($name:literal),* $(,)?) => {
@@ -74,24 +79,23 @@ const COLD: &[&str] = &["seconds", "file_bytes", "resident_bytes"];
 
 const CHECK: &[&str] = &["seconds", "ops", "lost", "wrong", "data_bytes", "index_bytes", "total_bytes", "memory_bytes"];
 
-/// The quantities of phases that do `kind` (`load`, `drive` …); none of a kind that there is not.
-pub fn of_phase(kind: &str) -> &'static [&'static str] {
+/// The quantities of phases of that `kind`.
+pub fn of_phase(kind: PhaseKind) -> &'static [&'static str] {
     match kind {
-        "load" => LOAD,
-        "ask" => ASK,
-        "drive" => DRIVE,
-        "settle" => SETTLE,
-        "cold" => COLD,
-        "restart" => &["seconds"],
-        "check" => CHECK,
-        _ => &[],
+        PhaseKind::Load => LOAD,
+        PhaseKind::Ask => ASK,
+        PhaseKind::Drive => DRIVE,
+        PhaseKind::Settle => SETTLE,
+        PhaseKind::Cold => COLD,
+        PhaseKind::Restart => &["seconds"],
+        PhaseKind::Check => CHECK,
     }
 }
 
-/// Whether phases that do `kind` may have the quantity `name`. How often a store ended each of its cycles while a phase
+/// Whether phases of that `kind` may have the quantity `name`. How often a store ended each of its cycles while a phase
 /// drove is called as the store calls it: `cycles_checkpoints`.
-pub fn has(kind: &str, name: &str) -> bool {
-    of_phase(kind).contains(&name) || (kind == "drive" && name.starts_with("cycles_"))
+pub fn has(kind: PhaseKind, name: &str) -> bool {
+    of_phase(kind).contains(&name) || (kind == PhaseKind::Drive && name.starts_with(CYCLES))
 }
 
 /// `name` as results are called: the 99.9th percentile may be written `p99.9` too.
@@ -110,11 +114,12 @@ mod tests {
 
     #[test]
     fn a_quantity_is_told_of_once() {
-        for kind in ["load", "ask", "drive", "settle", "cold", "restart", "check"] {
+        for kind in PhaseKind::ALL {
             let names = of_phase(kind);
             let is_once = |name: &&&str| names.iter().filter(|one| one == name).count() == 1;
-            assert!(names.iter().all(|name| is_once(&name)), "{kind}: {names:?}");
+            assert!(names.iter().all(|name| is_once(&name)), "{kind:?}: {names:?}");
         }
-        assert!(has("drive", "undisturbed_p99") && has("ask", "p999") && !has("ask", "undisturbed_p99"));
+        assert!(has(PhaseKind::Drive, "undisturbed_p99") && has(PhaseKind::Ask, "p999"));
+        assert!(!has(PhaseKind::Ask, "undisturbed_p99"));
     }
 }

@@ -1,28 +1,17 @@
 //! One slice (a second, by default) of a phase.
 
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
 
 use crate::op::{KindId, Outcome};
 use crate::pause::Pause;
 
-/// Which time a histogram is of. Both are in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Measure {
-    /// From the scheduled start to the answer. In a closed loop equal to the service time.
-    Response,
-    /// From the actual send to the answer.
-    Service,
-}
-
-impl Measure {
-    /// The measure's word in recordings and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Measure::Response => "response",
-            Measure::Service => "service",
-        }
+crate::words! {
+    /// Which time a histogram is of. Both are in nanoseconds.
+    pub enum Measure {
+        /// From the scheduled start to the answer. In a closed loop equal to the service time.
+        Response = "response",
+        /// From the actual send to the answer.
+        Service = "service",
     }
 }
 

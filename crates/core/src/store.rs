@@ -67,26 +67,15 @@ impl Dialect {
     }
 }
 
-/// What an acknowledged write survives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Durability {
-    /// Power loss.
-    Durable,
-    /// The death of the process, not of the machine.
-    Buffered,
-    /// Nothing, until one sync when the load ends.
-    AtEnd,
-}
-
-impl Durability {
-    /// The durability's word in plans and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Durability::Durable => "durable",
-            Durability::Buffered => "buffered",
-            Durability::AtEnd => "at-end",
-        }
+crate::words! {
+    /// What an acknowledged write survives.
+    pub enum Durability {
+        /// Power loss.
+        Durable = "durable",
+        /// The death of the process, not of the machine.
+        Buffered = "buffered",
+        /// Nothing, until one sync when the load ends.
+        AtEnd = "at-end",
     }
 }
 

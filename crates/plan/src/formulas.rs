@@ -110,10 +110,10 @@ impl Reading<'_> {
 
     /// Checks that phases like `phase` have what `term`, which stands at a byte of the text, wants of it.
     fn quantity_of(&self, node: &Node<'_>, text: &str, (term, at): (&Term, usize), phase: &PhaseDraft) {
-        let (kind, name) = (phase.step.name(), term.quantity.as_str());
+        let (kind, name) = (phase.step.kind(), term.quantity.as_str());
         let span = || self.inside(node, text, at + term.phase.len() + 1, name.len());
         if !quantity::has(kind, name) {
-            let what = format!("in the formula: a `{kind}` phase has no `{}`", short(name));
+            let what = format!("in the formula: a `{}` phase has no `{}`", kind.name(), short(name));
             self.problem(span(), what, Some(nearest::help(name, "it has", quantity::of_phase(kind))));
         } else if term.labels.iter().any(|(label, _)| label == OP) && !quantity::is_by_operation(name) {
             let what = format!("in the formula: `{}` is of all operations together: it has no `{OP}`", short(name));

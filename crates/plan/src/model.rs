@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, Published};
 use plimsoll_core::{Durability, Mix, Params, Script, waits};
 use serde::{Deserialize, Serialize};
 
@@ -209,16 +210,16 @@ pub enum Step {
 }
 
 impl Step {
-    /// The step's word in plans and reports.
-    pub fn name(&self) -> &'static str {
+    /// Which kind of phase that is.
+    pub fn kind(&self) -> PhaseKind {
         match self {
-            Step::Load { .. } => "load",
-            Step::Ask { .. } => "ask",
-            Step::Drive(_) => "drive",
-            Step::Settle => "settle",
-            Step::Cold => "cold",
-            Step::Restart => "restart",
-            Step::Check => "check",
+            Step::Load { .. } => PhaseKind::Load,
+            Step::Ask { .. } => PhaseKind::Ask,
+            Step::Drive(_) => PhaseKind::Drive,
+            Step::Settle => PhaseKind::Settle,
+            Step::Cold => PhaseKind::Cold,
+            Step::Restart => PhaseKind::Restart,
+            Step::Check => PhaseKind::Check,
         }
     }
 }
@@ -395,81 +396,4 @@ pub enum Limit {
     DurationNs(u64),
     /// After this many operations of every client.
     OpsPerClient(u64),
-}
-
-/// Something that has to hold.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Goal {
-    /// What is limited.
-    pub what: GoalKind,
-    /// The limit, in `unit`.
-    pub limit: f64,
-    /// `ns`, `%`, `1/s` or empty for counts.
-    pub unit: String,
-}
-
-/// What a goal limits. Latencies are response times of driven phases, all kinds of operation together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GoalKind {
-    /// Acknowledged writes that are not there: at most.
-    Lost,
-    /// Answers with a wrong, missing or stale record: at most.
-    Wrong,
-    /// Share of operations that were rejected or unknown: at most.
-    Errors,
-    /// Median: at most.
-    P50,
-    /// 90th percentile: at most.
-    P90,
-    /// 95th percentile: at most.
-    P95,
-    /// 99th percentile: at most.
-    P99,
-    /// 99.9th percentile: at most.
-    P999,
-    /// Operations a second: at least.
-    Rate,
-}
-
-impl GoalKind {
-    /// The goal's word in plans and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            GoalKind::Lost => "lost",
-            GoalKind::Wrong => "wrong",
-            GoalKind::Errors => "errors",
-            GoalKind::P50 => "p50",
-            GoalKind::P90 => "p90",
-            GoalKind::P95 => "p95",
-            GoalKind::P99 => "p99",
-            GoalKind::P999 => "p999",
-            GoalKind::Rate => "rate",
-        }
-    }
-}
-
-/// A named number that is wanted of the results of each store.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Figure {
-    /// How reports call it.
-    pub name: String,
-    /// Unit of its value: `s`, `×`.
-    pub unit: String,
-    /// How it is calculated from results: `load.seconds[index=keyindex] / load.seconds[index=none]`.
-    pub formula: String,
-    /// Values published for it.
-    pub published: Vec<Published>,
-}
-
-/// A published value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Published {
-    /// The value in the figure's unit.
-    pub value: f64,
-    /// What it was measured on.
-    pub of: String,
-    /// Labels of the point of the sweep that it is for; it is for all when there are none.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub at: BTreeMap<String, String>,
 }

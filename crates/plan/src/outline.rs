@@ -90,7 +90,7 @@ fn phase(phase: &Phase) -> String {
         Step::Drive(drive) => driven(drive),
         _ => String::new(),
     };
-    let step = phase.step.name();
+    let step = phase.step.kind().name();
     let step = if phase.name == step { step.to_owned() } else { format!("{} ({step})", phase.name) };
     if what.is_empty() { step } else { format!("{step}: {what}") }
 }

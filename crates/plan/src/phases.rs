@@ -6,7 +6,7 @@ use plimsoll_core::workload::RATES_PER_S;
 use plimsoll_core::{Durability, Mix};
 
 use crate::document::{Kind, Node, Reading, Section, short};
-use crate::model::{Arrivals, Io, Rate, Wake};
+use crate::model::{Arrivals, Io, PhaseKind, Rate, Wake};
 use crate::nearest;
 use crate::only::Condition;
 use crate::quantity::Dimension;
@@ -46,16 +46,16 @@ pub(crate) struct PhaseDraft {
 }
 
 impl StepDraft {
-    /// Its word in plans and reports.
-    pub(crate) fn name(&self) -> &'static str {
+    /// Which kind of phase that is.
+    pub(crate) fn kind(&self) -> PhaseKind {
         match self {
-            StepDraft::Load { .. } => "load",
-            StepDraft::Ask { .. } => "ask",
-            StepDraft::Drive(_) => "drive",
-            StepDraft::Settle => "settle",
-            StepDraft::Cold => "cold",
-            StepDraft::Restart => "restart",
-            StepDraft::Check => "check",
+            StepDraft::Load { .. } => PhaseKind::Load,
+            StepDraft::Ask { .. } => PhaseKind::Ask,
+            StepDraft::Drive(_) => PhaseKind::Drive,
+            StepDraft::Settle => PhaseKind::Settle,
+            StepDraft::Cold => PhaseKind::Cold,
+            StepDraft::Restart => PhaseKind::Restart,
+            StepDraft::Check => PhaseKind::Check,
         }
     }
 

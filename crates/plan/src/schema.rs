@@ -10,9 +10,10 @@ use plimsoll_core::{Catalogue, ParamSpec, ParamType};
 use serde_json::{Map, Value, json};
 
 use crate::KEYS;
+use crate::model::GoalKind;
 use crate::phases::{STEPS, keys};
 use crate::quantity::{Dimension, pattern};
-use crate::wishes::{FINEST, GOALS};
+use crate::wishes::FINEST;
 
 /// The schema, of JSON Schema draft 2020-12.
 pub fn schema(catalogue: &Catalogue) -> Value {
@@ -79,7 +80,7 @@ fn top(key: &str, catalogue: &Catalogue) -> Value {
             ]),
             "Search for the load line, within these bounds.",
         ),
-        "goals" => object(GOALS.iter().map(|(name, _)| *name).chain([FINEST]).map(|name| (name, goal(name)))),
+        "goals" => object(GoalKind::ALL.map(GoalKind::name).into_iter().chain([FINEST]).map(|name| (name, goal(name)))),
         "figure" => tables(object([
             ("name", text("How reports call it.")),
             ("unit", text("Unit of its value.")),

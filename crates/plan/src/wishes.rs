@@ -7,21 +7,9 @@ use plimsoll_core::quantity;
 
 use crate::document::{Kind, Node, Reading, short};
 use crate::formulas::Names;
-use crate::model::{Figure, Goal, GoalKind, Published};
+use crate::model::{Figure, Goal, GoalKind, PhaseKind, Published};
 use crate::phases::PhaseDraft;
 use crate::quantity::Dimension;
-
-pub(crate) const GOALS: &[(&str, GoalKind)] = &[
-    ("lost", GoalKind::Lost),
-    ("wrong", GoalKind::Wrong),
-    ("errors", GoalKind::Errors),
-    ("p50", GoalKind::P50),
-    ("p90", GoalKind::P90),
-    ("p95", GoalKind::P95),
-    ("p99", GoalKind::P99),
-    ("p999", GoalKind::P999),
-    ("rate", GoalKind::Rate),
-];
 
 /// Another spelling of `p999`.
 pub(crate) const FINEST: &str = "p99.9";
@@ -36,7 +24,7 @@ impl Reading<'_> {
             return Vec::new();
         };
         let finest = section.get(FINEST).map(|_| FINEST);
-        let names: Vec<&str> = GOALS.iter().map(|(name, _)| *name).chain(finest).collect();
+        let names: Vec<&str> = GoalKind::ALL.map(GoalKind::name).into_iter().chain(finest).collect();
         self.known_keys(&section, &names);
         section
             .entries()
@@ -44,7 +32,7 @@ impl Reading<'_> {
             .filter_map(|node| {
                 let node = &self.undotted(node)?;
                 let name = quantity::plain(node.key);
-                let what = GOALS.iter().find(|(known, _)| *known == name)?.1;
+                let what = GoalKind::named(&name)?;
                 let (limit, unit) = match what {
                     GoalKind::Lost | GoalKind::Wrong => (self.int(node, 0..=i64::from(u32::MAX))? as f64, ""),
                     GoalKind::Errors => (self.share(node)?, "%"),
@@ -70,14 +58,14 @@ impl Reading<'_> {
     pub(crate) fn measured(&self, node: &Node<'_>, phases: &[PhaseDraft]) {
         let Some(section) = self.table(node, "[goals]") else { return };
         for node in section.entries() {
-            let by: &[&str] = match node.key {
-                "lost" => &["check"],
-                "wrong" => &["check", "ask", "drive"],
-                _ => &["drive"],
+            let by: &[PhaseKind] = match node.key {
+                "lost" => &[PhaseKind::Check],
+                "wrong" => &[PhaseKind::Check, PhaseKind::Ask, PhaseKind::Drive],
+                _ => &[PhaseKind::Drive],
             };
-            if !phases.iter().any(|phase| by.contains(&phase.step.name())) {
+            if !phases.iter().any(|phase| by.contains(&phase.step.kind())) {
                 let what = format!("no phase measures `{}`", node.key);
-                let needed = by.iter().map(|kind| format!("do = \"{kind}\"")).collect::<Vec<_>>().join(" or ");
+                let needed = by.iter().map(|kind| format!("do = \"{}\"", kind.name())).collect::<Vec<_>>().join(" or ");
                 self.problem(node.span.clone(), what, Some(format!("it needs a phase with {needed}")));
             }
         }

@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{Footprint, OpKind, Outcome, SeriesSpec, Setting, Slice};
+pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, Published};
+use plimsoll_core::{Durability, Footprint, OpKind, Outcome, SeriesSpec, Setting, Slice};
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
+pub use crate::outline::{AbMetric, AbRule, AbSpec, LineSpec, Outline, Purpose};
 
 /// What is known when a run starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,8 +29,11 @@ pub struct RunHeader {
     pub source: String,
     /// The plan as it was given, TOML.
     pub plan_text: String,
-    /// The plan as it was expanded, JSON.
+    /// The plan as it was expanded, JSON: for people, nothing is derived from it.
+    #[serde(skip)]
     pub plan_json: String,
+    /// What the plan sets out to do.
+    pub outline: Outline,
     /// The command line, without credentials.
     pub command_line: Vec<String>,
     /// Seed of all randomness.
@@ -42,46 +47,12 @@ pub struct RunHeader {
     /// Combinations of the sweep that were left out, each with the reason.
     pub left_out: Vec<String>,
     /// What has to hold.
-    pub goals: Vec<GoalSpec>,
+    pub goals: Vec<Goal>,
     /// Figures that are wanted.
-    pub figures: Vec<FigureSpec>,
+    pub figures: Vec<Figure>,
     /// All series that samplers give. Readings name them by position.
+    #[serde(skip)]
     pub series: Vec<SamplerSeries>,
-}
-
-/// A goal, as the plan has it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GoalSpec {
-    /// `lost`, `wrong`, `errors`, `p50`, `p90`, `p95`, `p99`, `p999` or `rate`.
-    pub what: String,
-    /// The limit in `unit`.
-    pub limit: f64,
-    /// `ns`, `%`, `1/s` or empty for counts.
-    pub unit: String,
-}
-
-/// A figure, as the plan has it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FigureSpec {
-    /// How reports call it.
-    pub name: String,
-    /// Unit.
-    pub unit: String,
-    /// Formula over phase results.
-    pub formula: String,
-    /// Published values.
-    pub published: Vec<PublishedSpec>,
-}
-
-/// A published value, as the plan has it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PublishedSpec {
-    /// In the figure's unit.
-    pub value: f64,
-    /// What it was measured on.
-    pub of: String,
-    /// Labels of the point of the sweep that it is for; it is for all when there are none.
-    pub at: BTreeMap<String, String>,
 }
 
 /// One series and the sampler it comes from.
@@ -139,14 +110,20 @@ pub struct PhaseHeader {
     pub ordinal: u32,
     /// Name in formulas and reports.
     pub name: String,
-    /// `load`, `ask`, `drive`, `settle`, `cold`, `restart` or `check`.
-    pub kind: String,
-    /// `durable`, `buffered`, `at-end`; `None` for phases that write nothing.
-    pub durability: Option<String>,
+    /// What it does.
+    pub kind: PhaseKind,
+    /// Of a rung of a search for the load line: what it is for.
+    pub rung: Option<Purpose>,
+    /// What an acknowledged write survives; `None` for phases that write nothing.
+    pub durability: Option<Durability>,
     /// Clients; 0 where none are at work.
     pub clients: u32,
+    /// Threads that drive wire sessions; 0 where nothing is driven.
+    pub workers: u32,
     /// Scheduled operations a second; `None` in a closed loop.
     pub rate_per_s: Option<f64>,
+    /// The plan leaves it to be found in the slices what counts for nothing at the start.
+    pub finds_warmup: bool,
     /// Start.
     pub start_ns: u64,
 }
@@ -160,14 +137,50 @@ pub struct PhaseEnd {
     pub state: PhaseState,
     /// Of an open loop: how late the generator was and why, where that may have moved what was measured.
     pub late: Option<String>,
-    /// Its results: name, unit, value. Formulas name them: `load.seconds`.
+    /// Its results.
+    #[serde(skip)]
     pub results: Vec<PhaseResult>,
     /// Operations that were timed one by one (`ask`).
     pub asked: Vec<Asked>,
     /// Bytes the store takes, where it was looked at.
     pub footprint: Option<Footprint>,
-    /// What the store itself said: its plan for the query, its integrity check, why it could not be made cold.
-    pub remarks: Vec<(String, String)>,
+    /// What the store itself said, under what it is about: its plan for the query, its integrity check, why it could not
+    /// be made cold.
+    pub remarks: Vec<(About, String)>,
+}
+
+plimsoll_core::words! {
+    /// What a store's own words are about.
+    pub enum About {
+        /// How it loaded at once.
+        Load = "load",
+        /// Its plan for a query.
+        Plan = "plan of the store",
+        /// Its integrity check.
+        Integrity = "integrity check of the store",
+        /// When its maintenance cycle ends, and what to set.
+        Cycle = "cycle",
+        /// Why there is nothing to hold its records against.
+        Ledger = "ledger",
+        /// Why it could not be made cold.
+        NotCold = "not possible",
+        /// Why it is not known how large its data are.
+        DataSize = "size of the data",
+        /// Why it is not known how large its cache is.
+        CacheSize = "size of the cache",
+    }
+}
+
+impl PhaseEnd {
+    /// Adds a result of one observation.
+    pub fn push(&mut self, name: ResultName, value: f64) {
+        self.results.push(PhaseResult { name, subject: String::new(), value, n: 1 });
+    }
+
+    /// The first result of that name.
+    pub fn result(&self, name: ResultName) -> Option<&PhaseResult> {
+        self.results.iter().find(|result| result.name == name)
+    }
 }
 
 /// How a phase ended.
@@ -187,13 +200,80 @@ pub enum PhaseState {
     Void(String),
 }
 
+plimsoll_core::words! {
+    /// What a number is that a phase came to. Only what was seen: rates and percentiles are derived by `analysis`. Formulas
+    /// name them: `load.seconds`.
+    pub enum ResultName {
+        /// How long it took; of a drive, what counts.
+        Seconds = "seconds",
+        /// How long it was to take.
+        PlannedSeconds = "planned_seconds",
+        /// Of it, the one sync at a load's end.
+        SyncSeconds = "sync_seconds",
+        /// Operations.
+        Ops = "ops",
+        /// Records that a load inserted.
+        Records = "records",
+        /// Bytes that the store wrote to devices.
+        DeviceBytes = "device_bytes",
+        /// Operations that were due and never sent.
+        Unfinished = "unfinished",
+        /// Operations that were under way when the user wanted an end.
+        Stopped = "stopped",
+        /// Connections that broke.
+        LostConnections = "lost_connections",
+        /// Connections that the server ended.
+        EndedConnections = "ended_connections",
+        /// How late the generator sent: median.
+        LagP50 = "lag_p50",
+        /// The same: 99th percentile.
+        LagP99 = "lag_p99",
+        /// The same: maximum.
+        LagMax = "lag_max",
+        /// How often the system took a processor from the generator's workers.
+        InvoluntarySwitches = "involuntary_switches",
+        /// CPU time of the witness of the machine's pauses.
+        WitnessCpuSeconds = "witness_cpu_seconds",
+        /// Maintenance cycles of the store that ended in it, by counter: `cycles_checkpoints`.
+        Cycles = "cycles",
+        /// How long a store that was settled works at most, by its settings, until a maintenance cycle has ended.
+        CycleSeconds = "cycle_seconds",
+        /// The same where work brings a cycle on, not time: operations of the phase until one has ended.
+        CycleOperations = "cycle_operations",
+        /// Bytes of the store's files.
+        FileBytes = "file_bytes",
+        /// Of them, in the page cache.
+        ResidentBytes = "resident_bytes",
+        /// How large the store's own cache is, by its name of the setting; with no name it has none, and reads through the
+        /// kernel's page cache.
+        CacheBytes = "cache_bytes",
+        /// How much the store may have of the memory in which all its data live, by its name of the setting; 0 where there
+        /// is no limit.
+        MemoryLimitBytes = "memory_limit_bytes",
+        /// How much memory there is for the store on its machine.
+        MemoryBytes = "memory_bytes",
+    }
+}
+
+impl ResultName {
+    /// The unit of its values; empty for counts.
+    pub fn unit(self) -> &'static str {
+        match self.name() {
+            name if name.ends_with("seconds") => "s",
+            name if name.ends_with("bytes") => "B",
+            name if name.starts_with("lag_") => "ns",
+            _ => "",
+        }
+    }
+}
+
 /// One number that a phase came to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PhaseResult {
-    /// `seconds`, `ops`, `sync_seconds`, `device_bytes` … Only what was seen; rates and percentiles are derived by `analysis`.
-    pub name: String,
-    /// Unit; empty for counts.
-    pub unit: String,
+    /// What it is.
+    pub name: ResultName,
+    /// Which of several: a store's counter, the name of a setting; mostly empty.
+    pub subject: String,
     /// Value.
     pub value: f64,
     /// Number of observations behind it.
@@ -215,17 +295,51 @@ pub struct Asked {
     pub rows: u64,
 }
 
-/// Something worth a line on the time axis: a phase, a lost connection, a server's message.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+plimsoll_core::words! {
+    /// How much an event matters.
+    pub enum Level {
+        /// To be known.
+        Info = "info",
+        /// It may have moved what was measured.
+        Warning = "warning",
+        /// Something failed.
+        Error = "error",
+    }
+}
+
+plimsoll_core::words! {
+    /// What an event is about.
+    pub enum EventClass {
+        /// The store, or where it stands.
+        Store = "store",
+        /// The load generator.
+        Drive = "drive",
+        /// An error that operations ended with.
+        ErrorCode = "error-code",
+        /// What could not be read.
+        Sampler = "sampler",
+        /// The witness of the machine's pauses.
+        Witness = "witness",
+        /// What the ledger cannot vouch for.
+        Ledger = "ledger",
+    }
+}
+
+/// Something worth a mark on the time axis: a point, or a span of time.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// When.
-    pub at_ns: u64,
+    /// When it was, or began.
+    pub from_ns: u64,
+    /// When it ended; of a point the same.
+    pub until_ns: u64,
     /// The trial it belongs to, if any.
     pub trial: Option<u32>,
-    /// `info`, `warning` or `error`.
-    pub level: String,
-    /// Short class: `store`, `drive`, `sampler`, `recorder`, `fault`, `error-code`.
-    pub kind: String,
+    /// How much it matters.
+    pub level: Level,
+    /// What it is about.
+    pub class: EventClass,
+    /// Of these, which: a store, a sampler, an error's code; may be empty.
+    pub subject: String,
     /// What happened, in plain words.
     pub text: String,
 }
@@ -297,6 +411,15 @@ pub enum RunState {
     Interrupted,
     /// With this error.
     Failed(String),
+}
+
+/// A run when it ends.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct RunEnd {
+    /// How.
+    pub(crate) state: RunState,
+    /// When.
+    pub(crate) end_ns: u64,
 }
 
 /// Values of one moment.

@@ -63,13 +63,13 @@ pub enum RecordError {
     /// The file is something else.
     #[error("{} is no recording of Plimsoll", .0.display())]
     NotARecording(PathBuf),
-    /// A later version of Plimsoll wrote it.
-    #[error("{} has format {found}{}, and this Plimsoll, {}, reads formats 1 to {FORMAT}: read it with {}",
+    /// A version of Plimsoll wrote it that kept recordings otherwise.
+    #[error("{} has format {found}{}, and this Plimsoll, {}, reads format {FORMAT}: read it with {}",
         path.display(),
         written_by.as_ref().map_or(String::new(), |version| format!(", written by Plimsoll {version}")),
         env!("CARGO_PKG_VERSION"),
-        if written_by.is_some() { "that version or a newer one" } else { "a newer one" })]
-    NewerFormat {
+        if written_by.is_some() { "the version that wrote it" } else if found > &FORMAT { "a newer one" } else { "an older one" })]
+    OtherFormat {
         /// The recording.
         path: PathBuf,
         /// Its format.

@@ -16,6 +16,7 @@
 pub mod data;
 mod distribution;
 mod error;
+mod outline;
 mod reader;
 mod rows;
 mod runs;

@@ -7,7 +7,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, ToSql, params};
 
 use crate::data::{
-    AnswerCheck, Event, LedgerCheck, PhaseEnd, PhaseHeader, PhaseState, RunHeader, RunState, Sample, SamplerSeries,
+    AnswerCheck, Event, LedgerCheck, PhaseEnd, PhaseHeader, RunEnd, RunHeader, RunState, Sample, SamplerSeries,
     TrialHeader,
 };
 use crate::schema::{DISTURBED, UNFINISHED, WITNESS};
@@ -32,47 +32,8 @@ fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
 }
 
 pub(crate) fn run(connection: &Connection, header: &RunHeader) -> Written {
-    put(
-        connection,
-        "INSERT INTO run VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, NULL, 'unfinished', NULL, 0)",
-        params![
-            header.id,
-            header.plimsoll_version,
-            header.plan_name,
-            header.title,
-            header.question,
-            header.source,
-            header.plan_text,
-            header.plan_json,
-            json(&header.command_line)?,
-            header.seed.to_string(),
-            int(header.slice_ns),
-            header.started_wall_ns,
-        ],
-    )?;
-    for (ordinal, (name, value)) in header.environment.iter().enumerate() {
-        put(connection, "INSERT INTO environment VALUES (?1, ?2, ?3)", params![ordinal as i64, name, value])?;
-    }
-    for (ordinal, text) in header.left_out.iter().enumerate() {
-        put(connection, "INSERT INTO left_out VALUES (?1, ?2)", params![ordinal as i64, text])?;
-    }
-    for (ordinal, goal) in header.goals.iter().enumerate() {
-        let sql = "INSERT INTO goal VALUES (?1, ?2, ?3, ?4)";
-        put(connection, sql, params![ordinal as i64, goal.what, goal.limit, goal.unit])?;
-    }
-    for (ordinal, figure) in header.figures.iter().enumerate() {
-        let sql = "INSERT INTO figure VALUES (?1, ?2, ?3, ?4)";
-        put(connection, sql, params![ordinal as i64, figure.name, figure.unit, figure.formula])?;
-        for (position, published) in figure.published.iter().enumerate() {
-            let sql = "INSERT INTO published VALUES (?1, ?2, ?3, ?4, ?5)";
-            let labels = serde_json::to_string(&published.at).unwrap_or_default();
-            put(connection, sql, params![ordinal as i64, position as i64, published.value, published.of, labels])?;
-        }
-    }
-    for (ordinal, one) in (0..).zip(&header.series) {
-        series(connection, ordinal, one)?;
-    }
-    Ok(())
+    put(connection, "INSERT INTO run VALUES (?1, ?2, NULL, 0)", params![json(header)?, header.plan_json])?;
+    (0..).zip(&header.series).try_for_each(|(ordinal, one)| series(connection, ordinal, one))
 }
 
 pub(crate) fn series(connection: &Connection, ordinal: u32, series: &SamplerSeries) -> Written {
@@ -82,37 +43,7 @@ pub(crate) fn series(connection: &Connection, ordinal: u32, series: &SamplerSeri
 }
 
 pub(crate) fn begin_trial(connection: &Connection, header: &TrialHeader) -> Written {
-    put(
-        connection,
-        "INSERT INTO trial VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, NULL)",
-        params![
-            header.ordinal,
-            header.store,
-            header.store_label,
-            header.place,
-            header.version,
-            header.workload,
-            int(header.record_count),
-            int(header.record_bytes),
-            int(header.start_ns),
-        ],
-    )?;
-    for (name, value) in &header.labels {
-        put(connection, "INSERT INTO label VALUES (?1, ?2, ?3)", params![header.ordinal, name, value])?;
-    }
-    for (name, value) in &header.params {
-        put(connection, "INSERT INTO param VALUES (?1, ?2, ?3)", params![header.ordinal, name, value])?;
-    }
-    for (position, setting) in header.settings.iter().enumerate() {
-        let sql = "INSERT INTO setting VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-        let (name, value, source) = (&setting.name, &setting.value, &setting.source);
-        put(connection, sql, params![header.ordinal, position as i64, name, value, setting.default, source])?;
-    }
-    for (position, kind) in header.kinds.iter().enumerate() {
-        let sql = "INSERT INTO op_kind VALUES (?1, ?2, ?3, ?4)";
-        put(connection, sql, params![header.ordinal, position as i64, kind.name, json(kind)?])?;
-    }
-    Ok(())
+    put(connection, "INSERT INTO trial VALUES (?1, ?2, NULL)", params![header.ordinal, json(header)?])
 }
 
 pub(crate) fn end_trial(connection: &Connection, ordinal: u32, end_ns: u64) -> Written {
@@ -124,83 +55,22 @@ pub(crate) fn recorder_bytes(connection: &Connection, bytes: u64) -> Written {
 }
 
 pub(crate) fn end_run(connection: &Connection, state: &RunState, end_ns: u64) -> Written {
-    let (word, reason) = match state {
-        RunState::Unfinished => ("unfinished", None),
-        RunState::Complete => ("complete", None),
-        RunState::Interrupted => ("interrupted", None),
-        RunState::Failed(reason) => ("failed", Some(reason)),
-    };
-    put(connection, "UPDATE run SET state = ?1, reason = ?2, end_ns = ?3", params![word, reason, int(end_ns)])
+    let ended = RunEnd { state: state.clone(), end_ns };
+    put(connection, "UPDATE run SET ended = ?1", params![json(&ended)?])
 }
 
 pub(crate) fn begin_phase(connection: &Connection, header: &PhaseHeader) -> Written {
-    put(
-        connection,
-        "INSERT INTO phase VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, NULL, 'unfinished', NULL, NULL, NULL, NULL, NULL)",
-        params![
-            header.trial,
-            header.ordinal,
-            header.name,
-            header.kind,
-            header.durability,
-            header.clients,
-            header.rate_per_s,
-            int(header.start_ns),
-        ],
-    )
+    let sql = "INSERT INTO phase VALUES (?1, ?2, ?3, NULL)";
+    put(connection, sql, params![header.trial, header.ordinal, json(header)?])
 }
 
 pub(crate) fn end_phase(connection: &Connection, trial: u32, phase: u32, end: &PhaseEnd) -> Written {
-    let (word, reason) = match &end.state {
-        PhaseState::Unfinished => ("unfinished", None),
-        PhaseState::Complete => ("complete", None),
-        PhaseState::Interrupted => ("interrupted", None),
-        PhaseState::Failed(reason) => ("failed", Some(reason)),
-        PhaseState::Void(reason) => ("void", Some(reason)),
-    };
-    put(
-        connection,
-        "UPDATE phase SET end_ns = ?3, state = ?4, reason = ?5, data_bytes = ?6, index_bytes = ?7, total_bytes = ?8, late = ?9 \
-         WHERE trial = ?1 AND ordinal = ?2",
-        params![
-            trial,
-            phase,
-            int(end.end_ns),
-            word,
-            reason,
-            end.footprint.map(|all| int(all.data_bytes)),
-            optional_int(end.footprint.and_then(|all| all.index_bytes)),
-            optional_int(end.footprint.and_then(|all| all.total_bytes)),
-            end.late,
-        ],
-    )?;
+    let sql = "UPDATE phase SET ended = ?3 WHERE trial = ?1 AND ordinal = ?2";
+    put(connection, sql, params![trial, phase, json(end)?])?;
     for (position, result) in end.results.iter().enumerate() {
         let sql = "INSERT INTO result VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let (name, unit) = (&result.name, &result.unit);
-        put(connection, sql, params![trial, phase, position as i64, name, unit, result.value, int(result.n)])?;
-    }
-    for (position, asked) in end.asked.iter().enumerate() {
-        put(
-            connection,
-            "INSERT INTO asked VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            params![
-                trial,
-                phase,
-                position as i64,
-                asked.kind,
-                int(asked.start_ns),
-                int(asked.end_ns),
-                asked.outcome.name(),
-                int(asked.rows),
-            ],
-        )?;
-    }
-    for (position, (name, text)) in end.remarks.iter().enumerate() {
-        put(
-            connection,
-            "INSERT INTO remark VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![trial, phase, position as i64, name, text],
-        )?;
+        let (name, subject) = (result.name.name(), &result.subject);
+        put(connection, sql, params![trial, phase, position as i64, name, subject, result.value, int(result.n)])?;
     }
     Ok(())
 }
@@ -292,60 +162,18 @@ pub(crate) fn sample(connection: &Connection, sample: &Sample) -> Written {
 }
 
 pub(crate) fn event(connection: &Connection, event: &Event) -> Written {
+    let (from, until, class) = (int(event.from_ns), int(event.until_ns), event.class.name());
     put(
         connection,
-        "INSERT INTO event (at_ns, trial, level, kind, text) VALUES (?1, ?2, ?3, ?4, ?5)",
-        params![int(event.at_ns), event.trial, event.level, event.kind, event.text],
+        "INSERT INTO event (from_ns, until_ns, trial, level, class, subject, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![from, until, event.trial, event.level.name(), class, event.subject, event.text],
     )
 }
 
 pub(crate) fn answer_check(connection: &Connection, check: &AnswerCheck) -> Written {
-    put(
-        connection,
-        "INSERT INTO answer_check VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        params![
-            check.trial,
-            check.phase,
-            check.op,
-            int(check.answers),
-            int(check.expected),
-            int(check.got),
-            int(check.missing),
-            int(check.wrong),
-        ],
-    )?;
-    examples(connection, check.trial, check.phase, Some(&check.op), &check.examples)
+    put(connection, "INSERT INTO answers VALUES (?1, ?2, ?3)", params![check.trial, check.phase, json(check)?])
 }
 
 pub(crate) fn ledger_check(connection: &Connection, check: &LedgerCheck) -> Written {
-    put(
-        connection,
-        "INSERT INTO ledger_check VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-        params![
-            check.trial,
-            check.phase,
-            int(check.acknowledged),
-            int(check.rejected),
-            int(check.unknown),
-            int(check.read_back),
-            int(check.lost),
-            optional_int(check.lost_window_ns.map(|(first, _)| first)),
-            optional_int(check.lost_window_ns.map(|(_, last)| last)),
-            check.loss_upper_bound,
-            check.complete,
-            check.sentence,
-        ],
-    )?;
-    for (name, count) in &check.wrong {
-        let sql = "INSERT INTO disagreement VALUES (?1, ?2, ?3, ?4)";
-        put(connection, sql, params![check.trial, check.phase, name, int(*count)])?;
-    }
-    examples(connection, check.trial, check.phase, None, &check.examples)
-}
-
-fn examples(connection: &Connection, trial: u32, phase: u32, op: Option<&str>, texts: &[String]) -> Written {
-    for text in texts {
-        put(connection, "INSERT INTO example VALUES (?1, ?2, ?3, ?4)", params![trial, phase, op, text])?;
-    }
-    Ok(())
+    put(connection, "INSERT INTO ledger VALUES (?1, ?2, ?3)", params![check.trial, check.phase, json(check)?])
 }

@@ -47,7 +47,7 @@ pub fn csv(rows: impl Iterator<Item = SliceRow>) -> String {
             quoted(&row.trial),
             quoted(&row.store),
             quoted(&row.phase),
-            quoted(&row.phase_kind),
+            quoted(row.phase_kind.name()),
             row.slice.to_string(),
             u8::from(row.warmup).to_string(),
             format!("{:.6}", row.start_s),

@@ -4,7 +4,7 @@ use plimsoll_analysis::RunView;
 use plimsoll_analysis::compare::Comparison;
 use plimsoll_analysis::compare::rule::signed_percent;
 use plimsoll_analysis::number;
-use plimsoll_analysis::view::{GoalState, VerdictState};
+use plimsoll_analysis::view::{GoalState, PhaseKind, VerdictState};
 
 use crate::comparison::{interval, interval_text, legend, missing, observations, value};
 
@@ -67,7 +67,7 @@ pub fn run(view: &RunView) -> String {
     let mut rows = Vec::new();
     // Of two sides in turn the table above says it.
     for trial in view.trials.iter().filter(|_| view.ab.is_none()) {
-        for phase in trial.phases.iter().filter(|phase| phase.kind == "drive") {
+        for phase in trial.phases.iter().filter(|phase| phase.kind == PhaseKind::Drive) {
             if let (Some(ops), Some(row)) = (&phase.ops, phase.latencies.first()) {
                 let shown = |value: String| text(&number::marked(value, row.late));
                 let mut cells = vec![text(&trial.name), text(&phase.name)];

@@ -126,7 +126,7 @@ impl Turns<'_, '_, '_> {
             let run = Run::load(self.bench.directory())?;
             self.say(&run);
             let Next::Pair(pair) = ab::next(self.spec, &run) else { break };
-            let first = self.spec.first(pair);
+            let first = ab::first_side(self.spec, pair);
             self.part(first, Part::Turn(Some(pair)))?;
             self.part(1 - first, Part::Turn(Some(pair)))?;
         }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use plimsoll_core::{Durability, OpKind, Stream};
-use plimsoll_record::data::PhaseEnd;
+use plimsoll_record::data::{About, PhaseEnd, ResultName};
 
 use crate::error::TrialError;
-use crate::phase::{TrialRun, push};
+use crate::phase::TrialRun;
 
 impl TrialRun<'_, '_> {
     /// Hands all operations of a load over at once. The seconds that it took; `None` where the store is loaded through its
@@ -42,8 +42,8 @@ impl TrialRun<'_, '_> {
         let seconds = started.elapsed().as_secs_f64();
         // It was stopped meanwhile.
         self.server_is_new()?;
-        push(end, "ops", "", operations as f64, 1);
-        end.remarks.push(("load".to_owned(), how));
+        end.push(ResultName::Ops, operations as f64);
+        end.remarks.push((About::Load, how));
         Ok(Some(seconds))
     }
 }

@@ -8,11 +8,11 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{DriveSpec, Limit};
 use plimsoll_plan::model::Step;
-use plimsoll_record::data::{AnswerCheck, LedgerCheck, PhaseEnd};
+use plimsoll_record::data::{About, AnswerCheck, EventClass, LedgerCheck, Level, PhaseEnd, ResultName};
 use plimsoll_verify::{EachKey, History, Judge, ReadBack};
 
 use crate::error::TrialError;
-use crate::phase::{Driven, Keep, TrialRun, push};
+use crate::phase::{Driven, Keep, TrialRun};
 use crate::sink::{Sinks, Told};
 
 /// Clients that read back key by key.
@@ -28,7 +28,7 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
             return Ok(());
         }
     } else {
-        end.remarks.push(("ledger".to_owned(), "there is nothing to hold records against".to_owned()));
+        end.remarks.push((About::Ledger, "there is nothing to hold records against".to_owned()));
     }
     let integrity = trial.store.check_integrity();
     let has_ledger = check.is_some();
@@ -55,9 +55,9 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
         }
         Err(error) => format!("not possible: {error}"),
     };
-    end.remarks.push(("integrity check of the store".to_owned(), words));
+    end.remarks.push((About::Integrity, words));
     end.footprint = Some(trial.store.footprint()?);
-    push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
+    end.push(ResultName::Seconds, started.elapsed().as_secs_f64());
     Ok(())
 }
 
@@ -205,7 +205,7 @@ impl TrialRun<'_, '_> {
         let history = ledger.history();
         if let Some(gap) = history.gap() {
             let text = format!("no answer was held against the truth: {gap}");
-            self.bench.sinks.event(Some(self.trial.ordinal), "warning", "ledger", text)?;
+            self.bench.sinks.event(Some(self.trial.ordinal), Level::Warning, EventClass::Ledger, "", text)?;
         }
         tell_skipped(self.bench.sinks, self.trial.ordinal, history)?;
         tell_answers(self.bench.sinks, self.trial.ordinal, &Judge::new(history))
@@ -220,7 +220,7 @@ fn tell_skipped(sinks: &Sinks<'_>, trial: u32, history: &History) -> Result<(), 
              acknowledged write was looked for all the same",
             history.skipped()
         );
-        sinks.event(Some(trial), "warning", "ledger", text)?;
+        sinks.event(Some(trial), Level::Warning, EventClass::Ledger, "", text)?;
     }
     Ok(())
 }

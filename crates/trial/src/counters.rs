@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use plimsoll_core::{Counter, CounterSort, SeriesSpec, Store};
 use plimsoll_record::RecordError;
-use plimsoll_record::data::{CYCLES, STORE_COUNTERS, Sample, SamplerSeries};
+use plimsoll_record::data::{CYCLES, EventClass, Level, STORE_COUNTERS, Sample, SamplerSeries};
 
 use crate::sink::{Sinks, Told};
 
@@ -56,7 +56,7 @@ impl CounterReader<'_> {
                     has_failed = true;
                     let text = format!("what {} counts could not be read: {error}", self.label);
                     // A recording that cannot take it says so itself.
-                    let _ = self.sinks.event(Some(self.trial), "info", "sampler", text);
+                    let _ = self.sinks.event(Some(self.trial), Level::Info, EventClass::Sampler, self.label, text);
                 }
                 Err(_) => {}
             }

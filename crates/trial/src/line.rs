@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_analysis::line::{self, LineResult, LineSpec, Next, RUNG_PHASE, Rung};
+use plimsoll_analysis::line::{self, LineResult, LineSpec, Next, Rung};
 use plimsoll_analysis::number;
 use plimsoll_core::{Store, StoreSpec, Workload};
 use plimsoll_plan::model::{Arrivals, Drive, Limit, Line, Pace, Phase, Rate, Start, Step, Trial};
-use plimsoll_record::data::{GoalSpec, Run};
+use plimsoll_record::data::{Goal, Run};
 
 use crate::error::TrialError;
 use crate::phase::Bench;
@@ -16,11 +16,14 @@ use crate::sink::Told;
 use crate::trial::{self, Found};
 use crate::writes;
 
+/// The label of a rung's trial that says which it is, from 1.
+pub const RUNG: &str = "rung";
+
 /// How long the machine is watched before a search.
 const WATCH: Duration = Duration::from_secs(3);
 
 /// The spec of the search that `line` and the plan's goals come to.
-pub fn spec(line: &Line, goals: &[GoalSpec]) -> LineSpec {
+pub fn spec(line: &Line, goals: &[Goal]) -> LineSpec {
     let default = LineSpec::default();
     LineSpec {
         goals: goals.to_vec(),
@@ -96,7 +99,10 @@ impl Search<'_> {
                 found.start = Start::AsIs;
                 trial.phases.retain(|phase| phase.step != Step::Check);
             }
-            trial::run(bench, store, self.kind, &trial, Arc::clone(self.workload), found)?;
+            bench.rung = Some(rung.purpose);
+            let done = trial::run(bench, store, self.kind, &trial, Arc::clone(self.workload), found);
+            bench.rung = None;
+            done?;
             driven += 1;
         }
         Ok(driven)
@@ -107,12 +113,12 @@ impl Search<'_> {
         let number = (rung.ordinal + 1).to_string();
         let phases = self.trial.phases.iter().map(|phase| match &phase.step {
             Step::Drive(drive) => {
-                Phase { name: format!("{RUNG_PHASE}_{number}"), step: Step::Drive(at(drive, rung, most_s)) }
+                Phase { name: format!("{RUNG}_{number}"), step: Step::Drive(at(drive, rung, most_s)) }
             }
             _ => phase.clone(),
         });
         let mut labels = self.trial.labels.clone();
-        labels.insert("rung".to_owned(), number.clone());
+        labels.insert(RUNG.to_owned(), number.clone());
         Trial { ordinal, labels, phases: phases.collect(), ..self.trial.clone() }
     }
 }
@@ -153,9 +159,13 @@ fn say_rung(bench: &Bench<'_>, rung: &Rung, run: &Run, store: &str) {
     for goal in &view.goals {
         match goal.value {
             Some(value) => {
-                text.push_str(&format!(", {} {}", line::goal_name(&goal.what), number::with_unit(value, &goal.unit)));
+                text.push_str(&format!(
+                    ", {} {}",
+                    line::goal_name(goal.what.name()),
+                    number::with_unit(value, &goal.unit)
+                ));
             }
-            None => text.push_str(&format!(", {} not measured", line::goal_name(&goal.what))),
+            None => text.push_str(&format!(", {} not measured", line::goal_name(goal.what.name()))),
         }
     }
     bench.sinks.show(&Told::Remark(text));

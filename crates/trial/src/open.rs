@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use plimsoll_core::{Catalogue, OpenOptions, Store, StoreKind, Target, Waits, Workload};
 use plimsoll_plan::model::{Plan, StoreUse, Trial};
+use plimsoll_record::data::{EventClass, Level};
 
 use crate::ab;
 use crate::data;
@@ -133,7 +134,8 @@ pub fn leave(bench: &Bench<'_>, open: Open<'_>, failed: bool) -> Result<(), Tria
     }
     let next = error.next.as_ref().map(|next| format!("\n  → {next}")).unwrap_or_default();
     bench.sinks.show(&Told::Notice(format!("warning: {error}{next}")));
-    Ok(bench.sinks.event(None, "warning", "store", format!("{error}{}", next.replace('\n', "")))?)
+    let text = format!("{error}{}", next.replace('\n', ""));
+    Ok(bench.sinks.event(None, Level::Warning, EventClass::Store, &store_use.label, text)?)
 }
 
 /// What `trial` asks of `store`, and the trial as it fits what others have made there, where that is taken as it is.

@@ -12,7 +12,7 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{Drive, DriveError, DriveResult, DriveSpec, Io, StopReason, Witness};
 use plimsoll_plan::model::{self, Plan};
-use plimsoll_record::data::{PhaseEnd, PhaseResult};
+use plimsoll_record::data::Purpose;
 use plimsoll_sample::ServerProcesses;
 use plimsoll_verify::Ledger;
 
@@ -42,6 +42,8 @@ pub struct Bench<'a> {
     pub witness: Option<Witness>,
     /// The ledger of the trial before, for one that goes on with its data.
     pub ledger: Option<Ledger>,
+    /// What the next drive is for, where it is a rung of a search.
+    pub rung: Option<Purpose>,
 }
 
 impl<'a> Bench<'a> {
@@ -327,11 +329,6 @@ fn keep_books(ledger: &mut Ledger, closed: &Receiver<()>) {
             Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
         }
     }
-}
-
-/// Adds a result to the end of a phase.
-pub fn push(end: &mut PhaseEnd, name: &str, unit: &str, value: f64, n: u64) {
-    end.results.push(PhaseResult { name: name.to_owned(), unit: unit.to_owned(), value, n });
 }
 
 /// What to say of a drive that could not be.

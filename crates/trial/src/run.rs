@@ -11,7 +11,7 @@ use plimsoll_core::{Catalogue, Sampler};
 use plimsoll_drive::{Clock, Io, Witness};
 use plimsoll_plan::model::{self, Plan, Start, Step, Trial};
 use plimsoll_record::Recorder;
-use plimsoll_record::data::{FigureSpec, GoalSpec, PublishedSpec, RunHeader, RunState, SamplerSeries};
+use plimsoll_record::data::{EventClass, Level, Outline, RunHeader, RunState, SamplerSeries};
 
 use crate::ab;
 use crate::data;
@@ -70,24 +70,25 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     let io = named_io(plan).unwrap_or(Io::Auto);
     let header = header(plan, spec, id, started_wall_ns, &samplers, io);
     let sinks = Sinks { clock, recorder: Recorder::create(spec.runs_dir, &header)?, sink };
-    sinks.show(&Told::BeginRun(header));
+    sinks.show(&Told::BeginRun(Box::new(header)));
     let data = data::place(plan, spec);
     if plimsoll_sample::environment::file_system(data).is_some_and(|place| place.volatile) {
         let text = format!("{} keeps nothing through a power cut: durable means nothing there", data.display());
         sinks.show(&Told::Notice(format!("warning: {text}")));
-        sinks.event(None, "warning", "store", text)?;
+        sinks.event(None, Level::Warning, EventClass::Store, "", text)?;
     }
     for (name, why) in unavailable {
-        sinks.event(None, "info", "sampler", format!("{name}: {why}"))?;
+        sinks.event(None, Level::Info, EventClass::Sampler, &name, format!("{name}: {why}"))?;
     }
     let witness = match Witness::start(&clock) {
         Ok(witness) => Some(witness),
         Err(text) => {
-            sinks.event(None, "info", "witness", text)?;
+            sinks.event(None, Level::Info, EventClass::Witness, "", text)?;
             None
         }
     };
-    let mut bench = Bench { plan, catalogue, spec, sinks: &sinks, server: &server, io, witness, ledger: None };
+    let mut bench =
+        Bench { plan, catalogue, spec, sinks: &sinks, server: &server, io, witness, ledger: None, rung: None };
     let result = std::thread::scope(|scope| {
         let (stop, stopped) = channel::<()>();
         let slice = Duration::from_nanos(plan.slice_ns);
@@ -139,7 +140,7 @@ fn trials(bench: &mut Bench<'_>) -> Result<(), TrialError> {
 /// One trial after the other; one store serves the consecutive trials that use it. The last one stays in `open`.
 fn each_trial<'a>(bench: &mut Bench<'a>, open: &mut Option<Open<'a>>) -> Result<(), TrialError> {
     let plan = bench.plan;
-    let line = plan.line.as_ref().map(|line| line::spec(line, &goals(plan)));
+    let line = plan.line.as_ref().map(|line| line::spec(line, &plan.goals));
     let mut rungs = 0;
     let mut before: Option<&Trial> = None;
     for trial in &plan.trials {
@@ -224,28 +225,20 @@ fn header(
         question: plan.question.clone(),
         source: plan.source.clone(),
         plan_text: spec.text.to_owned(),
-        plan_json: plan_json(plan, spec.ab),
+        plan_json: serde_json::to_string(plan).unwrap_or_default(),
+        outline: Outline {
+            trials: plan.trials.len() as u32,
+            line: plan.line.as_ref().map(|line| line::spec(line, &plan.goals)),
+            ab: spec.ab.cloned(),
+        },
         command_line: spec.command_line.clone(),
         seed: plan.trials.first().map_or(0, |trial| trial.seed),
         slice_ns: plan.slice_ns,
         started_wall_ns,
         environment,
         left_out: plan.left_out.clone(),
-        goals: goals(plan),
-        figures: plan
-            .figures
-            .iter()
-            .map(|figure| FigureSpec {
-                name: figure.name.clone(),
-                unit: figure.unit.clone(),
-                formula: figure.formula.clone(),
-                published: figure
-                    .published
-                    .iter()
-                    .map(|one| PublishedSpec { value: one.value, of: one.of.clone(), at: one.at.clone() })
-                    .collect(),
-            })
-            .collect(),
+        goals: plan.goals.clone(),
+        figures: plan.figures.clone(),
         series,
     }
 }
@@ -264,25 +257,6 @@ fn named_io(plan: &Plan) -> Option<Io> {
         model::Io::IoUring => Io::Uring,
     };
     named.all(|other| other == first).then_some(io)
-}
-
-fn goals(plan: &Plan) -> Vec<GoalSpec> {
-    plan.goals
-        .iter()
-        .map(|goal| GoalSpec { what: goal.what.name().to_owned(), limit: goal.limit, unit: goal.unit.clone() })
-        .collect()
-}
-
-/// The plan as it was expanded; its `line` is the whole spec of the search, its `ab` that of the comparison.
-fn plan_json(plan: &Plan, ab: Option<&AbSpec>) -> String {
-    let mut json = serde_json::to_value(plan).unwrap_or_default();
-    if let Some(line) = &plan.line {
-        json["line"] = serde_json::to_value(line::spec(line, &goals(plan))).unwrap_or_default();
-    }
-    if let Some(ab) = ab {
-        json["ab"] = serde_json::to_value(ab).unwrap_or_default();
-    }
-    json.to_string()
 }
 
 /// Wall time in nanoseconds since 1970; 0 for a clock that stands before.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use plimsoll_core::Slice;
 use plimsoll_drive::Clock;
 use plimsoll_record::data::{
-    AnswerCheck, Event, LedgerCheck, PhaseEnd, PhaseHeader, RunHeader, RunState, Sample, SamplerSeries, TrialHeader,
+    AnswerCheck, Event, EventClass, LedgerCheck, Level, PhaseEnd, PhaseHeader, RunHeader, RunState, Sample,
+    SamplerSeries, TrialHeader,
 };
 use plimsoll_record::{RecordError, Recorder};
 
@@ -13,7 +14,7 @@ use plimsoll_record::{RecordError, Recorder};
 #[derive(Debug)]
 pub enum Told {
     /// The run begins. Its series are the samplers'; a store's own counters are told of when they are first read.
-    BeginRun(RunHeader),
+    BeginRun(Box<RunHeader>),
     /// Nothing more happens.
     EndRun(RunState, u64),
     /// The next trial, as a person calls it: `2/5 sqlite, index own`.
@@ -101,27 +102,21 @@ impl Sinks<'_> {
         self.sink.take(told);
     }
 
-    /// Tells of an event that happens now.
+    /// Tells of what happens now, to which of its class.
     ///
     /// # Errors
     /// As [`Sinks::tell`].
-    pub fn event(&self, trial: Option<u32>, level: &str, kind: &str, text: String) -> Result<(), RecordError> {
-        self.event_at(self.clock.now_ns(), trial, level, kind, text)
-    }
-
-    /// Tells of an event that happened then.
-    ///
-    /// # Errors
-    /// As [`Sinks::tell`].
-    pub fn event_at(
+    pub fn event(
         &self,
-        at_ns: u64,
         trial: Option<u32>,
-        level: &str,
-        kind: &str,
+        level: Level,
+        class: EventClass,
+        subject: &str,
         text: String,
     ) -> Result<(), RecordError> {
-        self.tell(Told::Event(Event { at_ns, trial, level: level.to_owned(), kind: kind.to_owned(), text }))
+        let now_ns = self.clock.now_ns();
+        let subject = subject.to_owned();
+        self.tell(Told::Event(Event { from_ns: now_ns, until_ns: now_ns, trial, level, class, subject, text }))
     }
 
     /// The position of `series`, by which samples name it.

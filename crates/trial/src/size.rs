@@ -1,15 +1,11 @@
 //! How large the data are beside what can hold them: the store's own cache, and the memory of its machine.
 
-use plimsoll_analysis::size::{CACHE_RESULT, LIMIT_RESULT, MEMORY_RESULT};
 use plimsoll_core::CacheSize;
 use plimsoll_plan::model::{Start, Step};
-use plimsoll_record::data::PhaseEnd;
+use plimsoll_record::data::{About, PhaseEnd, PhaseResult, ResultName};
 
 use crate::error::TrialError;
-use crate::phase::{TrialRun, push};
-
-/// Of the remarks, the one that says why a size is not known.
-const REMARK: &str = "size of the data";
+use crate::phase::TrialRun;
 
 impl TrialRun<'_, '_> {
     /// Before the first phase that works with the data, after all that made and tidied them.
@@ -26,12 +22,12 @@ impl TrialRun<'_, '_> {
         // To look at an embedded store's tables writes to them what stands in memory only: of one that is to be taken
         // as its load left it, that would make another.
         if self.embedded && self.found.start != Start::Settled {
-            end.remarks.push((REMARK.to_owned(), "not looked at: it would settle the store".to_owned()));
+            end.remarks.push((About::DataSize, "not looked at: it would settle the store".to_owned()));
         } else {
             match self.store.footprint() {
                 Ok(footprint) => end.footprint = Some(footprint),
                 Err(error) if error.is_nobody_there() => return Err(error.into()),
-                Err(error) => end.remarks.push((REMARK.to_owned(), format!("not known: {error}"))),
+                Err(error) => end.remarks.push((About::DataSize, format!("not known: {error}"))),
             }
         }
         self.memories(end)
@@ -46,18 +42,19 @@ impl TrialRun<'_, '_> {
 
     /// What could hold them.
     fn memories(&mut self, end: &mut PhaseEnd) -> Result<(), TrialError> {
+        let mut of = |name, setting: &str, bytes: u64| {
+            end.results.push(PhaseResult { name, subject: setting.to_owned(), value: bytes as f64, n: 1 });
+        };
         match self.store.cache_bytes() {
-            Ok(Some(CacheSize::Own { setting, bytes })) => {
-                push(end, &format!("{CACHE_RESULT}{setting}"), "B", bytes as f64, 1);
-            }
+            Ok(Some(CacheSize::Own { setting, bytes })) => of(ResultName::CacheBytes, setting, bytes),
             // The kernel's takes what memory there is.
-            Ok(Some(CacheSize::PageCache)) => push(end, CACHE_RESULT, "B", 0.0, 1),
+            Ok(Some(CacheSize::PageCache)) => of(ResultName::CacheBytes, "", 0),
             Ok(Some(CacheSize::InMemory { setting, limit_bytes })) => {
-                push(end, &format!("{LIMIT_RESULT}{setting}"), "B", limit_bytes.unwrap_or(0) as f64, 1);
+                of(ResultName::MemoryLimitBytes, setting, limit_bytes.unwrap_or(0));
             }
             Ok(None) => {}
             Err(error) if error.is_nobody_there() => return Err(error.into()),
-            Err(error) => end.remarks.push(("size of the cache".to_owned(), format!("not known: {error}"))),
+            Err(error) => end.remarks.push((About::CacheSize, format!("not known: {error}"))),
         }
         let memory_bytes = match self.place.split_once("://") {
             // Ours: what this program may have, its children have.
@@ -66,7 +63,7 @@ impl TrialRun<'_, '_> {
             Some(_) => None,
         };
         if let Some(bytes) = memory_bytes {
-            push(end, MEMORY_RESULT, "B", bytes as f64, 1);
+            end.push(ResultName::MemoryBytes, bytes as f64);
         }
         Ok(())
     }

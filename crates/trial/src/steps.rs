@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_analysis::line::{CYCLE_LENGTH_RESULT, CYCLE_REMARK, CYCLE_RESULT, CYCLE_WORK_RESULT};
-use plimsoll_analysis::{OVERLOADED, STOPPED_RESULT, WARMUP_IS_FOUND};
+use plimsoll_analysis::OVERLOADED;
 use plimsoll_core::{Cold, CounterSort, Durability, OpKind, Store, Stream, StreamSpec, ValueBuf, waits};
 use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, Step};
-use plimsoll_record::data::{Asked, PhaseEnd, PhaseState};
+use plimsoll_record::data::{About, Asked, EventClass, Level, PhaseEnd, PhaseResult, PhaseState, ResultName};
 
 use crate::check;
 use crate::drive_spec::{self, filled_by_statements, mix};
 use crate::error::TrialError;
-use crate::phase::{Driven, Keep, TrialRun, push};
+use crate::line::RUNG;
+use crate::phase::{Driven, Keep, TrialRun};
 use crate::pin;
 
 impl TrialRun<'_, '_> {
@@ -27,7 +27,7 @@ impl TrialRun<'_, '_> {
                 let written = self.written_bytes();
                 let started = Instant::now();
                 self.store.settle()?;
-                push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
+                end.push(ResultName::Seconds, started.elapsed().as_secs_f64());
                 self.push_written(end, written);
                 self.size_settled(end)
             }
@@ -36,7 +36,7 @@ impl TrialRun<'_, '_> {
                 let started = Instant::now();
                 self.store.restart()?;
                 self.server_is_new()?;
-                push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
+                end.push(ResultName::Seconds, started.elapsed().as_secs_f64());
                 Ok(())
             }
             Step::Check => check::run(self, ordinal, end),
@@ -104,12 +104,12 @@ impl TrialRun<'_, '_> {
             self.store.sync()?;
             let sync_seconds = syncing.elapsed().as_secs_f64();
             seconds += sync_seconds;
-            push(end, "sync_seconds", "s", sync_seconds, 1);
+            end.push(ResultName::SyncSeconds, sync_seconds);
         }
-        push(end, "seconds", "s", seconds, 1);
+        end.push(ResultName::Seconds, seconds);
         let records = self.workload.record_count();
         if records > 0 {
-            push(end, "records", "", records as f64, 1);
+            end.push(ResultName::Records, records as f64);
         }
         self.push_written(end, written);
         Ok(())
@@ -167,7 +167,7 @@ impl TrialRun<'_, '_> {
         if !self.bench.is_stopped() && end.state == PhaseState::Complete {
             let kinds: Vec<OpKind> = self.workload.kinds().to_vec();
             if let Some(words) = self.store.explain(&kinds[usize::from(kind)], params.values())? {
-                end.remarks.push(("plan of the store".to_owned(), words));
+                end.remarks.push((About::Plan, words));
             }
         }
         Ok(())
@@ -181,52 +181,52 @@ impl TrialRun<'_, '_> {
         let cycles = cycles(self.store)?;
         let witness_ns = self.bench.witness.as_ref().map(Witness::cpu_ns);
         let result = self.driven(Driven::measured(ordinal, drive.clients, drive.durability, &stream, spec))?;
-        push(end, "seconds", "s", (result.end_ns - result.measured_from_ns) as f64 / 1e9, 1);
+        end.push(ResultName::Seconds, (result.end_ns - result.measured_from_ns) as f64 / 1e9);
         self.push_totals(end, &result);
         if let model::Limit::DurationNs(ns) = drive.limit {
             let planned_ns = result.planned_end_ns.map_or(ns, |end_ns| end_ns.saturating_sub(result.measured_from_ns));
-            push(end, "planned_seconds", "s", planned_ns as f64 / 1e9, 1);
+            end.push(ResultName::PlannedSeconds, planned_ns as f64 / 1e9);
         }
         for (name, ended) in self.cycles_unless_stopped()? {
             let before = cycles.iter().find(|(other, _)| *other == name).map_or(0.0, |(_, before)| *before);
-            push(end, &format!("{CYCLE_RESULT}{name}"), "", (ended - before).max(0.0), 1);
+            let value = (ended - before).max(0.0);
+            end.results.push(PhaseResult { name: ResultName::Cycles, subject: name.to_owned(), value, n: 1 });
         }
-        if drive.warmup_is_found {
-            push(end, WARMUP_IS_FOUND, "", 1.0, 1);
-        }
-        if self.trial.labels.contains_key("rung")
+        if self.bench.rung.is_some()
             && !self.bench.is_stopped()
             && let Some(cycle) = self.store.cycle()?
         {
             let drove_s = result.end_ns.saturating_sub(result.start_ns) as f64 / 1e9;
             if !cycle.by_work {
-                push(end, CYCLE_LENGTH_RESULT, "s", cycle.seconds, 1);
+                end.push(ResultName::CycleSeconds, cycle.seconds);
             } else if drove_s > 0.0 {
                 let operations = cycle.seconds * (result.ops + result.warmup_ops) as f64 / drove_s;
-                push(end, CYCLE_WORK_RESULT, "", operations, 1);
+                end.push(ResultName::CycleOperations, operations);
             }
-            if cycle.by_work || self.trial.labels.get("rung").is_some_and(|rung| rung == "1") {
-                end.remarks.push((CYCLE_REMARK.to_owned(), cycle.words));
+            if cycle.by_work || self.trial.labels.get(RUNG).is_some_and(|rung| rung == "1") {
+                end.remarks.push((About::Cycle, cycle.words));
             }
         }
         if let (Some(witness), Some(before_ns)) = (&self.bench.witness, witness_ns) {
-            push(end, "witness_cpu_seconds", "s", witness.cpu_ns().saturating_sub(before_ns) as f64 / 1e9, 1);
+            end.push(ResultName::WitnessCpuSeconds, witness.cpu_ns().saturating_sub(before_ns) as f64 / 1e9);
         }
-        push(end, "unfinished", "", result.unfinished as f64, 1);
-        push(end, "lost_connections", "", result.lost_connections as f64, 1);
-        push(end, "ended_connections", "", result.ended_connections as f64, 1);
+        end.push(ResultName::Unfinished, result.unfinished as f64);
+        end.push(ResultName::LostConnections, result.lost_connections as f64);
+        end.push(ResultName::EndedConnections, result.ended_connections as f64);
         if result.lag.n > 0 {
-            push(end, "lag_p50", "ns", result.lag.p50_ns as f64, result.lag.n);
-            push(end, "lag_p99", "ns", result.lag.p99_ns as f64, result.lag.n);
-            push(end, "lag_max", "ns", result.lag.max_ns as f64, result.lag.n);
+            let lag = [
+                (ResultName::LagP50, result.lag.p50_ns),
+                (ResultName::LagP99, result.lag.p99_ns),
+                (ResultName::LagMax, result.lag.max_ns),
+            ];
+            let result = |(name, ns)| PhaseResult { name, subject: String::new(), value: ns as f64, n: result.lag.n };
+            end.results.extend(lag.map(result));
         }
-        push(end, "involuntary_switches", "", result.involuntary_switches as f64, 1);
+        end.push(ResultName::InvoluntarySwitches, result.involuntary_switches as f64);
         self.push_written(end, written);
         ended(&result, end, self.bench.spec.strict)?;
         // That a rate is not carried is what a rung is there to find out.
-        if matches!(end.state, PhaseState::Failed(_))
-            && result.stop == StopReason::Backlog
-            && self.trial.labels.contains_key("rung")
+        if matches!(end.state, PhaseState::Failed(_)) && result.stop == StopReason::Backlog && self.bench.rung.is_some()
         {
             end.state = PhaseState::Complete;
         }
@@ -238,14 +238,14 @@ impl TrialRun<'_, '_> {
         match self.store.cold()? {
             Cold::Done { file_bytes, resident_bytes } => {
                 self.server_is_new()?;
-                push(end, "seconds", "s", started.elapsed().as_secs_f64(), 1);
-                push(end, "file_bytes", "B", file_bytes as f64, 1);
-                push(end, "resident_bytes", "B", resident_bytes as f64, 1);
+                end.push(ResultName::Seconds, started.elapsed().as_secs_f64());
+                end.push(ResultName::FileBytes, file_bytes as f64);
+                end.push(ResultName::ResidentBytes, resident_bytes as f64);
                 self.not_cold = still_warm(file_bytes, resident_bytes);
             }
             Cold::NotPossible(why) => self.not_cold = Some(why),
         }
-        end.remarks.extend(self.not_cold.iter().map(|why| ("not possible".to_owned(), why.clone())));
+        end.remarks.extend(self.not_cold.iter().map(|why| (About::NotCold, why.clone())));
         Ok(())
     }
 
@@ -271,24 +271,24 @@ impl TrialRun<'_, '_> {
     }
 
     fn push_totals(&self, end: &mut PhaseEnd, result: &DriveResult) {
-        push(end, "ops", "", result.ops as f64, 1);
+        end.push(ResultName::Ops, result.ops as f64);
         let stopped: u64 =
             result.errors.iter().filter(|error| error.code == waits::STOPPED).map(|error| error.count).sum();
         if stopped > 0 {
-            push(end, STOPPED_RESULT, "", stopped as f64, 1);
+            end.push(ResultName::Stopped, stopped as f64);
         }
-        let tell = |level, kind, text| {
+        let tell = |level, class, subject: String, text| {
             // A recording that cannot take it fails the next call that matters.
-            let _ = self.bench.sinks.event_at(result.end_ns, Some(self.trial.ordinal), level, kind, text);
+            let _ = self.bench.sinks.event(Some(self.trial.ordinal), level, class, &subject, text);
         };
         for error in &result.errors {
             let text = format!("{} × {} {}: {}", error.count, error.outcome.name(), error.code, error.message);
-            tell("warning", "error-code", text);
+            tell(Level::Warning, EventClass::ErrorCode, error.code.clone(), text);
         }
         for hung in &result.hung {
             let (cycle, client) = (hung.cycle, hung.client);
             let text = format!("operation {cycle} of client {client} did not return; its outcome is unknown");
-            tell("error", "drive", text);
+            tell(Level::Error, EventClass::Drive, format!("client {client}"), text);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! One trial: its phases, in order, on one store, into the recording.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use plimsoll_core::{Durability, ParamValue, Setting, Store, StoreSpec, Workload};
+use plimsoll_core::{ParamValue, Setting, Store, StoreSpec, Workload};
 use plimsoll_plan::model::{self, Start, Step};
-use plimsoll_record::data::{PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
+use plimsoll_record::data::{Event, EventClass, Level, PhaseEnd, PhaseHeader, PhaseState, Purpose, TrialHeader};
 use plimsoll_verify::Ledger;
 
 use crate::drive_spec::nothing_to_load;
@@ -65,7 +65,7 @@ pub fn run(
     }))?;
     if trial.workload.params.0.get("ledger").is_some_and(|value| *value == ParamValue::Text("off".to_owned())) {
         let text = "the ledger is off: no answer is held against the truth, and no write is looked for";
-        bench.sinks.event(Some(trial.ordinal), "warning", "ledger", text.to_owned())?;
+        bench.sinks.event(Some(trial.ordinal), Level::Warning, EventClass::Ledger, "", text.to_owned())?;
     }
     let embedded = spec.schemes.is_empty();
     // What is to be taken as it is has been made by somebody else.
@@ -190,9 +190,8 @@ impl TrialRun<'_, '_> {
         if let (Some(why), Step::Ask { .. }) = (self.not_cold.take(), &phase.step) {
             let text = format!("{} was left out: {} could not be made cold: {why}", phase.name, self.trial.store.label);
             self.bench.sinks.show(&Told::Notice(text.clone()));
-            return Ok(self.bench.sinks.event(Some(self.trial.ordinal), "info", "store", text)?);
+            return Ok(self.bench.sinks.tell(Told::Event(self.of_store(text)))?);
         }
-        let (durability, clients, rate_per_s) = shape(&phase.step);
         let mut end = PhaseEnd { state: PhaseState::Complete, ..PhaseEnd::default() };
         self.size_first(&phase.step, &mut end)?;
         let sinks = self.bench.sinks;
@@ -200,11 +199,8 @@ impl TrialRun<'_, '_> {
             trial: self.trial.ordinal,
             ordinal,
             name: phase.name.clone(),
-            kind: phase.step.name().to_owned(),
-            durability: durability.map(|durability| durability.name().to_owned()),
-            clients,
-            rate_per_s,
             start_ns: sinks.clock.now_ns(),
+            ..header(&phase.step, self.bench.rung)
         };
         sinks.tell(Told::BeginPhase(header, duration(&phase.step)))?;
         let result = self.step(ordinal, phase, &mut end);
@@ -224,11 +220,27 @@ impl TrialRun<'_, '_> {
     /// The store's own tidying before the first operation that counts.
     fn settle_first(&mut self) -> Result<(), TrialError> {
         self.to_settle = false;
-        let started = Instant::now();
-        self.bench.sinks.show(&Told::Note(format!("{} settles", self.trial.store.label)));
+        let sinks = self.bench.sinks;
+        let from_ns = sinks.clock.now_ns();
+        sinks.show(&Told::Note(format!("{} settles", self.trial.store.label)));
         self.store.settle()?;
-        let text = format!("settled before the first operation, {:.1} s", started.elapsed().as_secs_f64());
-        Ok(self.bench.sinks.event(Some(self.trial.ordinal), "info", "store", text)?)
+        let until_ns = sinks.clock.now_ns();
+        let text = format!("settled before the first operation, {:.1} s", (until_ns - from_ns) as f64 / 1e9);
+        Ok(sinks.tell(Told::Event(Event { from_ns, until_ns, ..self.of_store(text) }))?)
+    }
+
+    /// What is to be known of the store, now.
+    fn of_store(&self, text: String) -> Event {
+        let now_ns = self.bench.sinks.clock.now_ns();
+        Event {
+            from_ns: now_ns,
+            until_ns: now_ns,
+            trial: Some(self.trial.ordinal),
+            level: Level::Info,
+            class: EventClass::Store,
+            subject: self.trial.store.label.clone(),
+            text,
+        }
     }
 }
 
@@ -240,20 +252,39 @@ fn start_words(start: Start, to_settle: bool) -> &'static str {
     }
 }
 
-/// Durability, clients and rate, as far as the step has them.
-fn shape(step: &Step) -> (Option<Durability>, u32, Option<f64>) {
+/// What a recording says of a step before it is done. What a rung is for is said of drives only.
+fn header(step: &Step, rung: Option<Purpose>) -> PhaseHeader {
+    let plain = PhaseHeader {
+        trial: 0,
+        ordinal: 0,
+        name: String::new(),
+        kind: step.kind(),
+        rung: None,
+        durability: None,
+        clients: 0,
+        workers: 0,
+        rate_per_s: None,
+        finds_warmup: false,
+        start_ns: 0,
+    };
     match step {
-        Step::Load { clients, durability, .. } => (Some(*durability), *clients, None),
-        Step::Ask { .. } => (None, 1, None),
-        Step::Drive(drive) => {
-            let rate = match &drive.pace {
+        Step::Load { clients, durability, .. } => {
+            PhaseHeader { durability: Some(*durability), clients: *clients, ..plain }
+        }
+        Step::Drive(drive) => PhaseHeader {
+            rung,
+            durability: Some(drive.durability),
+            clients: drive.clients,
+            workers: drive.workers,
+            rate_per_s: match &drive.pace {
                 model::Pace::Closed => None,
                 model::Pace::Open { rate, .. } => rate.constant(),
-            };
-            (Some(drive.durability), drive.clients, rate)
-        }
-        Step::Settle | Step::Cold | Step::Restart => (None, 0, None),
-        Step::Check => (None, 1, None),
+            },
+            finds_warmup: drive.warmup_is_found,
+            ..plain
+        },
+        Step::Ask { .. } | Step::Check => PhaseHeader { clients: 1, ..plain },
+        Step::Settle | Step::Cold | Step::Restart => plain,
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a store has caused to be written to devices, as the kernel counts it per process.
 
-use plimsoll_record::data::PhaseEnd;
+use plimsoll_record::data::{PhaseEnd, ResultName};
 
-use crate::phase::{TrialRun, push};
+use crate::phase::TrialRun;
 
 impl TrialRun<'_, '_> {
     /// Bytes written so far by the server's processes, or, for a store inside this process, by ourselves without the
@@ -19,7 +19,7 @@ impl TrialRun<'_, '_> {
     /// Adds to the end of a phase what was written since there were `before` bytes, where that can be known.
     pub(crate) fn push_written(&self, end: &mut PhaseEnd, before: Option<u64>) {
         if let (Some(before), Some(now)) = (before, self.written_bytes()) {
-            push(end, "device_bytes", "B", now.saturating_sub(before) as f64, 1);
+            end.push(ResultName::DeviceBytes, now.saturating_sub(before) as f64);
         }
     }
 }

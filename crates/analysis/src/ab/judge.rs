@@ -10,7 +10,9 @@ use crate::view::Line;
 
 use super::evidence::{self, centre, estimate, rejects};
 use super::pairs::{Pair, Turn, first_trials, pairs};
-use super::{AbMetric, AbMetricView, AbPairView, AbRule, AbRuleView, AbSpec, AbView, Decision, Next, SIDES, sentence};
+use super::{
+    AbMetric, AbMetricView, AbPairView, AbRule, AbRuleView, AbSpec, AbView, Decision, Next, SIDES, alpha, sentence,
+};
 
 /// Most pairs that a comparison drives.
 const PAIRS_MAX: usize = 10_000;
@@ -94,9 +96,9 @@ fn met(rule: &AbRule, logs: &[f64], alpha: f64) -> Option<(bool, usize)> {
 fn is_decided(spec: &AbSpec, all: &[Series]) -> bool {
     let of = |metric: AbMetric| all.iter().find(|one| one.metric == metric).map(Series::values).unwrap_or_default();
     if spec.fail_if.is_empty() {
-        spec.metrics.iter().all(|metric| decided(&of(*metric), spec.difference, spec.alpha()).1.is_some())
+        spec.metrics.iter().all(|metric| decided(&of(*metric), spec.difference, alpha(spec)).1.is_some())
     } else {
-        spec.fail_if.iter().all(|rule| met(rule, &of(rule.metric), spec.alpha()).is_some())
+        spec.fail_if.iter().all(|rule| met(rule, &of(rule.metric), alpha(spec)).is_some())
     }
 }
 
@@ -128,7 +130,7 @@ pub fn next(spec: &AbSpec, run: &Run) -> Next {
 
 /// The comparison of `run`; `None` where it is none, or nothing was begun.
 pub fn view(run: &Run) -> Option<AbView> {
-    let spec = AbSpec::of(run)?;
+    let spec = run.header.outline.ab.as_ref()?;
     let [a, b] = first_trials(run)?;
     let pairs = pairs(run);
     let all: Vec<Series> = AbMetric::ALL.iter().map(|metric| Series::of(*metric, &pairs)).collect();
@@ -138,15 +140,15 @@ pub fn view(run: &Run) -> Option<AbView> {
         .flat_map(|one| {
             // Neither hides the other.
             let as_seen = one.undisturbed.then(|| Series::with(one.metric, false, &pairs));
-            [Some(metric(&spec, one, &pairs, true)), as_seen.map(|seen| metric(&spec, &seen, &pairs, false))]
+            [Some(metric(spec, one, &pairs, true)), as_seen.map(|seen| metric(spec, &seen, &pairs, false))]
         })
         .flatten()
         .collect();
-    let rules = spec.fail_if.iter().map(|rule| of_rule(rule, &all, spec.alpha())).collect();
+    let rules = spec.fail_if.iter().map(|rule| of_rule(rule, &all, alpha(spec))).collect();
     let mut view = AbView {
-        differences: differences(&spec, run, a, b),
+        differences: differences(spec, run, a, b),
         sentence: String::new(),
-        decided: is_decided(&spec, &all),
+        decided: is_decided(spec, &all),
         difference_percent: spec.difference * 100.0,
         pairs: pairs.len() as u64,
         seconds: spent_s(&pairs),
@@ -155,12 +157,12 @@ pub fn view(run: &Run) -> Option<AbView> {
             median(&pairs.iter().filter_map(|pair| pair.turns[side].generator_percent()).collect::<Vec<_>>())
         }),
         rules,
-        notes: notes(&spec, &all, &pairs, [a, b]),
-        rows: pairs.iter().map(|pair| row(&spec, pair, &all)).collect(),
-        charts: all.iter().filter(asked).filter_map(|one| chart(&spec, one)).collect(),
+        notes: notes(spec, &all, &pairs, [a, b]),
+        rows: pairs.iter().map(|pair| row(spec, pair, &all)).collect(),
+        charts: all.iter().filter(asked).filter_map(|one| chart(spec, one)).collect(),
         sides: spec.sides.clone(),
     };
-    view.sentence = sentence::sentence(&spec, &view);
+    view.sentence = sentence::sentence(spec, &view);
     Some(view)
 }
 
@@ -170,11 +172,11 @@ fn metric(spec: &AbSpec, series: &Series, pairs: &[Pair<'_>], decides: bool) -> 
     let logs = series.values();
     let asked = decides && spec.metrics.contains(&metric);
     let (decision, decided_after) = match asked {
-        true => decided(&logs, spec.difference, spec.alpha()),
+        true => decided(&logs, spec.difference, alpha(spec)),
         false => (Decision::Open, None),
     };
     // What was known when it was decided: others may have gone on.
-    let known = estimate(&logs[..decided_after.unwrap_or(logs.len())], spec.alpha());
+    let known = estimate(&logs[..decided_after.unwrap_or(logs.len())], alpha(spec));
     let cell = |side: usize| {
         let values: Vec<f64> =
             pairs.iter().filter_map(|pair| pair.turns[side].value(metric, series.undisturbed).ok()).collect();
@@ -277,7 +279,7 @@ fn chart(spec: &AbSpec, series: &Series) -> Option<Chart> {
     if logs.is_empty() {
         return None;
     }
-    let known: Vec<_> = (1..=logs.len()).map(|n| estimate(&logs[..n], spec.alpha())).collect();
+    let known: Vec<_> = (1..=logs.len()).map(|n| estimate(&logs[..n], alpha(spec))).collect();
     let of = |name: &str, values: Vec<Option<f64>>| Line { name: name.to_string(), values };
     let interval = |end: fn((f64, f64)) -> f64| -> Vec<Option<f64>> {
         known.iter().map(|known| (*known)?.interval.map(end).map(percent_of)).collect()

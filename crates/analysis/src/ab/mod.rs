@@ -17,10 +17,8 @@ mod judge;
 mod pairs;
 mod sentence;
 
-use plimsoll_core::nearest::nearest;
-use plimsoll_core::quantity;
-use plimsoll_record::data::Run;
-use serde::{Deserialize, Serialize};
+pub use plimsoll_record::data::{AbMetric, AbRule, AbSpec};
+use serde::Serialize;
 
 use crate::chart::Chart;
 use crate::compare::{Cell, ConfigDifference};
@@ -36,148 +34,22 @@ pub const PAIR: &str = "pair";
 /// The pair of each side's first turn, which warms the store up and counts for nothing.
 pub const WARM_UP: &str = "warm-up";
 
-/// What is compared, and for how long: kept in the recording's plan as `ab`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AbSpec {
-    /// What the sides are, in the words of the command line.
-    pub sides: [String; 2],
-    /// The plan of each side, TOML.
-    pub plans: [String; 2],
-    /// Numbers that are to be decided; the rate of false alarms is shared among them.
-    pub metrics: Vec<AbMetric>,
-    /// Smallest difference that matters, as a share.
-    pub difference: f64,
-    /// Conditions under which the comparison fails.
-    pub fail_if: Vec<AbRule>,
-    /// Time for all turns, in seconds. What is loaded before them comes on top.
-    pub budget_s: f64,
-    /// Length of a turn, without its warm-up.
-    pub turn_s: f64,
-    /// Warm-up of a turn.
-    pub warmup_s: f64,
-    /// Seed of the lots.
-    pub seed: u64,
-}
-
 /// Rate of false alarms of all decisions of a comparison together.
 pub const ALPHA: f64 = 1.0 - crate::stat::CONFIDENCE;
 
-impl AbSpec {
-    /// The comparison in an expanded plan (its field `ab`); `None` when the plan has none.
-    pub fn of(run: &Run) -> Option<AbSpec> {
-        let plan: serde_json::Value = serde_json::from_str(&run.header.plan_json).ok()?;
-        serde_json::from_value(plan.get("ab")?.clone()).ok()
-    }
-
-    /// Rate of false alarms of each number that is to be decided.
-    pub fn alpha(&self) -> f64 {
-        ALPHA / self.metrics.len().max(1) as f64
-    }
-
-    /// Seconds that a pair takes at least.
-    pub fn pair_s(&self) -> f64 {
-        2.0 * (self.turn_s + self.warmup_s)
-    }
-
-    /// Fewest pairs that can decide anything.
-    pub fn fewest_pairs(&self) -> usize {
-        evidence::fewest(self.alpha())
-    }
-
-    /// Which side of `pair` is driven first, by lot: 0 for A, 1 for B.
-    pub fn first(&self, pair: u32) -> usize {
-        Dice::new(self.seed ^ (u64::from(pair) << 32) ^ 0x6162).below(2)
-    }
+/// Rate of false alarms of each number that is to be decided.
+pub fn alpha(spec: &AbSpec) -> f64 {
+    ALPHA / spec.metrics.len().max(1) as f64
 }
 
-/// A number that two sides are compared in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AbMetric {
-    /// Operations that did not fail, a second.
-    Rate,
-    /// Median response time.
-    P50,
-    /// 90th percentile.
-    P90,
-    /// 95th percentile.
-    P95,
-    /// 99th percentile.
-    P99,
-    /// 99.9th percentile.
-    P999,
-    /// Share of operations that failed or were never sent, in per cent.
-    Errors,
-    /// Processor time of the store for an operation, in seconds.
-    Cpu,
+/// Fewest pairs that can decide anything.
+pub fn fewest_pairs(spec: &AbSpec) -> usize {
+    evidence::fewest(alpha(spec))
 }
 
-impl AbMetric {
-    /// All of them, in the order of tables.
-    pub const ALL: [AbMetric; 8] = [
-        AbMetric::Rate,
-        AbMetric::P50,
-        AbMetric::P90,
-        AbMetric::P95,
-        AbMetric::P99,
-        AbMetric::P999,
-        AbMetric::Errors,
-        AbMetric::Cpu,
-    ];
-
-    /// Its name, as formulas and conditions have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            AbMetric::Rate => "rate",
-            AbMetric::P50 => "p50",
-            AbMetric::P90 => "p90",
-            AbMetric::P95 => "p95",
-            AbMetric::P99 => "p99",
-            AbMetric::P999 => "p999",
-            AbMetric::Errors => "errors",
-            AbMetric::Cpu => "cpu",
-        }
-    }
-
-    /// The unit of its values.
-    pub fn unit(self) -> &'static str {
-        match self {
-            AbMetric::Rate => "1/s",
-            AbMetric::Errors => "%",
-            _ => "s",
-        }
-    }
-
-    /// Whether it is a percentile of response times.
-    pub fn is_percentile(self) -> bool {
-        matches!(self, AbMetric::P50 | AbMetric::P90 | AbMetric::P95 | AbMetric::P99 | AbMetric::P999)
-    }
-
-    /// The number of this name; `p99.9` is another spelling.
-    ///
-    /// # Errors
-    /// What could have been meant.
-    pub fn named(name: &str) -> Result<AbMetric, String> {
-        let plain = quantity::plain(name);
-        AbMetric::ALL.into_iter().find(|metric| metric.name() == plain).ok_or_else(|| {
-            let names = AbMetric::ALL.map(AbMetric::name);
-            let meant = nearest(name, names).map_or(String::new(), |name| format!("did you mean `{name}`? "));
-            format!("{meant}there are {}", names.join(", "))
-        })
-    }
-}
-
-/// A condition under which a comparison fails: a number's change above or below a limit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AbRule {
-    /// As it was given.
-    pub text: String,
-    /// The number.
-    pub metric: AbMetric,
-    /// Met above the limit; otherwise below.
-    pub above: bool,
-    /// Change of B against A, in per cent.
-    pub percent: f64,
+/// Which side of `pair` is driven first, by lot: 0 for A, 1 for B.
+pub fn first_side(spec: &AbSpec, pair: u32) -> usize {
+    Dice::new(spec.seed ^ (u64::from(pair) << 32) ^ 0x6162).below(2)
 }
 
 /// What is to be done.

@@ -1,6 +1,6 @@
 //! Pairs and their numbers, from a recording.
 
-use plimsoll_record::data::{PhaseState, Run, Sample, Trial};
+use plimsoll_record::data::{PhaseKind, PhaseState, Run, Sample, Trial};
 
 use crate::phase::{PhaseFacts, UNDISTURBED};
 
@@ -62,7 +62,7 @@ fn side(trial: &Trial) -> Option<usize> {
 fn turn<'r>(run: &'r Run, trial: &'r Trial) -> Option<(u32, usize, Turn<'r>)> {
     let number = pair_of(trial)?;
     let ended = |phase: &&plimsoll_record::data::Phase| {
-        phase.header.kind == "drive"
+        phase.header.kind == PhaseKind::Drive
             && !matches!(phase.end.state, PhaseState::Unfinished | PhaseState::Interrupted | PhaseState::Failed(_))
     };
     let phase = trial.phases.iter().find(ended)?;

@@ -58,7 +58,7 @@ fn open(spec: &AbSpec, view: &AbView, metric: &AbMetricView, b: &str, a: &str, i
         None => format!(
             "Whether {name} of {b} and {a} differs is not decided: {} says nothing yet, {} are the fewest that can.",
             number::plural(metric.pairs, "pair", "pairs"),
-            spec.fewest_pairs()
+            super::fewest_pairs(spec)
         ),
         Some((low, high)) if low > 0.0 || high < 0.0 => format!(
             "{} than {a} ({interval}); whether by {matters} is not decided after {spent}.",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_core::Durability;
 use plimsoll_record::data::{Run, Trial};
 
 use crate::trial;
@@ -75,8 +76,8 @@ pub fn differences(a: &Run, b: &Run, pairs: &[(&Trial, &Trial)]) -> Vec<ConfigDi
             let of = format!("{place}, {}", phase_a.header.name);
             let (a, b) = (&phase_a.header, &phase_b.header);
             add(&of, "clients", a.clients.to_string(), b.clients.to_string());
-            let text = |durability: &Option<String>| durability.clone().unwrap_or_default();
-            add(&of, "durability", text(&a.durability), text(&b.durability));
+            let text = |durability: Option<Durability>| durability.map_or(String::new(), |one| one.name().to_string());
+            add(&of, "durability", text(a.durability), text(b.durability));
             let rate =
                 |rate: Option<f64>| rate.map_or("closed loop".into(), |rate| crate::number::with_unit(rate, "1/s"));
             add(&of, "rate", rate(a.rate_per_s), rate(b.rate_per_s));

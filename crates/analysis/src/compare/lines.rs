@@ -1,8 +1,8 @@
 //! The load lines of two searches, by their intervals. Rungs are steps of a search and no results: they are not compared.
 
-use plimsoll_record::data::{GoalSpec, Run};
+use plimsoll_record::data::{Goal, Run};
 
-use crate::line::{LineState, LineView, goal_name, lines, spec};
+use crate::line::{LineState, LineView, goal_name, lines};
 use crate::number;
 
 use super::measured::Pairs;
@@ -24,7 +24,7 @@ pub struct Lines<'a> {
 
 /// The lines of two runs side by side; `None` where neither is a search.
 pub fn of<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Option<Lines<'a>> {
-    let (spec_a, spec_b) = match (spec(a), spec(b)) {
+    let (spec_a, spec_b) = match (&a.header.outline.line, &b.header.outline.line) {
         (None, None) => return None,
         (Some(spec_a), Some(spec_b)) => (spec_a, spec_b),
         (in_a, _) => {
@@ -35,7 +35,7 @@ pub fn of<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Option<Lines<'a>> {
     };
     let mut all = Lines::default();
     if spec_a.goals != spec_b.goals {
-        let words = |goals: &[GoalSpec]| goals.iter().map(goal_words).collect::<Vec<_>>().join(" and ");
+        let words = |goals: &[Goal]| goals.iter().map(goal_words).collect::<Vec<_>>().join(" and ");
         let (in_a, in_b) = (words(&spec_a.goals), words(&spec_b.goals));
         all.unmatched.push(format!("the lines are of other goals, {in_a} in A, {in_b} in B: nothing is compared"));
         return Some(all);
@@ -64,8 +64,8 @@ pub fn of<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Option<Lines<'a>> {
     Some(all)
 }
 
-fn goal_words(goal: &GoalSpec) -> String {
-    format!("{} ≤ {}", goal_name(&goal.what), number::with_unit(goal.limit, &goal.unit))
+fn goal_words(goal: &Goal) -> String {
+    format!("{} ≤ {}", goal_name(goal.what.name()), number::with_unit(goal.limit, &goal.unit))
 }
 
 /// A line: its middle and the ends of its 95 % interval; `None` where the search came to none.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_record::data::{Run, Trial};
+use plimsoll_record::data::{PhaseKind, Run, Trial};
 
 use crate::latency::{PERCENTILES, Times};
 use crate::number;
@@ -83,12 +83,12 @@ fn point(name: &str, a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor) -> Vec<Gro
         let (of_a, of_b) = (of_phase(a, phase), of_phase(b, phase));
         let (Some(first), Some(_)) = (of_a.first(), of_b.first()) else { continue };
         let mut metrics = Vec::new();
-        match first.phase.header.kind.as_str() {
-            "drive" => driven(&of_a, &of_b, floor, &mut metrics),
-            "ask" => asked(&of_a, &of_b, floor, &mut metrics),
+        match first.phase.header.kind {
+            PhaseKind::Drive => driven(&of_a, &of_b, floor, &mut metrics),
+            PhaseKind::Ask => asked(&of_a, &of_b, floor, &mut metrics),
             _ => {}
         }
-        if matches!(first.phase.header.kind.as_str(), "load" | "settle" | "restart") {
+        if matches!(first.phase.header.kind, PhaseKind::Load | PhaseKind::Settle | PhaseKind::Restart) {
             let one = |all: &[&PhaseFacts<'_>]| quantities(all, "seconds", None, Within::Nothing);
             metrics.push(metric("seconds", "", "s", &one(&of_a), &one(&of_b), floor));
         }
@@ -112,7 +112,7 @@ fn unlike(name: &str, a: &Point<'_>, b: &Point<'_>) -> Vec<String> {
         unlike.push(format!("{name} was asked something else: {workload_a} in A, {workload_b} in B"));
     }
     for (side, here, there) in [("A", in_a, in_b), ("B", in_b, in_a)] {
-        let asks = |facts: &&PhaseFacts<'_>| matches!(facts.phase.header.kind.as_str(), "drive" | "ask");
+        let asks = |facts: &&PhaseFacts<'_>| matches!(facts.phase.header.kind, PhaseKind::Drive | PhaseKind::Ask);
         let is_alone =
             |facts: &&PhaseFacts<'_>| !there.iter().any(|other| other.phase.header.name == facts.phase.header.name);
         let alone = here.iter().filter(asks).filter(is_alone);

@@ -234,7 +234,7 @@ fn broken(rungs: &[(Rung, RungSummary)], rate: f64) -> Option<Broken> {
     let goals = first.goals.iter().enumerate().filter_map(|(position, goal)| {
         let ratio = median(&|seen| seen.goals.get(position)?.ratio())?;
         let got = median(&|seen| seen.goals.get(position)?.value)?;
-        Some((ratio, Broken { what: goal.what.clone(), limit: goal.limit, got, unit: goal.unit.clone() }))
+        Some((ratio, Broken { what: goal.what.name().to_string(), limit: goal.limit, got, unit: goal.unit.clone() }))
     });
     // What users feel goes before that the store did not keep up, which makes all of it worse.
     let worst = goals.filter(|(ratio, _)| *ratio > 1.0).max_by(|a, b| a.0.total_cmp(&b.0));

@@ -1,7 +1,7 @@
 //! Whether a goal is finer than the machine: it stands still for longer than the limit, for more of the time than the goal
 //! allows operations above it.
 
-use plimsoll_record::data::GoalSpec;
+use plimsoll_record::data::Goal;
 
 use crate::latency::PERCENTILES;
 use crate::number;
@@ -19,10 +19,10 @@ const LEFT: f64 = 0.5;
 ///
 /// An operation that is due in such a pause takes as long as what is left of it, at least; so this is about goals as
 /// they would be seen. Where pauses are known, rungs are judged without what they disturbed.
-pub fn finer_than_machine(goals: &[GoalSpec], share_above: &dyn Fn(u64) -> f64) -> Option<String> {
+pub fn finer_than_machine(goals: &[Goal], share_above: &dyn Fn(u64) -> f64) -> Option<String> {
     let allows = |one_in: u64| LEFT / one_in as f64;
     let first = goals.iter().find_map(|goal| {
-        let (name, one_in) = PERCENTILES.iter().find(|(name, _)| *name == goal.what)?;
+        let (name, one_in) = PERCENTILES.iter().find(|(name, _)| *name == goal.what.name())?;
         (share_above(goal.limit as u64) > allows(*one_in)).then_some((goal, *name, *one_in))
     });
     let (goal, name, one_in) = first?;
@@ -47,10 +47,12 @@ pub fn finer_than_machine(goals: &[GoalSpec], share_above: &dyn Fn(u64) -> f64) 
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_record::data::GoalKind;
+
     use super::*;
 
-    fn goal(what: &str, limit_ms: f64) -> GoalSpec {
-        GoalSpec { what: what.into(), limit: limit_ms * 1e6, unit: "ns".into() }
+    fn goal(what: &str, limit_ms: f64) -> Goal {
+        Goal { what: GoalKind::named(what).unwrap(), limit: limit_ms * 1e6, unit: "ns".into() }
     }
 
     #[test]
@@ -67,7 +69,7 @@ mod tests {
              as it is seen; p99 ≤ 40.0 ms or p95 ≤ 5.00 ms can"
         );
         assert_eq!(finer_than_machine(&[goal("p99", 50.0), goal("p50", 1.0)], &pauses), None);
-        let errors = GoalSpec { what: "errors".into(), limit: 0.1, unit: "%".into() };
+        let errors = Goal { what: GoalKind::Errors, limit: 0.1, unit: "%".into() };
         assert_eq!(finer_than_machine(&[errors], &|_| 1.0), None);
         assert!(finer_than_machine(&[goal("p50", 5.0)], &|_| 1.0).unwrap().ends_with("; no other can"));
     }

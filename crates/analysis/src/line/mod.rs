@@ -41,94 +41,16 @@ mod rung;
 mod search;
 mod sentence;
 
-use plimsoll_record::data::GoalSpec;
+pub use plimsoll_record::data::{LineSpec, Purpose};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use explain::waits_for;
 pub use finer::finer_than_machine;
-pub use replay::{LineView, RUNG_PHASE, RungView, asked_words, is_rung, lines, replay, spec};
+pub use replay::{LineView, RungView, asked_words, lines, replay};
 pub(crate) use replay::{of_store, sentence as line_sentence};
-pub use rung::{CYCLE_LENGTH_RESULT, CYCLE_REMARK, CYCLE_RESULT, CYCLE_WORK_RESULT, GoalSeen, Resource, RungSummary};
+pub use rung::{GoalSeen, Resource, RungSummary};
 pub use search::LineSearch;
 pub use sentence::goal_name;
-
-/// What is searched for, and within which bounds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LineSpec {
-    /// What has to hold: percentiles of response time and `errors`. Other goals are no matter of one rung and are left
-    /// to the verdict.
-    pub goals: Vec<GoalSpec>,
-    /// Rate to start from; `None` measures what a closed loop reaches.
-    pub start_rate_per_s: Option<f64>,
-    /// Lowest rate that is tried.
-    pub rate_min_per_s: f64,
-    /// Highest rate that is tried.
-    pub rate_max_per_s: f64,
-    /// Half of the line's 95 % interval that may stay, as a share of it.
-    pub precision: f64,
-    /// Time for everything.
-    pub budget_s: f64,
-    /// Time that a rung takes besides what counts: settling, opening sessions, warm-up. A first guess; what is seen
-    /// replaces it.
-    pub overhead_s: f64,
-    /// Warm-up of each rung.
-    pub warmup_s: f64,
-    /// Length of the store's own maintenance cycle where it is known beforehand; rungs bring what the store says of it
-    /// and how often one ended.
-    pub cycle_s: Option<f64>,
-    /// Deciding rungs last through a cycle in any case: the budget grows as far as two of them need.
-    #[serde(default)]
-    pub thorough: bool,
-    /// Names of the store's cycle counters, where they are known beforehand; rungs bring those that they read.
-    pub cycles: Vec<String>,
-}
-
-impl Default for LineSpec {
-    fn default() -> Self {
-        LineSpec {
-            goals: Vec::new(),
-            start_rate_per_s: None,
-            rate_min_per_s: 1.0,
-            rate_max_per_s: 1e8,
-            precision: 0.02,
-            budget_s: 300.0,
-            overhead_s: 2.0,
-            warmup_s: 1.0,
-            cycle_s: None,
-            thorough: false,
-            cycles: Vec::new(),
-        }
-    }
-}
-
-/// What a rung is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Purpose {
-    /// What a closed loop reaches.
-    Start,
-    /// On the ladder.
-    Climb,
-    /// Past the first failure.
-    Beyond,
-    /// Where it is most open what holds.
-    Bisect,
-    /// Near the line, below or above it.
-    Decide,
-}
-
-impl Purpose {
-    /// The purpose's word in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Purpose::Start => "start",
-            Purpose::Climb => "climb",
-            Purpose::Beyond => "beyond",
-            Purpose::Bisect => "bisect",
-            Purpose::Decide => "decide",
-        }
-    }
-}
 
 /// One rung: a rate to hold for a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

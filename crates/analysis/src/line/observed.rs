@@ -11,6 +11,8 @@
 //! rarer than one a rung no slices show. A rung without any event tells little where one in three is to be expected, and that
 //! is what it counts for.
 
+use plimsoll_record::data::GoalKind;
+
 use super::estimate::{unsent_ratio, worst_ratio};
 use super::{GoalSeen, Rung, RungSummary, cycle};
 
@@ -104,9 +106,9 @@ fn log_odds(share: f64) -> f64 {
 
 impl Count {
     fn of(goal: &GoalSeen) -> Option<Count> {
-        let allowed = match goal.what.as_str() {
-            "errors" => goal.limit / 100.0,
-            name => 1.0 / crate::latency::PERCENTILES.iter().find(|(known, _)| *known == name)?.1 as f64,
+        let allowed = match goal.what {
+            GoalKind::Errors => goal.limit / 100.0,
+            percentile => 1.0 / crate::latency::one_in(percentile.name())? as f64,
         };
         let sum = |of: fn(&(u64, u64)) -> u64| goal.slices.iter().map(of).sum::<u64>() as f64;
         let (n, above) = (sum(|slice| slice.0), sum(|slice| slice.1));
@@ -114,7 +116,7 @@ impl Count {
         match (n > 0.0, above > 0.0) {
             (false, _) => return None,
             // So few are allowed that none is what they should be, whatever n.
-            (true, false) if goal.what == "errors" => return known(-FAR),
+            (true, false) if goal.what == GoalKind::Errors => return known(-FAR),
             (true, true) if allowed <= 0.0 => return known(FAR),
             _ => {}
         }

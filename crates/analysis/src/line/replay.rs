@@ -13,9 +13,6 @@ use super::estimate::worst_ratio;
 use super::sentence;
 use super::{LineResult, LineSearch, LineSpec, LineState, Next, Rung, RungSummary};
 
-/// What the name of a phase that drives a rung begins with.
-pub const RUNG_PHASE: &str = "rung";
-
 /// What response times a search goes by, where pauses of the machine were watched.
 const UNDISTURBED: &str = "Goals of rungs are judged on the operations that no pause of the machine disturbed; the chart \
                            and the notes have all of them, as seen.";
@@ -60,14 +57,8 @@ pub struct RungView {
     pub n: u64,
 }
 
-/// The spec of the search in an expanded plan (its field `line`); `None` when the plan has none.
-pub fn spec(run: &Run) -> Option<LineSpec> {
-    let plan: serde_json::Value = serde_json::from_str(&run.header.plan_json).ok()?;
-    serde_json::from_value(plan.get("line")?.clone()).ok()
-}
-
 /// The search on `store` as far as `run` has recorded it, and what it wants next: also of a run that goes on, read
-/// while it grows. Rungs are the phases whose names begin with [`RUNG_PHASE`], in the order they were driven.
+/// while it grows. Rungs come in the order they were driven.
 pub fn replay(spec: &LineSpec, run: &Run, store: &str) -> (LineSearch, Next) {
     let mut search = LineSearch::new(spec.clone());
     let mut next = search.next(None);
@@ -89,7 +80,7 @@ fn rungs<'r>(run: &'r Run, store: &'r str) -> impl Iterator<Item = (&'r plimsoll
         .flat_map(|trial| (0..trial.phases.len()).map(move |at| (trial, at)))
         .filter(|(trial, at)| {
             trial.phases.get(*at).is_some_and(|phase| {
-                is_rung(&phase.header.kind, &phase.header.name)
+                phase.header.rung.is_some()
                     && !matches!(phase.end.state, PhaseState::Unfinished | PhaseState::Interrupted)
             })
         })
@@ -102,15 +93,10 @@ fn rungs<'r>(run: &'r Run, store: &'r str) -> impl Iterator<Item = (&'r plimsoll
         })
 }
 
-/// True for a phase that drives a rung: that a goal breaks in it is what the search looks for.
-pub fn is_rung(kind: &str, name: &str) -> bool {
-    kind == "drive" && name.starts_with(RUNG_PHASE)
-}
-
 /// Every search of a run.
 pub fn lines(run: &Run) -> Vec<LineView> {
-    let Some(spec) = spec(run) else { return Vec::new() };
-    crate::trial::stores(run).into_iter().filter_map(|store| line(run, &spec, store)).collect()
+    let Some(spec) = &run.header.outline.line else { return Vec::new() };
+    crate::trial::stores(run).into_iter().filter_map(|store| line(run, spec, store)).collect()
 }
 
 fn line(run: &Run, spec: &LineSpec, store: String) -> Option<LineView> {

@@ -2,7 +2,7 @@
 
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{GoalSpec, PhaseState, Sample, SamplerSeries, Trial};
+use plimsoll_record::data::{About, Goal, GoalKind, PhaseState, ResultName, Sample, SamplerSeries, Trial};
 use serde::Serialize;
 
 use crate::latency::Times;
@@ -11,23 +11,11 @@ use crate::timeline;
 
 use super::LineSpec;
 
-/// What the name of a phase's result begins with that counts maintenance cycles which ended in it:
-/// `cycles_checkpoints`.
-pub const CYCLE_RESULT: &str = "cycles_";
-
-/// The name of a phase's result that says how long a store that was settled works at most, by its settings, until a
-/// maintenance cycle has ended; and of the remark that says so in words, with the settings to change.
-pub const CYCLE_LENGTH_RESULT: &str = "cycle_seconds";
-/// The same where work brings a cycle on, not time: operations of the phase until one has ended.
-pub const CYCLE_WORK_RESULT: &str = "cycle_operations";
-/// See [`CYCLE_LENGTH_RESULT`].
-pub const CYCLE_REMARK: &str = "cycle";
-
 /// A goal as a rung saw it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GoalSeen {
-    /// `p99`, `errors` …
-    pub what: String,
+    /// What is limited.
+    pub what: GoalKind,
     /// The limit in `unit`.
     pub limit: f64,
     /// Unit.
@@ -130,7 +118,8 @@ impl RungSummary {
             PhaseState::Unfinished | PhaseState::Interrupted => (None, Some("it did not end".to_string())),
             PhaseState::Complete => (None, None),
         };
-        let results = &facts.phase.end.results;
+        let end = &facts.phase.end;
+        let result = |name| end.result(name).map(|result| result.value);
         let parts = parts(&facts);
         Some(RungSummary {
             seconds: facts.counted_s,
@@ -144,19 +133,15 @@ impl RungSummary {
             void,
             failed,
             resources: super::explain::resources(&facts, samples, series),
-            cycles: results
+            cycles: end
+                .results
                 .iter()
-                .filter_map(|result| Some((result.name.strip_prefix(CYCLE_RESULT)?.to_string(), result.value)))
+                .filter(|result| result.name == ResultName::Cycles)
+                .map(|result| (result.subject.clone(), result.value))
                 .collect(),
-            cycle_s: results.iter().find(|result| result.name == CYCLE_LENGTH_RESULT).map(|result| result.value),
-            cycle_ops: results.iter().find(|result| result.name == CYCLE_WORK_RESULT).map(|result| result.value),
-            cycle_words: facts
-                .phase
-                .end
-                .remarks
-                .iter()
-                .find(|(name, _)| name == CYCLE_REMARK)
-                .map(|(_, words)| words.clone()),
+            cycle_s: result(ResultName::CycleSeconds),
+            cycle_ops: result(ResultName::CycleOperations),
+            cycle_words: end.remarks.iter().find(|(about, _)| *about == About::Cycle).map(|(_, words)| words.clone()),
         })
     }
 
@@ -172,8 +157,8 @@ impl RungSummary {
 }
 
 /// Goals that one rung can measure.
-fn searchable(goal: &GoalSpec) -> bool {
-    goal.what == "errors" || crate::latency::PERCENTILES.iter().any(|(name, _)| *name == goal.what)
+fn searchable(goal: &Goal) -> bool {
+    !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong | GoalKind::Rate)
 }
 
 /// A slice of a rung: how long its operations took that goals are judged on (without what a pause of the machine disturbed,
@@ -207,16 +192,17 @@ fn parts(facts: &PhaseFacts<'_>) -> Vec<Part> {
     parts
 }
 
-fn seen(facts: &PhaseFacts<'_>, parts: &[Part], goal: &GoalSpec) -> GoalSeen {
+fn seen(facts: &PhaseFacts<'_>, parts: &[Part], goal: &Goal) -> GoalSeen {
     let scale = if goal.unit == "ns" { 1e9 } else { 1.0 };
     // Of a rung that is void or failed there are values too; that it is one is said beside them.
-    let (measured, slices) = match goal.what.as_str() {
+    let (measured, slices) = match goal.what {
         // What was due and never sent is judged by itself.
-        "errors" => (
+        GoalKind::Errors => (
             facts.failed_percent().ok_or_else(|| "no operation ended".to_string()),
             parts.iter().map(|part| (part.ended, part.failed)).collect(),
         ),
-        name => {
+        percentile => {
+            let name = percentile.name();
             let mut all = Times::default();
             parts.iter().for_each(|part| all.add_times(&part.times));
             let measured = match all.percentile(name) {
@@ -231,5 +217,5 @@ fn seen(facts: &PhaseFacts<'_>, parts: &[Part], goal: &GoalSpec) -> GoalSeen {
         Ok(quantity) => (Some(quantity.value * scale), None, quantity.n),
         Err(why) => (None, Some(why), 0),
     };
-    GoalSeen { what: goal.what.clone(), limit: goal.limit, unit: goal.unit.clone(), value, missing, n, slices }
+    GoalSeen { what: goal.what, limit: goal.limit, unit: goal.unit.clone(), value, missing, n, slices }
 }

@@ -181,7 +181,7 @@ impl LineSearch {
             };
         }
         if let (Some(goal), Some(rate)) = (summary.unmeasured(), last.rate_per_s) {
-            let (what, missing) = (sentence::goal_name(&goal.what), goal.missing.as_deref());
+            let (what, missing) = (sentence::goal_name(goal.what.name()), goal.missing.as_deref());
             let why = format!("{what} {}", missing.unwrap_or("was not measured"));
             let times = self.rungs.iter().filter(|(rung, _)| rung.rate_per_s == Some(rate)).count();
             // Asked again, it lasts longer: see `rung`.
@@ -412,8 +412,8 @@ impl LineSearch {
     /// with a fifth to spare. `None` without percentiles.
     fn longest_goal(&self, rate: f64) -> Option<(&str, f64)> {
         let samples = self.spec.goals.iter().filter_map(|goal| {
-            let one_in = crate::latency::PERCENTILES.iter().find(|(name, _)| *name == goal.what)?.1;
-            Some((goal.what.as_str(), crate::latency::SAMPLES_ABOVE * one_in))
+            let one_in = crate::latency::one_in(goal.what.name())?;
+            Some((goal.what.name(), crate::latency::SAMPLES_ABOVE * one_in))
         });
         let (goal, samples) = samples.max_by_key(|(_, samples)| *samples)?;
         let again =

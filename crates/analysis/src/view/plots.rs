@@ -1,5 +1,6 @@
 //! Everything on the time axis, and percentile curves.
 
+use plimsoll_record::data::PhaseKind;
 use serde::Serialize;
 
 use crate::chart::Mark;
@@ -49,7 +50,7 @@ pub struct Band {
     /// Name of the phase.
     pub phase: String,
     /// Kind of the phase.
-    pub kind: String,
+    pub kind: PhaseKind,
     /// End of its warm-up, where it had one.
     pub warmup_end_s: Option<f64>,
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_core::Durability;
+use plimsoll_record::data::{PhaseKind, Purpose, ResultName};
 use serde::Serialize;
 
 /// A trial.
@@ -190,10 +192,12 @@ pub struct PhaseView {
     pub ordinal: u32,
     /// Name in formulas.
     pub name: String,
-    /// `load`, `ask`, `drive`, `settle`, `cold`, `restart` or `check`.
-    pub kind: String,
+    /// What it does.
+    pub kind: PhaseKind,
+    /// Of a rung of a search for the load line: what it is for.
+    pub rung: Option<Purpose>,
     /// Durability of its writes; `None` when it writes nothing.
-    pub durability: Option<String>,
+    pub durability: Option<Durability>,
     /// Clients; 0 where none are at work.
     pub clients: u32,
     /// Scheduled operations a second; `None` in a closed loop.
@@ -274,6 +278,9 @@ pub struct PausesAbove {
 /// One number that a phase came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ResultView {
+    /// What it is.
+    #[serde(skip)]
+    pub what: ResultName,
     /// Name in formulas.
     pub name: String,
     /// Unit; empty for counts.

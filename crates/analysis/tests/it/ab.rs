@@ -146,11 +146,14 @@ fn a_turn_that_did_not_end_makes_no_pair_and_one_without_the_number_is_said() {
 #[test]
 fn lots_are_drawn_anew_for_each_pair_and_come_out_even() {
     let spec = spec();
-    let first: Vec<usize> = (1..=2_000).map(|pair| spec.first(pair)).collect();
+    let first: Vec<usize> = (1..=2_000).map(|pair| ab::first_side(&spec, pair)).collect();
     let b: usize = first.iter().sum();
     let changes = first.windows(2).filter(|two| two[0] != two[1]).count();
     assert!((920..=1_080).contains(&b) && (920..=1_080).contains(&changes), "{b} {changes}");
-    assert_ne!(first, (1..=2_000).map(|pair| AbSpec { seed: 8, ..spec.clone() }.first(pair)).collect::<Vec<_>>());
+    assert_ne!(
+        first,
+        (1..=2_000).map(|pair| ab::first_side(&AbSpec { seed: 8, ..spec.clone() }, pair)).collect::<Vec<_>>()
+    );
 }
 
 /// A machine that others use too, as small virtual ones are: it drifts, neighbours come and go for half a minute, and it
@@ -217,7 +220,7 @@ fn simulate(noise: f64, factor: f64, runs: u64) -> [Vec<(Decision, Option<usize>
         let (mut rate, mut p99) = (Vec::new(), Vec::new());
         for pair in 1..=PAIRS {
             let mut values = [[0.0; 2]; 2];
-            let first = spec.first(pair);
+            let first = ab::first_side(&spec, pair);
             for side in [first, 1 - first] {
                 values[side] = machine.turn([1.0, factor][side]);
             }

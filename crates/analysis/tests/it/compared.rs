@@ -1,7 +1,8 @@
 //! Two sides in turn as they would have been recorded.
 
 use plimsoll_analysis::ab::{self, AbMetric, AbSpec};
-use plimsoll_record::data::{Run, Trial};
+use plimsoll_core::Durability;
+use plimsoll_record::data::{Outline, Run, Trial};
 
 use crate::driven::driven;
 use crate::study::SECOND_NS;
@@ -29,7 +30,7 @@ pub fn compared(spec: &AbSpec, pairs: &[(u64, u64)]) -> Run {
     let mut trials: Vec<Trial> = Vec::new();
     let mut at_ns = 100 * SECOND_NS;
     let warm_up = (ab::WARM_UP.to_owned(), 0, (900, 900));
-    let counted = pairs.iter().zip(1..).map(|(rates, pair)| (pair.to_string(), spec.first(pair), *rates));
+    let counted = pairs.iter().zip(1..).map(|(rates, pair)| (pair.to_string(), ab::first_side(spec, pair), *rates));
     for (pair, first, rates) in std::iter::once(warm_up).chain(counted) {
         for side in [first, 1 - first] {
             let rate = [rates.0, rates.1][side];
@@ -39,7 +40,7 @@ pub fn compared(spec: &AbSpec, pairs: &[(u64, u64)]) -> Run {
             trial.header.labels = [("pair".to_owned(), pair.clone())].into();
             let phase = &mut trial.phases[0];
             phase.header.trial = trial.header.ordinal;
-            phase.header.durability = Some(["durable", "at-end"][side].into());
+            phase.header.durability = Some([Durability::Durable, Durability::AtEnd][side]);
             let from_ns = phase.header.start_ns;
             phase.header.start_ns = at_ns;
             phase.end.end_ns = at_ns + 4 * SECOND_NS;
@@ -53,7 +54,7 @@ pub fn compared(spec: &AbSpec, pairs: &[(u64, u64)]) -> Run {
             trials.push(trial);
         }
     }
-    run.header.plan_json = format!(r#"{{"name":"ab","trials":[],"ab":{}}}"#, serde_json::to_string(spec).unwrap());
+    run.header.outline = Outline { ab: Some(spec.clone()), ..Outline::default() };
     run.trials = trials;
     run.end_ns = Some(at_ns);
     run

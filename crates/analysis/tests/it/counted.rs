@@ -3,7 +3,7 @@
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::RunView;
 use plimsoll_core::Measure;
-use plimsoll_record::data::{PhaseResult, Run};
+use plimsoll_record::data::{PhaseKind, ResultName, Run};
 
 use crate::study;
 
@@ -53,25 +53,25 @@ fn what_was_never_sent_stands_in_the_distribution() {
 fn time_in_which_nothing_new_was_started_slows_no_rate() {
     let rate_of = |run: &Run| {
         let view = view(run);
-        let phase = view.trials[1].phases.iter().find(|phase| phase.kind == "drive").unwrap();
+        let phase = view.trials[1].phases.iter().find(|phase| phase.kind == PhaseKind::Drive).unwrap();
         phase.latencies[0].rate_per_s
     };
     let mut run = study::complete();
     let whole = rate_of(&run);
-    let phase = run.trials[1].phases.iter_mut().find(|phase| phase.header.kind == "drive").unwrap();
+    let phase = run.trials[1].phases.iter_mut().find(|phase| phase.header.kind == PhaseKind::Drive).unwrap();
     let counted = phase.slices.iter().filter(|slice| !slice.warmup);
     let seconds: f64 = counted.map(|slice| (slice.end_ns - slice.start_ns) as f64 / 1e9).sum();
-    let planned = PhaseResult { name: "planned_seconds".into(), unit: "s".into(), value: seconds / 2.0, n: 1 };
-    phase.end.results.push(planned);
+    phase.end.push(ResultName::PlannedSeconds, seconds / 2.0);
     assert!((rate_of(&run) - 2.0 * whole).abs() < 1e-6 * whole);
 }
 
 #[test]
 fn what_drains_after_the_planned_end_counts_in_times_and_in_no_rate() {
     let mut run = study::complete();
-    let drive = |view: &RunView| view.trials[1].phases.iter().find(|phase| phase.kind == "drive").unwrap().clone();
+    let drive =
+        |view: &RunView| view.trials[1].phases.iter().find(|phase| phase.kind == PhaseKind::Drive).unwrap().clone();
     let whole = drive(&view(&run));
-    let phase = run.trials[1].phases.iter_mut().find(|phase| phase.header.kind == "drive").unwrap();
+    let phase = run.trials[1].phases.iter_mut().find(|phase| phase.header.kind == PhaseKind::Drive).unwrap();
     let last = phase.slices.last_mut().unwrap();
     last.drain = true;
     let last_s = (last.end_ns - last.start_ns) as f64 / 1e9;

@@ -21,7 +21,7 @@ pub fn driven(rates: &[u64]) -> Run {
     run.header.series.clear();
     run.header.figures.clear();
     run.header.goals.clear();
-    run.header.plan_json = r#"{"name":"driven","trials":[{"phases":[{"name":"mixed","step":{"workers":1}}]}]}"#.into();
+    run.header.outline.trials = 1;
     let mut mixed = trial.phases.remove(5);
     mixed.header.ordinal = 0;
     mixed.header.trial = 0;

@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{GoalState, VerdictState};
-use plimsoll_record::data::GoalSpec;
+use plimsoll_record::data::{Goal, GoalKind};
 
 use crate::{recorded, study};
 
@@ -69,7 +69,7 @@ fn a_search_is_found_again_in_its_recording() {
     assert!(view.goals.is_empty(), "that a goal breaks on a rung is what was looked for");
     assert!(line.done.x.windows(2).all(|pair| pair[0] < pair[1]) && line.latency.lines.len() >= 3);
     let mut run = run;
-    run.header.goals.push(GoalSpec { what: "rate".into(), limit: 5_500.0, unit: "1/s".into() });
+    run.header.goals.push(Goal { what: GoalKind::Rate, limit: 5_500.0, unit: "1/s".into() });
     let wanted = &plimsoll_analysis::view(&run).goals[0];
     assert_eq!((wanted.state, wanted.got), (GoalState::Missed, Some(rate)));
     run.header.goals.pop();
@@ -83,7 +83,7 @@ fn a_search_is_found_again_in_its_recording() {
 #[test]
 fn a_search_whose_time_was_up_before_anything_broke_is_undecided_and_does_not_pass() {
     let mut run = recorded::searched();
-    run.header.plan_json = run.header.plan_json.replace("\"budget_s\":240.0", "\"budget_s\":20.0");
+    run.header.outline.line.as_mut().unwrap().budget_s = 20.0;
     run.trials[0].phases.truncate(3);
     let view = plimsoll_analysis::view(&run);
     assert_eq!(view.verdict.state, VerdictState::Undecided, "{:?}", view.verdict);

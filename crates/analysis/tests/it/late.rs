@@ -5,7 +5,7 @@ use plimsoll_analysis::compare::{Comparison, compare};
 use plimsoll_analysis::view::{GoalState, VerdictState};
 use plimsoll_analysis::{OVERLOADED, take_late_for_void, view};
 use plimsoll_core::{Measure, Outcome};
-use plimsoll_record::data::{Event, FigureSpec, GoalSpec, PhaseResult, PhaseState, Run};
+use plimsoll_record::data::{Event, EventClass, Figure, Goal, GoalKind, Level, PhaseState, ResultName, Run};
 
 use crate::driven::driven;
 use crate::recorded;
@@ -24,8 +24,8 @@ fn late() -> Run {
     run
 }
 
-fn goal(what: &str, limit: f64, unit: &str) -> GoalSpec {
-    GoalSpec { what: what.into(), limit, unit: unit.into() }
+fn goal(what: &str, limit: f64, unit: &str) -> Goal {
+    Goal { what: GoalKind::named(what).unwrap(), limit, unit: unit.into() }
 }
 
 /// Of every slice, the operations are taken for `outcome` where its position is below `slices`.
@@ -38,10 +38,9 @@ fn fail(run: &mut Run, slices: usize, outcome: Outcome) {
 #[test]
 fn a_late_phase_has_all_its_numbers_marked_and_passes_without_goals() {
     let mut run = late();
-    let unsent = PhaseResult { name: "unfinished".into(), unit: String::new(), value: 40.0, n: 1 };
-    run.trials[0].phases[0].end.results.push(unsent);
+    run.trials[0].phases[0].end.push(ResultName::Unfinished, 40.0);
     run.header.figures = ["mixed.p99", "mixed.unfinished"]
-        .map(|formula| FigureSpec {
+        .map(|formula| Figure {
             name: formula.into(),
             unit: String::new(),
             formula: formula.into(),
@@ -153,10 +152,12 @@ fn strictness_takes_a_late_phase_for_void() {
 fn nobody_passes_when_more_than_one_operation_in_a_hundred_failed() {
     let mut run = driven(&[1_000; 100]);
     run.events.push(Event {
-        at_ns: 150_000_000_000,
+        from_ns: 150_000_000_000,
+        until_ns: 150_000_000_000,
         trial: Some(0),
-        level: "warning".into(),
-        kind: "error-code".into(),
+        level: Level::Warning,
+        class: EventClass::ErrorCode,
+        subject: String::new(),
         text: "2000 × rejected 500: Internal Server Error".into(),
     });
     fail(&mut run, 1, Outcome::Unknown);

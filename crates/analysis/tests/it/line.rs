@@ -3,6 +3,7 @@
 use plimsoll_analysis::line::{
     Beyond, Ending, LineResult, LineSearch, LineSpec, LineState, Next, Purpose, RungSummary,
 };
+use plimsoll_record::data::{Goal, GoalKind};
 
 use crate::simulated::{Checkpoints, Dice, Sampled, Store, answer, errors, p99, search};
 
@@ -11,7 +12,7 @@ fn seeds() -> u64 {
     std::env::var("PLIMSOLL_SEEDS").map_or(4, |seeds| seeds.parse().unwrap())
 }
 
-fn spec(goals: Vec<plimsoll_record::data::GoalSpec>) -> LineSpec {
+fn spec(goals: Vec<Goal>) -> LineSpec {
     LineSpec { goals, cycles: vec!["checkpoints".into()], ..LineSpec::default() }
 }
 
@@ -242,7 +243,7 @@ fn no_rung_is_too_short_for_its_percentiles() {
 
 #[test]
 fn a_goal_that_takes_longer_than_there_is_time_is_said_before_it_is_tried() {
-    let goal = plimsoll_record::data::GoalSpec { what: "p999".into(), ..p99(20.0) };
+    let goal = Goal { what: GoalKind::P999, ..p99(20.0) };
     let spec = LineSpec { start_rate_per_s: Some(20.0), budget_s: 40.0, ..spec(vec![goal]) };
     let Next::Done(result) = LineSearch::new(spec).next(None) else { panic!("ten minutes do not fit into 40 s") };
     assert!(matches!(result.ending, Ending::NotMeasured(_)), "{:?}", result.ending);
@@ -341,7 +342,7 @@ fn a_cycle_too_long_for_the_time_there_is_is_said_and_a_thorough_search_waits_fo
 fn a_generator_that_is_late_now_and_then_is_in_the_way_of_no_goal_that_held() {
     // Thirty milliseconds once a second: more than half of the p99 that operations have at most rates.
     let store = Store { generator_gone_s: 0.03, ..Store::exponential(2_000.0) };
-    let median = plimsoll_record::data::GoalSpec { what: "p50".into(), ..p99(8.0) };
+    let median = Goal { what: GoalKind::P50, ..p99(8.0) };
     let truth = 2_000.0 - 2f64.ln() / 0.008;
     for seed in 0..seeds() {
         let (result, search) = search(&store, &spec(vec![median.clone()]), Sampled::Nothing, seed);
@@ -357,7 +358,7 @@ fn a_generator_that_is_late_now_and_then_is_in_the_way_of_no_goal_that_held() {
 #[test]
 fn a_p95_is_found_and_rungs_that_pauses_prolong_keep_the_budget() {
     let store = Store::exponential(2_000.0);
-    let p95 = plimsoll_record::data::GoalSpec { what: "p95".into(), ..p99(20.0) };
+    let p95 = Goal { what: GoalKind::P95, ..p99(20.0) };
     let truth = 2_000.0 - 20f64.ln() / 0.020;
     right_within_three_per_cent(&store, &spec(vec![p95.clone()]), Sampled::ServerCpu, truth);
     // Each takes all the time that it may.

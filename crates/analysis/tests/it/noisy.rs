@@ -2,7 +2,7 @@
 //! of the undisturbed store, how far searches differ, and how many of them decide.
 
 use plimsoll_analysis::line::{GoalSeen, LineResult, LineSearch, LineSpec, LineState, Next, Rung, RungSummary};
-use plimsoll_record::data::GoalSpec;
+use plimsoll_record::data::Goal;
 
 use crate::simulated::{Dice, p99, worst};
 
@@ -171,7 +171,7 @@ impl Store {
     }
 
     /// The line on this machine, as it is judged, of a store that does not wander.
-    fn truth(&self, goal: &GoalSpec, on: (Machine, Judged), operations: f64) -> f64 {
+    fn truth(&self, goal: &Goal, on: (Machine, Judged), operations: f64) -> f64 {
         let capacity = self.servers as f64 / self.service_s;
         let still = Store { wanders: 0.0, ..self.clone() };
         let machine = Machine { bad: 0.0, ..on.0 };
@@ -211,12 +211,12 @@ struct Seen {
 }
 
 impl Seen {
-    fn goal(&self, goal: &GoalSpec) -> GoalSeen {
+    fn goal(&self, goal: &Goal) -> GoalSeen {
         let all: Vec<f64> = self.slices.concat();
         let n = all.len() as u64;
         let above = |waits: &Vec<f64>| waits.iter().filter(|wait| **wait * 1e9 > goal.limit).count() as u64;
         GoalSeen {
-            what: goal.what.clone(),
+            what: goal.what,
             limit: goal.limit,
             unit: goal.unit.clone(),
             value: (n >= 1_000).then(|| worst(&all, 100) * 1e9),
@@ -256,7 +256,7 @@ impl Tally {
     /// `truth` and `alone` are the lines on this machine and on one without pauses.
     fn of(
         store: &Store,
-        goal: &GoalSpec,
+        goal: &Goal,
         budget_s: f64,
         on: (Machine, Judged),
         n: u64,

@@ -3,7 +3,7 @@
 use plimsoll_analysis::compare::compare;
 use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::view;
-use plimsoll_analysis::view::{LatencyView, PercentileView};
+use plimsoll_analysis::view::{LatencyView, PercentileView, PhaseKind};
 
 use crate::driven::driven;
 use crate::study::{self, paused};
@@ -95,7 +95,7 @@ fn what_was_never_sent_is_in_both() {
     let mut waited = hdrhistogram::Histogram::new_with_bounds(1, 3_600 * study::SECOND_NS, 3).unwrap();
     waited.record_n(3_000_000_000, 50).unwrap();
     let phases = run.trials.iter_mut().flat_map(|trial| &mut trial.phases);
-    let phase = phases.filter(|phase| phase.header.kind == "drive").last().unwrap();
+    let phase = phases.filter(|phase| phase.header.kind == PhaseKind::Drive).last().unwrap();
     for one in phase.slices.iter_mut().flat_map(|slice| {
         slice.histograms.iter_mut().chain(slice.watched.iter_mut().flat_map(|watched| &mut watched.disturbed))
     }) {
@@ -103,7 +103,8 @@ fn what_was_never_sent_is_in_both() {
     }
     phase.slices.last_mut().unwrap().unfinished = Some(plimsoll_record::Distribution::from(&waited));
     let view = view(&run);
-    let phase = view.trials.iter().flat_map(|trial| &trial.phases).rfind(|phase| phase.kind == "drive").unwrap();
+    let phase =
+        view.trials.iter().flat_map(|trial| &trial.phases).rfind(|phase| phase.kind == PhaseKind::Drive).unwrap();
     let all = &phase.latencies[0];
     let undisturbed = all.undisturbed.as_ref().unwrap();
     assert_eq!(all.max_ns, undisturbed.max_ns);

@@ -6,7 +6,8 @@ use plimsoll_analysis::line::{LineSpec, Next, Rung};
 use plimsoll_core::{Call, Measure, OpKind, Outcome, SeriesSpec, Slice, SliceHistogram};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{
-    GoalSpec, Phase, PhaseEnd, PhaseHeader, PhaseResult, PhaseState, Run, Sample, SamplerSeries,
+    Goal, GoalKind, Outline, Phase, PhaseEnd, PhaseHeader, PhaseKind, PhaseResult, PhaseState, ResultName, Run, Sample,
+    SamplerSeries,
 };
 
 use crate::study::{Dice, SECOND_NS, complete};
@@ -54,10 +55,9 @@ pub fn transactions() -> Run {
     trial.phases = vec![mixed];
     trial.answers.clear();
     trial.ledgers.clear();
-    run.header.goals = vec![GoalSpec { what: "errors".into(), limit: 0.1, unit: "%".into() }];
+    run.header.goals = vec![Goal { what: GoalKind::Errors, limit: 0.1, unit: "%".into() }];
     run.header.figures.clear();
-    run.header.plan_json =
-        r#"{"name":"transfers","trials":[{"phases":[{"name":"mixed","step":{"workers":1}}]}]}"#.into();
+    run.header.outline.trials = 1;
     run.trials = vec![trial];
     run
 }
@@ -71,7 +71,7 @@ pub fn searched() -> Run {
 /// The same of a store that carries so many.
 pub fn searched_at(most: f64) -> Run {
     let spec = LineSpec {
-        goals: vec![GoalSpec { what: "p99".into(), limit: 20e6, unit: "ns".into() }],
+        goals: vec![Goal { what: GoalKind::P99, limit: 20e6, unit: "ns".into() }],
         cycles: vec!["checkpoints".into()],
         budget_s: 240.0,
         ..LineSpec::default()
@@ -81,8 +81,7 @@ pub fn searched_at(most: f64) -> Run {
     run.trials.clear();
     run.samples.clear();
     run.events.clear();
-    run.header.plan_json =
-        format!(r#"{{"name":"line","line":{},"trials":[{{"phases":[]}}]}}"#, serde_json::to_string(&spec).unwrap());
+    run.header.outline = Outline { trials: 1, line: Some(spec.clone()), ab: None };
     run.header.goals = spec.goals.clone();
     run.header.figures.clear();
     run.header.title = "The load line of a queue".into();
@@ -161,16 +160,19 @@ fn rung_phase(rung: &Rung, most: f64, at_ns: u64, dice: &mut Dice, samples: &mut
             trial: 0,
             ordinal: rung.ordinal,
             name: format!("rung {}", rung.ordinal + 1),
-            kind: "drive".into(),
+            kind: PhaseKind::Drive,
+            rung: Some(rung.purpose),
             durability: None,
             clients: 8,
+            workers: 1,
             rate_per_s: rung.rate_per_s,
+            finds_warmup: false,
             start_ns,
         },
         end: PhaseEnd {
             end_ns,
             state: PhaseState::Complete,
-            results: vec![PhaseResult { name: "cycles_checkpoints".into(), unit: String::new(), value: 0.0, n: 1 }],
+            results: vec![PhaseResult { name: ResultName::Cycles, subject: "checkpoints".into(), value: 0.0, n: 1 }],
             ..PhaseEnd::default()
         },
         slices,
@@ -223,6 +225,6 @@ pub fn swept(columns: &[u32]) -> Run {
             }
         }
     }
-    run.header.plan_json = r#"{"name":"sweep","trials":[]}"#.into();
+    run.header.outline.trials = 0;
     run
 }

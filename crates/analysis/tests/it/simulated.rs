@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use plimsoll_analysis::line::{GoalSeen, LineResult, LineSearch, LineSpec, Next, Resource, Rung, RungSummary};
-use plimsoll_record::data::GoalSpec;
+use plimsoll_record::data::{Goal, GoalKind};
 
 /// Uniform numbers from a fixed seed (splitmix64).
 pub struct Dice(pub u64);
@@ -170,12 +170,12 @@ impl Store {
     }
 
     /// The rate at which the goals reach their limits, from long simulations.
-    pub fn truth(&self, goals: &[GoalSpec]) -> f64 {
+    pub fn truth(&self, goals: &[Goal]) -> f64 {
         let (mut low, mut high) = (100.0f64, 10_000.0f64);
         while high / low > 1.002 {
             let rate = (low * high).sqrt();
             let seen = self.drive(rate, 2.0, 400_000.0 / rate, &mut Dice(99));
-            let held = goals.iter().all(|goal| seen.value(&goal.what) <= goal.limit)
+            let held = goals.iter().all(|goal| seen.value(goal.what.name()) <= goal.limit)
                 && (seen.ended + seen.refused) as f64 >= 0.995 * 400_000.0;
             if held { low = rate } else { high = rate }
         }
@@ -220,16 +220,20 @@ impl Seen {
     }
 
     /// Operations of each second that counts and how many of them are above the goal's limit, or failed.
-    fn slices(&self, goal: &GoalSpec, warmup_s: f64, seconds: f64) -> Vec<(u64, u64)> {
+    fn slices(&self, goal: &Goal, warmup_s: f64, seconds: f64) -> Vec<(u64, u64)> {
         let from = warmup_s as usize;
         let mut slices = vec![(0, 0); (seconds as usize).max(1)];
         let last = slices.len() - 1;
         for (wait_s, second) in self.waits_s.iter().zip(&self.waited_in) {
             let slice = &mut slices[second.saturating_sub(from).min(last)];
             slice.0 += 1;
-            slice.1 += u64::from(if goal.what == "errors" { *second == usize::MAX } else { wait_s * 1e9 > goal.limit });
+            slice.1 += u64::from(if goal.what == GoalKind::Errors {
+                *second == usize::MAX
+            } else {
+                wait_s * 1e9 > goal.limit
+            });
         }
-        if goal.what == "errors" {
+        if goal.what == GoalKind::Errors {
             for (second, refused) in self.refused_in.iter().enumerate().skip(from) {
                 let slice = &mut slices[(second - from).min(last)];
                 *slice = (slice.0 + refused, slice.1 + refused);
@@ -265,12 +269,12 @@ pub enum Sampled {
     Flushes,
 }
 
-pub fn p99(limit_ms: f64) -> GoalSpec {
-    GoalSpec { what: "p99".into(), limit: limit_ms * 1e6, unit: "ns".into() }
+pub fn p99(limit_ms: f64) -> Goal {
+    Goal { what: GoalKind::P99, limit: limit_ms * 1e6, unit: "ns".into() }
 }
 
-pub fn errors(limit_percent: f64) -> GoalSpec {
-    GoalSpec { what: "errors".into(), limit: limit_percent, unit: "%".into() }
+pub fn errors(limit_percent: f64) -> Goal {
+    Goal { what: GoalKind::Errors, limit: limit_percent, unit: "%".into() }
 }
 
 /// Answers a rung as a store would.
@@ -298,12 +302,12 @@ pub fn answer(store: &Store, spec: &LineSpec, rung: &Rung, sampled: Sampled, dic
     let seen = store.drive(rate, rung.warmup_s, rung.seconds, dice);
     let goals = spec.goals.iter().map(|goal| {
         let n = seen.waits_s.len() as u64;
-        let enough = goal.what == "errors" || n >= 1_000;
+        let enough = goal.what == GoalKind::Errors || n >= 1_000;
         GoalSeen {
-            what: goal.what.clone(),
+            what: goal.what,
             limit: goal.limit,
             unit: goal.unit.clone(),
-            value: enough.then(|| seen.value(&goal.what)),
+            value: enough.then(|| seen.value(goal.what.name())),
             missing: (!enough).then(|| format!("needs 1,000 samples, has {n}")),
             n,
             slices: seen.slices(goal, rung.warmup_s, rung.seconds),

@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::VerdictState;
-use plimsoll_record::data::{CYCLES, Run, STORE_COUNTERS};
+use plimsoll_record::data::{CYCLES, Purpose, Run, STORE_COUNTERS};
 
 use crate::driven::{START_S, driven, sampled};
 use crate::study::SECOND_NS;
@@ -162,7 +162,7 @@ fn warm_up_the_last_part_of_a_second_and_what_drains_are_no_stall() {
 #[test]
 fn a_rung_of_a_search_is_to_break() {
     let mut run = driven(&rates(30, 1_000, 50, &[9]));
-    run.trials[0].phases[0].header.name = "rung 3".into();
+    run.trials[0].phases[0].header.rung = Some(Purpose::Climb);
     none(&run);
 }
 

@@ -6,12 +6,13 @@ use std::sync::OnceLock;
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{
-    Access, Call, Footprint, Measure, OpKind, Outcome, Pause, RecordsCall, SeriesSpec, Setting, Slice, SliceHistogram,
-    ValueType, Watched,
+    Access, Call, Durability, Footprint, Measure, OpKind, Outcome, Pause, RecordsCall, SeriesSpec, Setting, Slice,
+    SliceHistogram, ValueType, Watched,
 };
 use plimsoll_record::data::{
-    AnswerCheck, Asked, Event, FigureSpec, GoalSpec, LedgerCheck, Phase, PhaseEnd, PhaseHeader, PhaseResult,
-    PhaseState, PublishedSpec, Run, RunHeader, RunState, Sample, SamplerSeries, Trial, TrialHeader,
+    About, AnswerCheck, Asked, Event, EventClass, Figure, Goal, GoalKind, LedgerCheck, Level, Outline, Phase, PhaseEnd,
+    PhaseHeader, PhaseKind, PhaseResult, PhaseState, Published, ResultName, Run, RunHeader, RunState, Sample,
+    SamplerSeries, Trial, TrialHeader,
 };
 
 use plimsoll_record::Distribution;
@@ -158,17 +159,21 @@ fn make() -> Run {
     let samples = samples(&trials, at_ns, &mut dice);
     let events = vec![
         Event {
-            at_ns: 60_000_000,
+            from_ns: 60_000_000,
+            until_ns: 60_000_000,
             trial: None,
-            level: "info".into(),
-            kind: "sampler".into(),
+            level: Level::Info,
+            class: EventClass::Sampler,
+            subject: String::new(),
             text: "pressure: this kernel has no /proc/pressure".into(),
         },
         Event {
-            at_ns: trials[4].phases[5].header.start_ns + 6_200_000_000,
+            from_ns: trials[4].phases[5].header.start_ns + 6_200_000_000,
+            until_ns: trials[4].phases[5].header.start_ns + 6_200_000_000,
             trial: Some(4),
-            level: "warning".into(),
-            kind: "store".into(),
+            level: Level::Warning,
+            class: EventClass::Store,
+            subject: String::new(),
             text: "write stall: 4 tables at level 0, waiting for compaction".into(),
         },
     ];
@@ -199,7 +204,7 @@ pub fn killed() -> Run {
     mixed.slices.truncate(6);
     let last_ns = mixed.slices[5].end_ns;
     run.samples.retain(|sample| sample.at_ns <= last_ns);
-    run.events.retain(|event| event.at_ns <= last_ns);
+    run.events.retain(|event| event.from_ns <= last_ns);
     run
 }
 
@@ -244,10 +249,12 @@ pub fn broken() -> Run {
     });
     run.header.environment.push(("host".into(), HOSTILE.into()));
     run.events.push(Event {
-        at_ns: lost_at,
+        from_ns: lost_at,
+        until_ns: lost_at,
         trial: Some(4),
-        level: "error".into(),
-        kind: "store".into(),
+        level: Level::Error,
+        class: EventClass::Store,
+        subject: String::new(),
         text: HOSTILE.into(),
     });
     run.header.series[5].spec.subject = HOSTILE.into();
@@ -258,14 +265,12 @@ pub fn broken() -> Run {
 pub const HOSTILE: &str = "</script><img src=x onerror=\"document.title='owned'\"><!-- ' & \u{2028}";
 
 fn header() -> RunHeader {
-    let figure = |name: &str, unit: &str, formula: &str, published: &[(f64, &str)]| FigureSpec {
+    let figure = |name: &str, unit: &str, formula: &str, published: &[(f64, &str)]| Figure {
         name: name.into(),
         unit: unit.into(),
         formula: formula.into(),
         published: published.iter().map(|(value, of)| published_at(*value, of)).collect(),
     };
-    let phases =
-        r#"[{"name":"load","step":{"do":"load","batch":1000}},{"name":"mixed","step":{"do":"drive","workers":1}}]"#;
     RunHeader {
         id: "20261121-204107-7f3a".into(),
         plimsoll_version: "0.1.0".into(),
@@ -274,10 +279,8 @@ fn header() -> RunHeader {
         question: "Which of the coupons were redeemed fewer than 50 times?".into(),
         source: "field notes F1 and F2: CouchDB 1.0.2 and Riak 0.14, load from one more machine".into(),
         plan_text: PLAN_TEXT.into(),
-        plan_json: format!(
-            r#"{{"name":"coupons","trials":[{}]}}"#,
-            vec![format!(r#"{{"phases":{phases}}}"#); 5].join(",")
-        ),
+        plan_json: "{}".into(),
+        outline: Outline { trials: 5, ..Outline::default() },
         command_line: vec!["plimsoll".into(), "run".into(), "coupons".into()],
         seed: 1,
         slice_ns: SECOND_NS,
@@ -296,8 +299,8 @@ fn header() -> RunHeader {
         .to_vec(),
         left_out: vec!["fjall, index = own: fjall has no index of its own".into()],
         goals: vec![
-            GoalSpec { what: "lost".into(), limit: 0.0, unit: String::new() },
-            GoalSpec { what: "wrong".into(), limit: 0.0, unit: String::new() },
+            Goal { what: GoalKind::Lost, limit: 0.0, unit: String::new() },
+            Goal { what: GoalKind::Wrong, limit: 0.0, unit: String::new() },
         ],
         figures: vec![
             figure("load, plain", "s", "load.seconds[index=none]", &[(495.0, "CouchDB"), (358.0, "Riak, 1 node")]),
@@ -407,27 +410,27 @@ fn trial(ordinal: u32, shape: &Shape, start_ns: u64, dice: &mut Dice) -> Trial {
         total_bytes: Some(21_803_008 + shape.index_bytes.unwrap_or(3_300_000) + 4_120_000),
     };
     let load_ns = (shape.load_s * 1e9) as u64;
-    let load = phases.add("load", "load", Some("at-end"), 1, load_ns);
+    let load = phases.add("load", PhaseKind::Load, Some(Durability::AtEnd), 1, load_ns);
     load.slices = vec![slice(0, load.header.start_ns, load_ns, false, &[(0, load_ns as f64 / 105.0, 100)], dice)];
     load.end.results = vec![
-        result("seconds", "s", shape.load_s, 1),
-        result("ops", "", 100.0, 100),
-        result("sync_seconds", "s", 0.021, 1),
-        result("device_bytes", "B", 48_300_000.0 * shape.load_s.sqrt(), 1),
+        result(ResultName::Seconds, shape.load_s, 1),
+        result(ResultName::Ops, 100.0, 100),
+        result(ResultName::SyncSeconds, 0.021, 1),
+        result(ResultName::DeviceBytes, 48_300_000.0 * shape.load_s.sqrt(), 1),
     ];
-    let settle = phases.add("settle", "settle", None, 0, 180_000_000);
+    let settle = phases.add("settle", PhaseKind::Settle, None, 0, 180_000_000);
     settle.end.footprint = Some(footprint);
-    settle.end.results = vec![result("seconds", "s", 0.18, 1), result("device_bytes", "B", 1_900_000.0, 1)];
+    settle.end.results = vec![result(ResultName::Seconds, 0.18, 1), result(ResultName::DeviceBytes, 1_900_000.0, 1)];
     let mut check = Vec::new();
     ask(&mut phases, "warm", 5, shape.warm_s, shape.plan, dice);
     check.push(answers(ordinal, 2, "query", 5, 5 * 507));
-    let cold = phases.add("cold", "cold", None, 0, 240_000_000);
-    cold.end.remarks = vec![("cold".into(), "reopened; 0 of 24.8 MiB of its files stayed in the page cache".into())];
+    let cold = phases.add("cold", PhaseKind::Cold, None, 0, 240_000_000);
+    cold.end.remarks = vec![(About::NotCold, "reopened; 0 of 24.8 MiB of its files stayed in the page cache".into())];
     ask(&mut phases, "cold_query", 1, shape.cold_s, shape.plan, dice);
     check.push(answers(ordinal, 4, "query", 1, 507));
     let mut acknowledged = RECORDS;
     if let Some(mixed) = shape.mixed {
-        let phase = phases.add("mixed", "drive", Some("durable"), 8, 11 * SECOND_NS);
+        let phase = phases.add("mixed", PhaseKind::Drive, Some(Durability::Durable), 8, 11 * SECOND_NS);
         for at in 0..11 {
             let stall = if at == 6 { 0.35 } else { 0.95 + 0.1 * dice.unit() };
             let kinds: Vec<(u16, f64, u64)> = mixed
@@ -449,12 +452,13 @@ fn trial(ordinal: u32, shape: &Shape, start_ns: u64, dice: &mut Dice) -> Trial {
             .filter(|one| one.kind == 3)
             .map(|one| one.histogram.len())
             .sum();
-        phase.end.results = vec![result("seconds", "s", 11.0, 1), result("device_bytes", "B", 94_371_840.0, 1)];
+        phase.end.results =
+            vec![result(ResultName::Seconds, 11.0, 1), result(ResultName::DeviceBytes, 94_371_840.0, 1)];
         check.push(answers(ordinal, 5, "query", queries, queries * 506));
         check.push(answers(ordinal, 5, "read", queries * 350, queries * 350));
     }
-    let done = phases.add("check", "check", None, 0, 310_000_000);
-    done.end.remarks = vec![("integrity".into(), "ok: integrity_check found nothing".into())];
+    let done = phases.add("check", PhaseKind::Check, None, 0, 310_000_000);
+    done.end.remarks = vec![(About::Integrity, "ok: integrity_check found nothing".into())];
     let ledger = LedgerCheck {
         trial: ordinal,
         phase: done.header.ordinal,
@@ -503,7 +507,14 @@ struct Phases {
 }
 
 impl Phases {
-    fn add(&mut self, name: &str, kind: &str, durability: Option<&str>, clients: u32, length_ns: u64) -> &mut Phase {
+    fn add(
+        &mut self,
+        name: &str,
+        kind: PhaseKind,
+        durability: Option<Durability>,
+        clients: u32,
+        length_ns: u64,
+    ) -> &mut Phase {
         let start_ns = self.at_ns;
         self.at_ns += length_ns;
         self.phases.push(Phase {
@@ -511,16 +522,19 @@ impl Phases {
                 trial: self.trial,
                 ordinal: self.phases.len() as u32,
                 name: name.into(),
-                kind: kind.into(),
-                durability: durability.map(str::to_string),
+                kind,
+                rung: None,
+                durability,
                 clients,
+                workers: 1,
                 rate_per_s: None,
+                finds_warmup: false,
                 start_ns,
             },
             end: PhaseEnd {
                 end_ns: self.at_ns,
                 state: PhaseState::Complete,
-                results: vec![result("seconds", "s", length_ns as f64 / 1e9, 1)],
+                results: vec![result(ResultName::Seconds, length_ns as f64 / 1e9, 1)],
                 ..PhaseEnd::default()
             },
             slices: Vec::new(),
@@ -531,21 +545,21 @@ impl Phases {
 
 fn ask(phases: &mut Phases, name: &str, count: u64, middle_s: f64, plan: &str, dice: &mut Dice) {
     let each: Vec<u64> = (0..count).map(|_| (middle_s * 1e9 * (0.95 + 0.12 * dice.unit())) as u64).collect();
-    let phase = phases.add(name, "ask", None, 1, each.iter().sum::<u64>() + 1000);
+    let phase = phases.add(name, PhaseKind::Ask, None, 1, each.iter().sum::<u64>() + 1000);
     let mut at_ns = phase.header.start_ns;
     for length_ns in each {
         let end_ns = at_ns + length_ns;
         phase.end.asked.push(Asked { kind: 3, start_ns: at_ns, end_ns, outcome: Outcome::Ok, rows: 507 });
         at_ns = end_ns;
     }
-    phase.end.remarks = vec![("plan of query".into(), plan.into())];
+    phase.end.remarks = vec![(About::Plan, plan.into())];
 }
 
 /// The run with a witness: in each slice of the phases that drive, a pause of 20 ms that held up one operation in fifty
 /// of each kind, for 21 ms.
 pub fn paused(mut run: Run) -> Run {
     let phases = run.trials.iter_mut().flat_map(|trial| &mut trial.phases);
-    for slice in phases.filter(|phase| phase.header.kind == "drive").flat_map(|phase| &mut phase.slices) {
+    for slice in phases.filter(|phase| phase.header.kind == PhaseKind::Drive).flat_map(|phase| &mut phase.slices) {
         let mut disturbed = Vec::new();
         for one in &mut slice.histograms {
             let dense = || Histogram::<u64>::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
@@ -574,8 +588,8 @@ fn answers(trial: u32, phase: u32, op: &str, answers: u64, records: u64) -> Answ
     AnswerCheck { trial, phase, op: op.into(), answers, expected: records, got: records, ..AnswerCheck::default() }
 }
 
-fn result(name: &str, unit: &str, value: f64, n: u64) -> PhaseResult {
-    PhaseResult { name: name.into(), unit: unit.into(), value, n }
+fn result(name: ResultName, value: f64, n: u64) -> PhaseResult {
+    PhaseResult { name, subject: String::new(), value, n }
 }
 
 fn setting(name: &str, value: &str, default: &str) -> Setting {
@@ -659,6 +673,6 @@ fn samples(trials: &[Trial], end_ns: u64, dice: &mut Dice) -> Vec<Sample> {
         .collect()
 }
 
-fn published_at(value: f64, of: &str) -> PublishedSpec {
-    PublishedSpec { value, of: of.to_string(), at: BTreeMap::new() }
+fn published_at(value: f64, of: &str) -> Published {
+    Published { value, of: of.to_string(), at: BTreeMap::new() }
 }

@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{GoalState, VerdictState};
-use plimsoll_record::data::{FigureSpec, GoalSpec, PhaseResult, PhaseState, Run, RunState};
+use plimsoll_record::data::{Figure, Goal, GoalKind, PhaseKind, PhaseResult, PhaseState, ResultName, Run, RunState};
 
 use crate::study;
 
@@ -54,14 +54,14 @@ fn figures_are_formulas_over_the_trials_of_one_store() {
 fn what_a_formula_leaves_open_of_the_sweep_gives_a_row_each() {
     let mut run = study::complete();
     run.header.figures = vec![
-        FigureSpec { name: "load".into(), unit: "s".into(), formula: "load.seconds".into(), published: Vec::new() },
-        FigureSpec {
+        Figure { name: "load".into(), unit: "s".into(), formula: "load.seconds".into(), published: Vec::new() },
+        Figure {
             name: "slow reads".into(),
             unit: "s".into(),
             formula: "mixed.p99[op=read,index=keyindex]".into(),
             published: Vec::new(),
         },
-        FigureSpec {
+        Figure {
             name: "by parameter".into(),
             unit: "".into(),
             formula: "check.lost[below=50,index=none]".into(),
@@ -97,7 +97,7 @@ fn what_a_formula_leaves_open_of_the_sweep_gives_a_row_each() {
 #[test]
 fn a_percentile_without_enough_samples_is_said_to_be_missing() {
     let mut run = study::complete();
-    run.header.figures = vec![FigureSpec {
+    run.header.figures = vec![Figure {
         name: "p999 of queries".into(),
         unit: "s".into(),
         formula: "mixed.p999[index=own,op=query]".into(),
@@ -176,7 +176,8 @@ fn what_broke_comes_first() {
 #[test]
 fn goals_about_latency_rate_and_errors_are_about_driven_phases() {
     let mut run = study::broken();
-    let goal = |what: &str, limit: f64, unit: &str| GoalSpec { what: what.into(), limit, unit: unit.into() };
+    let goal =
+        |what: &str, limit: f64, unit: &str| Goal { what: GoalKind::named(what).unwrap(), limit, unit: unit.into() };
     run.header.goals = vec![
         goal("p99", 20e6, "ns"),
         goal("p50", 1.0, "ns"),
@@ -330,7 +331,7 @@ fn device_bytes_are_those_of_load_and_settle() {
     assert!((trial.device_bytes_per_record.unwrap() - bytes / 100_000.0).abs() < 1e-6);
     assert!((trial.write_amplification.unwrap() - bytes / 100_000.0 / 203.0).abs() < 1e-6);
     assert_eq!(trial.footprint.as_ref().unwrap().phase, "settle");
-    assert_eq!(trial.remarks.iter().filter(|remark| remark.name == "plan of query").count(), 1, "said once");
+    assert_eq!(trial.remarks.iter().filter(|remark| remark.name == "plan of the store").count(), 1, "said once");
 }
 
 #[test]
@@ -340,9 +341,9 @@ fn data_stand_beside_what_can_hold_them() {
     let settle = run.trials[2].phases.iter_mut().find(|phase| phase.header.name == "settle").unwrap();
     let data = settle.end.footprint.unwrap();
     let data_bytes = data.data_bytes + data.index_bytes.unwrap_or(0);
-    let result = |name: &str, value| PhaseResult { name: name.into(), unit: "B".into(), value, n: 1 };
-    settle.end.results.push(result("cache_bytes cache_size", data_bytes as f64 / 4.0));
-    settle.end.results.push(result("memory_bytes", 8e9));
+    let cache = |name, subject: &str, value| PhaseResult { name, subject: subject.into(), value, n: 1 };
+    settle.end.results.push(cache(ResultName::CacheBytes, "cache_size", data_bytes as f64 / 4.0));
+    settle.end.push(ResultName::MemoryBytes, 8e9);
     let size = view(&run).trials[2].size.clone().unwrap();
     assert_eq!((size.data_bytes, size.cache_setting.as_deref()), (Some(data_bytes), Some("cache_size")));
     assert_eq!((size.fits_cache, size.fits_memory, size.memory_bytes), (Some(false), Some(true), Some(8_000_000_000)));
@@ -353,12 +354,12 @@ fn data_stand_beside_what_can_hold_them() {
     run.trials[2].header.place = "postgres://db.example.org:5432/app".into();
     run.trials[2].header.params.insert("scale".into(), "10".into());
     let settle = run.trials[2].phases.iter_mut().find(|phase| phase.header.name == "settle").unwrap();
-    settle.end.results.retain(|result| result.name != "memory_bytes");
+    settle.end.results.retain(|result| result.name != ResultName::MemoryBytes);
     let size = view(&run).trials[2].size.clone().unwrap();
     assert!(size.sentence.ends_with("; memory of its host unknown"), "{}", size.sentence);
     assert!(size.sentence.contains("(scale 10: 100,000 records)"), "{}", size.sentence);
     assert_eq!((size.memory_bytes, size.fits_memory), (None, None));
-    run.trials[2].phases.retain(|phase| phase.header.kind != "load");
+    run.trials[2].phases.retain(|phase| phase.header.kind != PhaseKind::Load);
     let sentence = view(&run).trials[2].size.clone().unwrap().sentence;
     assert!(sentence.contains("(scale 10: 100,000 records taken to be there)"), "{sentence}");
 }

@@ -3,7 +3,7 @@
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{PhaseView, RunView};
 use plimsoll_core::Measure;
-use plimsoll_record::data::{GoalSpec, PhaseResult, Run};
+use plimsoll_record::data::{Goal, GoalKind, Run};
 
 use crate::driven::{START_S, driven};
 
@@ -14,8 +14,7 @@ fn ramp(ramp: u64, rest: usize) -> Vec<u64> {
 
 fn found(rates: &[u64]) -> Run {
     let mut run = driven(rates);
-    let result = PhaseResult { name: plimsoll_analysis::WARMUP_IS_FOUND.into(), unit: String::new(), value: 1.0, n: 1 };
-    run.trials[0].phases[0].end.results.push(result);
+    run.trials[0].phases[0].header.finds_warmup = true;
     run
 }
 
@@ -42,10 +41,10 @@ fn a_ramp_counts_for_nothing() {
 #[test]
 fn a_goal_is_held_against_what_counts() {
     let mut run = found(&ramp(10, 40));
-    run.header.goals = vec![GoalSpec { what: "rate".into(), limit: 1_000.0, unit: "1/s".into() }];
+    run.header.goals = vec![Goal { what: GoalKind::Rate, limit: 1_000.0, unit: "1/s".into() }];
     assert_eq!(view(&run).goals[0].got, Some(1_000.0));
     // The same phase, all of which counts.
-    run.trials[0].phases[0].end.results.clear();
+    run.trials[0].phases[0].header.finds_warmup = false;
     assert!(view(&run).goals[0].got.unwrap() < 950.0);
 }
 

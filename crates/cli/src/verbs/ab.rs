@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use plimsoll_analysis::ab::{AbMetric, AbRule, AbSpec, SIDES};
+use plimsoll_analysis::ab::{AbMetric, AbRule, AbSpec, SIDES, fewest_pairs};
 use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_core::Catalogue;
 use plimsoll_plan::model::{Pace, Plan, Step, Trial};
@@ -186,7 +186,7 @@ fn spec(
     let fail_if = args.fail_if.iter().map(|text| rule(text)).collect::<Result<Vec<_>, _>>()?;
     let mut metrics = Vec::new();
     for name in &args.metric {
-        metrics.push(AbMetric::named(name).map_err(|help| {
+        metrics.push(AbMetric::parse(name).map_err(|help| {
             CliError::new(exit::USAGE, format!("--metric {name}: there is no such number")).next(help)
         })?);
     }
@@ -216,12 +216,12 @@ fn spec(
         seed: a.trials.first().map_or(0, |trial| trial.seed),
     };
     let pairs = (spec.budget_s / spec.pair_s()) as usize;
-    if pairs < spec.fewest_pairs() {
-        let wanted = (spec.fewest_pairs() as f64 * spec.pair_s() * 1.2).ceil();
+    if pairs < fewest_pairs(&spec) {
+        let wanted = (fewest_pairs(&spec) as f64 * spec.pair_s() * 1.2).ceil();
         let what = format!(
             "--budget {budget} has room for {pairs} pairs of turns of {} s, and fewer than {} decide nothing",
             spec.turn_s + spec.warmup_s,
-            spec.fewest_pairs()
+            fewest_pairs(&spec)
         );
         return Err(
             CliError::new(exit::USAGE, what).next(format!("give it --budget {wanted}s or more, or a shorter --turn"))
@@ -240,7 +240,7 @@ fn rule(text: &str) -> Result<AbRule, CliError> {
     let (name, above, percent) = parsed
         .on_change()
         .ok_or_else(|| wrong(format!("--fail-if `{text}` is not about a change of the whole turn")))?;
-    let metric = AbMetric::named(name)
+    let metric = AbMetric::parse(name)
         .map_err(|help| wrong(format!("--fail-if `{text}`: there is no number `{name}`")).detail(help))?;
     Ok(AbRule { text: text.trim().to_owned(), metric, above, percent })
 }

@@ -7,7 +7,7 @@ use plimsoll_analysis::ab::AbSpec;
 use plimsoll_analysis::view::VerdictState;
 use plimsoll_core::Catalogue;
 use plimsoll_plan::model::Plan;
-use plimsoll_record::data::{Phase, PhaseState, Run, RunState};
+use plimsoll_record::data::{Phase, PhaseKind, PhaseState, Run, RunState};
 use plimsoll_trial::RunSpec;
 
 use crate::args::RunArgs;
@@ -92,7 +92,7 @@ fn conclude(path: &Path, result: Result<(), CliError>, interrupted: bool) -> Res
 /// before the first operation that would have counted.
 fn is_all_there_is(error: &CliError, run: &Run) -> bool {
     let counts = |phase: &Phase| {
-        matches!(phase.header.kind.as_str(), "ask" | "drive")
+        matches!(phase.header.kind, PhaseKind::Ask | PhaseKind::Drive)
             && !(phase.slices.is_empty() && phase.end.asked.is_empty())
     };
     run.trials.is_empty()

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use plimsoll_core::Address;
 use plimsoll_lab::OwnServer as _;
-use plimsoll_record::data::{LedgerCheck, Run, Trial};
+use plimsoll_record::data::{LedgerCheck, PhaseKind, Run, Trial};
 
 use crate::bench::{Guarded, Place, Ran, wait_for};
 
@@ -32,7 +32,7 @@ fn loaded(run: &Path) -> Option<Trial> {
 fn wait_for_slices(place: &Place, count: usize) {
     wait_for("the drive", Duration::from_secs(60), || {
         let trial = place.all_runs().first().and_then(|run| loaded(run));
-        let of_drive = |trial: Trial| trial.phases.into_iter().find(|phase| phase.header.kind == "drive");
+        let of_drive = |trial: Trial| trial.phases.into_iter().find(|phase| phase.header.kind == PhaseKind::Drive);
         trial.and_then(of_drive).is_some_and(|phase| phase.slices.len() >= count)
     });
 }

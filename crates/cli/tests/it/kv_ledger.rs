@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use plimsoll_record::data::Run;
+use plimsoll_record::data::{PhaseKind, Run};
 
 use crate::bench::{Guarded, Place, Ran, wait_for};
 
@@ -42,9 +42,8 @@ fn trials_go_on_with_the_data_that_their_ledger_knows() {
     let mix = ["--mix", "read=5,update=3,insert=2", "--set", "field_length=10"];
     place.run(&[&["drive", "kv", "--on", "redis"][..], &options, &mix].concat()).expect(0).says("PASS");
     let run = Run::load(&place.only_run()).unwrap();
-    let phases = |trial: usize| -> Vec<&str> {
-        run.trials[trial].phases.iter().map(|phase| phase.header.kind.as_str()).collect()
-    };
+    let phases =
+        |trial: usize| -> Vec<&str> { run.trials[trial].phases.iter().map(|phase| phase.header.kind.name()).collect() };
     assert_eq!(phases(0), ["load", "drive", "check"]);
     assert_eq!(phases(1), ["drive", "check"], "loaded once only");
     assert!(run.trials.iter().all(|trial| trial.ledgers[0].complete && trial.ledgers[0].lost == 0));
@@ -111,7 +110,7 @@ fn a_redis_that_loses_what_it_acknowledged_is_found_out() {
             let run = Run::load(run);
             run.is_ok_and(|run| {
                 run.trials.first().is_some_and(|trial| {
-                    trial.phases.iter().any(|phase| phase.slices.len() > 1 && phase.header.kind == "drive")
+                    trial.phases.iter().any(|phase| phase.slices.len() > 1 && phase.header.kind == PhaseKind::Drive)
                 })
             })
         })

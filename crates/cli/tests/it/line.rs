@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use plimsoll_record::data::Run;
+use plimsoll_record::data::{About, ResultName, Run};
 use serde_json::Value;
 
 use crate::bench::{Guarded, Place, Ran, wait_for};
@@ -221,15 +221,15 @@ fn a_rung_keeps_how_many_cycles_of_the_store_it_saw_and_how_much_work_one_takes(
     wait_for("the first rung", Duration::from_secs(60), || {
         let run = place.all_runs().first().and_then(|run| Run::load(&run.join("run.sqlite")).ok());
         let phases = run.into_iter().flat_map(|run| run.trials).flat_map(|trial| trial.phases);
-        rung = phases.map(|phase| phase.end).find(|end| end.results.iter().any(|one| one.name == "cycle_operations"));
+        rung = phases.map(|phase| phase.end).find(|end| end.result(ResultName::CycleOperations).is_some());
         rung.is_some()
     });
     let rung = rung.unwrap();
-    let result = |name: &str| rung.results.iter().find(|result| result.name == name).unwrap().value;
-    assert!(result("cycles_flushes") >= 1.0, "{:?}", rung.results);
+    let flushes = rung.result(ResultName::Cycles).unwrap();
+    assert!(flushes.subject == "flushes" && flushes.value >= 1.0, "{:?}", rung.results);
     // A memtable of 256 KiB has room for some hundreds of records.
-    let operations = result("cycle_operations");
+    let operations = rung.result(ResultName::CycleOperations).unwrap().value;
     assert!((50.0..50_000.0).contains(&operations), "{operations}");
-    let (_, words) = rung.remarks.iter().find(|(name, _)| name == "cycle").unwrap();
+    let (_, words) = rung.remarks.iter().find(|(about, _)| *about == About::Cycle).unwrap();
     assert!(words.starts_with("max_memtable_size is 256 KiB: "), "{words}");
 }

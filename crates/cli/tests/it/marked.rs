@@ -5,6 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use plimsoll_core::study::PhaseKind;
+
 use crate::bench::{Guarded, Place, Ran, wait_for};
 
 const FINE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
@@ -147,12 +149,12 @@ fn every_number_that_a_phase_records_can_be_named_and_no_other() {
         serde_json::from_str(&place.run(&["report", "latest", "--format", "json"]).expect(0).out).unwrap();
     assert!(json["figures"][0]["rows"][0]["cells"][0]["value"].is_f64(), "{}", json["figures"]);
     for phase in json["trials"][0]["phases"].as_array().unwrap() {
-        let kind = phase["kind"].as_str().unwrap();
+        let kind = PhaseKind::named(phase["kind"].as_str().unwrap()).unwrap();
         let names = phase["results"].as_array().unwrap().iter().map(|result| result["name"].as_str().unwrap());
         // A name with a blank is of the data's size, and no formula can hold it.
         let unknown: Vec<_> =
             names.filter(|name| !name.contains(' ') && !plimsoll_core::quantity::has(kind, name)).collect();
-        assert!(unknown.is_empty(), "a {kind} phase records {unknown:?}, and no formula may name it");
+        assert!(unknown.is_empty(), "a {kind:?} phase records {unknown:?}, and no formula may name it");
     }
     let mistakes = [
         ("mixed.banana", "a `drive` phase has no `banana`"),

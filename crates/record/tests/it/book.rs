@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use plimsoll_record::Recorder;
-use plimsoll_record::data::{PhaseEnd, PhaseHeader, PhaseResult, RunState};
+use plimsoll_record::data::{PhaseEnd, PhaseHeader, PhaseKind, ResultName, RunState};
 use plimsoll_record::schema::{APPLICATION_ID, DDL, FORMAT};
 use rusqlite::Connection;
 
@@ -17,7 +17,7 @@ fn the_book_names_every_table_and_column_in_order() {
     let connection = Connection::open_in_memory().unwrap();
     connection.execute_batch(DDL).unwrap();
     let mut real: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let sql = "SELECT t.name, c.name FROM pragma_table_list t, pragma_table_info(t.name) c \
+    let sql = "SELECT t.name, c.name FROM pragma_table_list t, pragma_table_xinfo(t.name) c \
                WHERE t.schema = 'main' AND t.name NOT LIKE 'sqlite%' ORDER BY t.name, c.cid";
     let mut statement = connection.prepare(sql).unwrap();
     let mut rows = statement.query([]).unwrap();
@@ -47,10 +47,11 @@ fn the_books_queries_answer() {
     let place = tempfile::tempdir().unwrap();
     let recorder = Recorder::create(place.path(), &synthetic::header("20261121-202403-4f1c")).unwrap();
     recorder.begin_trial(synthetic::trial(0)).unwrap();
-    let load = PhaseHeader { name: "load".into(), kind: "load".into(), ..synthetic::phase(0, 0) };
+    let load = PhaseHeader { name: "load".into(), kind: PhaseKind::Load, ..synthetic::phase(0, 0) };
     recorder.begin_phase(load).unwrap();
-    let results = vec![PhaseResult { name: "seconds".into(), unit: "s".into(), value: 1.5, n: 1 }];
-    recorder.end_phase(0, 0, PhaseEnd { results, ..PhaseEnd::default() }).unwrap();
+    let mut end = PhaseEnd::default();
+    end.push(ResultName::Seconds, 1.5);
+    recorder.end_phase(0, 0, end).unwrap();
     recorder.begin_phase(synthetic::phase(0, 1)).unwrap();
     for ordinal in 0..3 {
         recorder.slice(0, 1, synthetic::slice(ordinal), Some(synthetic::sample(0, ordinal))).unwrap();

@@ -1,7 +1,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll_record::data::{PhaseEnd, PhaseState, Run, RunState};
+use plimsoll_record::data::{PhaseEnd, Run, RunState};
+use plimsoll_record::schema::FORMAT;
 use plimsoll_record::{RecordError, Recorder};
 
 use crate::synthetic;
@@ -41,23 +42,31 @@ fn a_file_that_is_no_recording_is_said_to_be_none() {
 }
 
 #[test]
-fn a_newer_format_is_refused_by_its_number() {
+fn another_format_is_refused_with_the_version_that_reads_it() {
     let place = tempfile::tempdir().unwrap();
     let path = recording(place.path());
-    change(&path, "PRAGMA user_version = 9");
-    let error = Run::load(&path).unwrap_err();
-    let written_by = Some(env!("CARGO_PKG_VERSION").to_owned());
-    assert_eq!(error, RecordError::NewerFormat { path: path.clone(), found: 9, written_by });
     let version = env!("CARGO_PKG_VERSION");
-    let said = format!(
-        "has format 9, written by Plimsoll {version}, and this Plimsoll, {version}, reads formats 1 to 3: read it with \
-         that version or a newer one"
-    );
-    assert!(error.to_string().ends_with(&said), "{error}");
+    for found in [3, 9] {
+        change(&path, &format!("PRAGMA user_version = {found}"));
+        let error = Run::load(&path).unwrap_err();
+        assert_eq!(error, RecordError::OtherFormat { path: path.clone(), found, written_by: Some(version.to_owned()) });
+        let said = format!(
+            "has format {found}, written by Plimsoll {version}, and this Plimsoll, {version}, reads format {FORMAT}: \
+             read it with the version that wrote it"
+        );
+        assert!(error.to_string().ends_with(&said), "{error}");
+    }
+    // As earlier formats kept it.
+    change(&path, "DROP TABLE run; CREATE TABLE run (plimsoll_version TEXT); INSERT INTO run VALUES ('0.0.9')");
+    let error = Run::load(&path).unwrap_err();
+    assert!(error.to_string().contains("written by Plimsoll 0.0.9"), "{error}");
     // One whose tables are others: what it says of itself cannot be found.
     change(&path, "DROP TABLE run");
-    let error = Run::load(&path).unwrap_err();
-    assert!(error.to_string().ends_with("reads formats 1 to 3: read it with a newer one"), "{error}");
+    for (found, which) in [(9, "a newer one"), (1, "an older one")] {
+        change(&path, &format!("PRAGMA user_version = {found}"));
+        let error = Run::load(&path).unwrap_err();
+        assert!(error.to_string().ends_with(&format!("reads format {FORMAT}: read it with {which}")), "{error}");
+    }
     for format in [0, -5] {
         change(&path, &format!("PRAGMA user_version = {format}"));
         assert!(matches!(Run::load(&path), Err(RecordError::Damaged { .. })), "{format}");
@@ -72,72 +81,22 @@ fn a_place_where_nothing_can_be_made_was_not_removed() {
 }
 
 #[test]
-fn recordings_of_older_formats_are_read() {
-    let place = tempfile::tempdir().unwrap();
-    let path = recording(place.path());
-    let now = Run::load(&path).unwrap();
-    change(
-        &path,
-        "DROP TABLE pause; ALTER TABLE slice DROP COLUMN disturbed_ns; \
-         DELETE FROM histogram WHERE measure LIKE 'disturbed%' OR outcome = 'witness'; PRAGMA user_version = 2",
-    );
-    let mut wanted = now;
-    let slices = |run: &mut Run| run.trials[0].phases[0].slices.iter_mut().map(|one| one.watched.take()).collect();
-    let watched: Vec<_> = slices(&mut wanted);
-    assert!(watched.iter().any(Option::is_some), "the recording had a witness");
-    // Nobody watched: nothing is known, and not that nothing was disturbed.
-    assert_eq!(Run::load(&path).unwrap(), wanted);
-    change(
-        &path,
-        "ALTER TABLE slice DROP COLUMN drain; ALTER TABLE slice DROP COLUMN voluntary_switches; \
-         ALTER TABLE slice DROP COLUMN involuntary_switches; ALTER TABLE phase DROP COLUMN late; ALTER TABLE published DROP COLUMN labels; \
-         PRAGMA user_version = 1",
-    );
-    for slice in &mut wanted.trials[0].phases[0].slices {
-        (slice.drain, slice.voluntary_switches, slice.involuntary_switches) = (false, 0, 0);
-    }
-    for published in wanted.header.figures.iter_mut().flat_map(|figure| &mut figure.published) {
-        published.at.clear();
-    }
-    assert_eq!(Run::load(&path).unwrap(), wanted);
-}
-
-#[test]
-fn a_void_phase_of_the_second_format_is_one_with_a_late_generator() {
-    let place = tempfile::tempdir().unwrap();
-    let path = recording(place.path());
-    let void = "UPDATE phase SET state = 'void', reason = 'the generator was the limit';";
-    change(&path, void);
-    let asked_for = &Run::load(&path).unwrap().trials[0].phases[0].end;
-    assert_eq!(asked_for.state, PhaseState::Void("the generator was the limit".into()), "since then it is asked for");
-    change(
-        &path,
-        "DROP TABLE pause; ALTER TABLE slice DROP COLUMN disturbed_ns; \
-         DELETE FROM histogram WHERE measure LIKE 'disturbed%' OR outcome = 'witness'; \
-         ALTER TABLE phase DROP COLUMN late; PRAGMA user_version = 2",
-    );
-    let end = &Run::load(&path).unwrap().trials[0].phases[0].end;
-    assert_eq!((&end.state, end.late.as_deref()), (&PhaseState::Complete, Some("the generator was the limit")));
-}
-
-#[test]
 fn rows_that_cannot_be_are_damage() {
     for (sql, what) in [
         ("DROP TABLE event", "no such table: event"),
         ("DELETE FROM run", "it does not describe exactly one run"),
-        ("UPDATE run SET state = 'fine'", "there is no state \"fine\" of a run"),
-        ("UPDATE run SET seed = 'x'", "\"x\" is no seed"),
-        ("UPDATE run SET command_line = '['", "EOF while parsing"),
-        ("UPDATE run SET slice_ns = -1", "-1 is no count"),
-        (
-            "INSERT INTO phase SELECT 7, 0, name, kind, NULL, 1, NULL, 1, NULL, state, NULL, NULL, NULL, NULL, NULL FROM phase",
-            "phase 0 belongs to trial 7",
-        ),
+        ("UPDATE run SET ended = '{\"state\":\"fine\",\"end_ns\":1}'", "unknown variant `fine`"),
+        ("UPDATE run SET header = json_set(header, '$.seed', 'x')", "\"header\" of a row: invalid type: string \"x\""),
+        ("UPDATE run SET ended = '['", "\"ended\" of a row: EOF while parsing"),
+        ("UPDATE run SET header = json_remove(header, '$.slice_ns')", "missing field `slice_ns`"),
+        ("UPDATE run SET recorder_bytes = -1", "-1 is no count"),
+        ("INSERT INTO phase SELECT 7, 0, header, ended FROM phase", "phase 0 belongs to trial 7"),
+        ("INSERT INTO result VALUES (0, 0, 0, 'nonsense', '', 1.0, 1)", "\"nonsense\" names nothing"),
         ("DELETE FROM phase", "a row belongs to no phase: (0, 0)"),
         ("DELETE FROM slice WHERE ordinal = 3", "a row belongs to slice 3, and there is none"),
         ("UPDATE slice SET disturbed_ns = NULL", "was disturbed, and nobody watched"),
         ("UPDATE histogram SET hdr = x'00' WHERE slice = 3", "a histogram of slice 3"),
-        ("UPDATE histogram SET outcome = 'good' WHERE slice = 3", "there is no outcome \"good\""),
+        ("UPDATE histogram SET outcome = 'good' WHERE slice = 3", "\"good\" names nothing"),
         ("UPDATE histogram SET kind = 70000 WHERE slice = 3 AND kind = 2", "70000"),
         ("DELETE FROM trial", "a row belongs to trial 0, and there is none"),
     ] {

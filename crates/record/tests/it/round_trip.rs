@@ -5,14 +5,23 @@ use std::path::Path;
 use hdrhistogram::Histogram;
 use plimsoll_core::{Footprint, Outcome, Slice};
 use plimsoll_record::data::{
-    AnswerCheck, Asked, Event, LedgerCheck, PhaseEnd, PhaseResult, PhaseState, Run, RunState, Sample,
+    About, AnswerCheck, Asked, Event, EventClass, LedgerCheck, Level, PhaseEnd, PhaseResult, PhaseState, ResultName,
+    Run, RunState, Sample,
 };
 use plimsoll_record::{Distribution, RecordError, Recorder};
 
 use crate::synthetic;
 
-fn event(at_ns: u64, trial: Option<u32>) -> Event {
-    Event { at_ns, trial, level: "warning".into(), kind: "store".into(), text: "it 'said' \"no\"\nτwice".into() }
+fn event(from_ns: u64, trial: Option<u32>) -> Event {
+    Event {
+        from_ns,
+        until_ns: from_ns + 3,
+        trial,
+        level: Level::Warning,
+        class: EventClass::Store,
+        subject: "sqlite".into(),
+        text: "it 'said' \"no\"\nτwice".into(),
+    }
 }
 
 fn end() -> PhaseEnd {
@@ -22,12 +31,12 @@ fn end() -> PhaseEnd {
         state: PhaseState::Void("the generator was the limit".into()),
         late: Some("the generator was 3 ms late".into()),
         results: vec![
-            PhaseResult { name: "seconds".into(), unit: "s".into(), value: 1.25, n: 1 },
-            PhaseResult { name: "ops".into(), unit: String::new(), value: f64::INFINITY, n: 7 },
+            PhaseResult { name: ResultName::Seconds, subject: String::new(), value: 1.25, n: 1 },
+            PhaseResult { name: ResultName::Cycles, subject: "flushes".into(), value: f64::INFINITY, n: 7 },
         ],
         asked: vec![asked(512, Outcome::Ok), asked(0, Outcome::NotFound), asked(0, Outcome::Unknown)],
         footprint: Some(Footprint { data_bytes: 10, index_bytes: None, total_bytes: Some(12) }),
-        remarks: vec![("plan".into(), "SCAN coupons".into())],
+        remarks: vec![(About::Plan, "SCAN coupons".into())],
     }
 }
 
@@ -166,8 +175,9 @@ fn a_result_that_is_not_a_number_comes_back_as_one_that_is_not() {
     let recorder = Recorder::create(place.path(), &synthetic::header("20261121-202403-4f1c")).unwrap();
     recorder.begin_trial(synthetic::trial(0)).unwrap();
     recorder.begin_phase(synthetic::phase(0, 0)).unwrap();
-    let results = vec![PhaseResult { name: "seconds".into(), unit: "s".into(), value: f64::NAN, n: 0 }];
-    recorder.end_phase(0, 0, PhaseEnd { results, ..PhaseEnd::default() }).unwrap();
+    let mut end = PhaseEnd::default();
+    end.push(ResultName::Seconds, f64::NAN);
+    recorder.end_phase(0, 0, end).unwrap();
     let run = Run::load(&recorder.finish(RunState::Complete, 1).unwrap()).unwrap();
     assert!(run.trials[0].phases[0].end.results[0].value.is_nan());
 }

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{
-    Access, Call, Measure, OpKind, Outcome, Pause, RecordsCall, SeriesSpec, Setting, Slice, SliceHistogram, Watched,
+    Access, Call, Durability, Measure, OpKind, Outcome, Pause, RecordsCall, SeriesSpec, Setting, Slice, SliceHistogram,
+    Watched,
 };
 use plimsoll_record::data::{
-    FigureSpec, GoalSpec, PhaseHeader, PublishedSpec, RunHeader, Sample, SamplerSeries, TrialHeader,
+    AbMetric, AbRule, AbSpec, Figure, Goal, GoalKind, LineSpec, Outline, PhaseHeader, PhaseKind, Published, Purpose,
+    RunHeader, Sample, SamplerSeries, TrialHeader,
 };
 
 /// Series of a machine with eight cores, two disks and two interfaces.
@@ -31,20 +33,35 @@ pub fn header(id: &str) -> RunHeader {
         source: "field notes".into(),
         plan_text: "title = \"Coupons\"\n".into(),
         plan_json: "{\"name\":\"coupons\"}".into(),
+        outline: Outline {
+            trials: 2,
+            line: Some(LineSpec { cycle_s: Some(0.1), ..LineSpec::default() }),
+            ab: Some(AbSpec {
+                sides: ["a".into(), "b".into()],
+                plans: ["a = 1".into(), "b = 1".into()],
+                metrics: vec![AbMetric::P999],
+                difference: 0.03,
+                fail_if: vec![AbRule { text: "cpu > 1%".into(), metric: AbMetric::Cpu, above: true, percent: 1.0 }],
+                budget_s: 60.0,
+                turn_s: 3.0,
+                warmup_s: 1.0,
+                seed: 7,
+            }),
+        },
         command_line: vec!["plimsoll".into(), "run".into(), "coupons".into(), "--on=a 'b'".into()],
         seed: u64::MAX - 1,
         slice_ns: SLICE_NS,
         started_wall_ns: 1_795_292_643_000_000_001,
         environment: vec![("CPU".into(), "AMD EPYC".into()), ("cores".into(), "2".into())],
         left_out: vec!["fjall, index = own: it has none".into()],
-        goals: vec![GoalSpec { what: "lost".into(), limit: 0.0, unit: String::new() }],
-        figures: vec![FigureSpec {
+        goals: vec![Goal { what: GoalKind::Lost, limit: 0.0, unit: String::new() }],
+        figures: vec![Figure {
             name: "load, plain".into(),
             unit: "s".into(),
             formula: "load.seconds[index=none]".into(),
             published: vec![
-                PublishedSpec { value: 495.0, of: "CouchDB".into(), at: BTreeMap::new() },
-                PublishedSpec {
+                Published { value: 495.0, of: "CouchDB".into(), at: BTreeMap::new() },
+                Published {
                     value: 358.0,
                     of: "Riak, 1 node".into(),
                     at: [("index".to_owned(), "own".to_owned())].into(),
@@ -105,10 +122,13 @@ pub fn phase(trial: u32, ordinal: u32) -> PhaseHeader {
         trial,
         ordinal,
         name: "mixed".into(),
-        kind: "drive".into(),
-        durability: Some("durable".into()),
+        kind: PhaseKind::Drive,
+        rung: (ordinal == 1).then_some(Purpose::Climb),
+        durability: Some(Durability::Durable),
         clients: 8,
+        workers: 2,
         rate_per_s: (ordinal == 1).then_some(1_000.5),
+        finds_warmup: ordinal == 0,
         start_ns: 77,
     }
 }

@@ -34,7 +34,9 @@ fn one(line: &LineView, several: bool, verdict: &str, charts: &mut Charts) -> St
         vec![numbers("rung"), words("for"), numbers("asked"), numbers("done"), numbers("time"), numbers("n")];
     let goals: &[GoalSeen] = line.rungs.first().map_or(&[], |rung| &rung.goals);
     columns.extend(
-        goals.iter().map(|goal| numbers(&format!("{} ≤ {}", goal.what, number::with_unit(goal.limit, &goal.unit)))),
+        goals
+            .iter()
+            .map(|goal| numbers(&format!("{} ≤ {}", goal.what.name(), number::with_unit(goal.limit, &goal.unit)))),
     );
     let has_cycles = line.result.cycles.is_some();
     if has_cycles {

@@ -212,12 +212,12 @@ fn doubts(view: &RunView) -> String {
             vec![markup::numbers("at"), markup::words("level"), markup::words("trial"), markup::words("what happened")],
         );
         for event in &view.events {
-            let level = format!("<span class=\"level {0}\">{0}</span>", Text(&event.level));
+            let level = format!("<span class=\"level {0}\">{0}</span>", event.level.name());
             table.row(vec![
                 format!("{:.2} s", event.at_s),
                 level,
                 esc(event.trial.as_deref().unwrap_or("")),
-                format!("{} <span class=\"dim\">({})</span>", Text(&event.text), Text(&event.kind)),
+                format!("{} <span class=\"dim\">({})</span>", Text(&event.text), event.kind.name()),
             ]);
         }
         out.push_str(&table.html());
@@ -268,7 +268,7 @@ fn setup(view: &RunView) -> String {
 }
 
 /// A query on the recording that shows where the figures come from.
-const TRACE_SQL: &str = "SELECT t.ordinal, t.store_label, p.name, r.name, r.value, r.unit, r.n FROM result r
+const TRACE_SQL: &str = "SELECT t.ordinal, t.store_label, p.name, r.name, r.subject, r.value, r.n FROM result r
    JOIN phase p ON p.trial = r.trial AND p.ordinal = r.phase
    JOIN trial t ON t.ordinal = r.trial ORDER BY r.trial, r.phase, r.ordinal";
 

@@ -2,7 +2,9 @@
 
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
-use plimsoll_analysis::view::{FigureCell, FigureView, GoalState, LedgerView, PercentileView, VerdictState};
+use plimsoll_analysis::view::{
+    EventClass, FigureCell, FigureView, GoalState, LedgerView, PercentileView, PhaseKind, VerdictState,
+};
 
 use super::markup::{Table, Text, esc, list, numbers, words};
 
@@ -308,7 +310,7 @@ pub fn latencies(view: &RunView) -> String {
     );
     let mut sentences = Vec::new();
     for trial in &view.trials {
-        for phase in trial.phases.iter().filter(|phase| phase.kind == "drive") {
+        for phase in trial.phases.iter().filter(|phase| phase.kind == PhaseKind::Drive) {
             for row in &phase.latencies {
                 let mut op = if row.op == "all" { "<i>all kinds</i>".to_string() } else { esc(&row.op) };
                 if !matches!(row.outcome.as_str(), "ok" | "all") {
@@ -345,7 +347,7 @@ pub fn latencies(view: &RunView) -> String {
             }
         }
     }
-    let unknown = view.events.iter().filter(|event| event.kind == "witness");
+    let unknown = view.events.iter().filter(|event| event.kind == EventClass::Witness);
     sentences.extend(unknown.map(|event| esc(&event.text)));
     let table = table.html();
     if table.is_empty() {

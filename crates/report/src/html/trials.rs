@@ -3,7 +3,8 @@
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
 use plimsoll_analysis::size::is_of_size;
-use plimsoll_analysis::view::{PhaseView, ResultView, TrialView};
+use plimsoll_analysis::view::{PhaseKind, PhaseView, ResultName, ResultView, TrialView};
+use plimsoll_core::Durability;
 
 use super::markup::{Table, Text, esc, numbers, pairs, words};
 
@@ -131,8 +132,8 @@ fn phases(trial: &TrialView) -> String {
         }
         table.row(vec![
             esc(&phase.name),
-            esc(&phase.kind),
-            esc(phase.durability.as_deref().unwrap_or("")),
+            esc(phase.kind.name()),
+            esc(phase.durability.map_or("", Durability::name)),
             if phase.clients > 0 { number::count(phase.clients.into()) } else { String::new() },
             format!("{:.2} s", phase.start_s),
             phase.seconds.map_or("–".to_string(), number::seconds),
@@ -146,12 +147,13 @@ fn phases(trial: &TrialView) -> String {
 /// True for results that the row has said already: how long it took has a column of its own, and rates, counts and
 /// lag stand before them as analysis derives them, without warm-up.
 fn said(phase: &PhaseView, result: &ResultView) -> bool {
-    match result.name.as_str() {
-        "seconds" => phase.kind != "load",
-        "ops" => matches!(phase.kind.as_str(), "drive" | "ask"),
-        "records" | "planned_seconds" | "unfinished" | "lag_p50" | "lag_p99" | "lag_max" => true,
-        "lost_connections" | "ended_connections" => result.value == 0.0,
-        name => is_of_size(name),
+    match result.what {
+        ResultName::Seconds => phase.kind != PhaseKind::Load,
+        ResultName::Ops => matches!(phase.kind, PhaseKind::Drive | PhaseKind::Ask),
+        ResultName::Records | ResultName::PlannedSeconds | ResultName::Unfinished => true,
+        ResultName::LagP50 | ResultName::LagP99 | ResultName::LagMax => true,
+        ResultName::LostConnections | ResultName::EndedConnections => result.value == 0.0,
+        what => is_of_size(what),
     }
 }
 
@@ -174,7 +176,7 @@ fn came_to(phase: &PhaseView) -> String {
             parts.push(format!("<b class=\"bad\">{}</b>", number::plural(asked.errors, "error", "errors")));
         }
     }
-    if let Some(ops) = phase.ops.as_ref().filter(|_| phase.kind == "drive") {
+    if let Some(ops) = phase.ops.as_ref().filter(|_| phase.kind == PhaseKind::Drive) {
         parts.push(format!(
             "<b>{}</b>, {} operations in {}",
             number::marked(number::with_unit(ops.rate_per_s, "1/s"), phase.late.is_some()),

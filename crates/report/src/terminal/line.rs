@@ -29,11 +29,9 @@ impl Text {
                 ("n".to_string(), Side::Right),
             ];
             let goals: &[GoalSeen] = line.rungs.first().map_or(&[], |rung| &rung.goals);
-            head.extend(
-                goals.iter().map(|goal| {
-                    (format!("{} ≤ {}", goal.what, number::with_unit(goal.limit, &goal.unit)), Side::Right)
-                }),
-            );
+            head.extend(goals.iter().map(|goal| {
+                (format!("{} ≤ {}", goal.what.name(), number::with_unit(goal.limit, &goal.unit)), Side::Right)
+            }));
             if has_cycles {
                 head.push(("cycles".to_string(), Side::Right));
             }

@@ -7,10 +7,10 @@ pub mod table;
 
 use owo_colors::{OwoColorize, Style};
 use plimsoll_analysis::RunView;
-use plimsoll_analysis::line::is_rung;
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{
-    FigureView, GoalState, LatencyView, PhaseView, SettingView, TrialView, UndisturbedView, VerdictState,
+    EventClass, FigureView, GoalState, LatencyView, Level, PhaseKind, PhaseView, SettingView, TrialView,
+    UndisturbedView, VerdictState,
 };
 use plimsoll_core::shown::clean;
 
@@ -357,7 +357,7 @@ impl Text {
         ]);
         let (mut any_missing, mut sentences) = (false, Vec::new());
         for trial in &view.trials {
-            let driven = trial.phases.iter().filter(|phase| phase.kind == "drive" && is_shown(view, phase));
+            let driven = trial.phases.iter().filter(|phase| phase.kind == PhaseKind::Drive && is_shown(view, phase));
             for phase in driven {
                 for row in &phase.latencies {
                     let mut cells = vec![
@@ -407,7 +407,7 @@ impl Text {
         if left_out > 0 {
             self.line(&format!("  and {} more phases with fewer pauses", number::count(left_out as u64)));
         }
-        for event in view.events.iter().filter(|event| event.kind == "witness") {
+        for event in view.events.iter().filter(|event| event.kind == EventClass::Witness) {
             self.paragraph("  ", Style::new(), &event.text, Style::new().dimmed());
         }
     }
@@ -470,7 +470,7 @@ impl Text {
                 self.paragraph("    ", Style::new(), next, Style::new().dimmed());
             }
         }
-        let errors: Vec<_> = view.events.iter().filter(|event| event.level != "info").collect();
+        let errors: Vec<_> = view.events.iter().filter(|event| event.level != Level::Info).collect();
         if !errors.is_empty() {
             self.heading("Events", "");
             for event in errors.iter().take(20) {
@@ -502,7 +502,7 @@ fn undisturbed_cells(trial: &TrialView, phase: &PhaseView, undisturbed: &Undistu
 /// Whether a phase stands in the tables of phases: rungs and turns stand in tables of their own, and with every kind of
 /// operation in the page.
 fn is_shown(view: &RunView, phase: &PhaseView) -> bool {
-    view.ab.is_none() && (view.lines.is_empty() || !is_rung(&phase.kind, &phase.name))
+    view.ab.is_none() && (view.lines.is_empty() || phase.rung.is_none())
 }
 
 /// A count that should be zero.

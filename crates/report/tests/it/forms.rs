@@ -7,7 +7,7 @@ use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_analysis::compare::{Comparison, compare};
 use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::view;
-use plimsoll_record::data::{PhaseResult, Run};
+use plimsoll_record::data::{PhaseResult, ResultName, Run};
 
 use crate::pages::place;
 use crate::{recorded, study};
@@ -79,9 +79,9 @@ fn a_summary_for_a_pull_request_has_the_verdict_and_no_markup_of_others() {
 pub(crate) fn sized() -> Run {
     let mut run = study::complete();
     let settle = run.trials[0].phases.iter_mut().find(|phase| phase.header.name == "settle").unwrap();
-    let result = |name: &str, value| PhaseResult { name: name.into(), unit: "B".into(), value, n: 1 };
-    settle.end.results.push(result("cache_bytes <shared>", 1e6));
-    settle.end.results.push(result("memory_bytes", 8e9));
+    let cache = |name, subject: &str, value| PhaseResult { name, subject: subject.into(), value, n: 1 };
+    settle.end.results.push(cache(ResultName::CacheBytes, "<shared>", 1e6));
+    settle.end.push(ResultName::MemoryBytes, 8e9);
     run
 }
 

@@ -1,6 +1,7 @@
 //! Text, page and JSON without a browser.
 
 use plimsoll_analysis::view;
+use plimsoll_analysis::view::EventClass;
 use serde_json::Value;
 
 use crate::{recorded, study};
@@ -163,7 +164,7 @@ fn latencies_stand_as_seen_and_undisturbed_in_every_form() {
     // Where the witness was refused it is said, and nothing is undisturbed.
     let mut run = study::complete();
     let words = "pauses of the machine are not told apart here: no real-time priority";
-    run.events[0].kind = "witness".to_string();
+    run.events[0].class = EventClass::Witness;
     run.events[0].text = words.to_string();
     let view = plimsoll_analysis::view(&run);
     let text = plimsoll_report::terminal(&view, false, 140);

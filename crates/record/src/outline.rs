@@ -1,0 +1,174 @@
+//! The outline of a plan: what of it analysis needs to know besides what was done.
+
+use plimsoll_core::nearest::nearest;
+use plimsoll_core::quantity;
+use plimsoll_core::study::Goal;
+use serde::{Deserialize, Serialize};
+
+/// What a plan sets out to do.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Outline {
+    /// Trials of the expanded plan. Rungs of a search and turns of a comparison are not among them.
+    pub trials: u32,
+    /// The load line is searched for.
+    pub line: Option<LineSpec>,
+    /// Two sides are compared in turn.
+    pub ab: Option<AbSpec>,
+}
+
+/// A search for the load line: what is searched for, and within which bounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LineSpec {
+    /// What has to hold: percentiles of response time and `errors`. Other goals are no matter of one rung and are left
+    /// to the verdict.
+    pub goals: Vec<Goal>,
+    /// Rate to start from; `None` measures what a closed loop reaches.
+    pub start_rate_per_s: Option<f64>,
+    /// Lowest rate that is tried.
+    pub rate_min_per_s: f64,
+    /// Highest rate that is tried.
+    pub rate_max_per_s: f64,
+    /// Half of the line's 95 % interval that may stay, as a share of it.
+    pub precision: f64,
+    /// Time for everything.
+    pub budget_s: f64,
+    /// Time that a rung takes besides what counts: settling, opening sessions, warm-up. A first guess; what is seen
+    /// replaces it.
+    pub overhead_s: f64,
+    /// Warm-up of each rung.
+    pub warmup_s: f64,
+    /// Length of the store's own maintenance cycle where it is known beforehand; rungs bring what the store says of it
+    /// and how often one ended.
+    pub cycle_s: Option<f64>,
+    /// Deciding rungs last through a cycle in any case: the budget grows as far as two of them need.
+    pub thorough: bool,
+    /// Names of the store's cycle counters, where they are known beforehand; rungs bring those that they read.
+    pub cycles: Vec<String>,
+}
+
+impl Default for LineSpec {
+    fn default() -> Self {
+        LineSpec {
+            goals: Vec::new(),
+            start_rate_per_s: None,
+            rate_min_per_s: 1.0,
+            rate_max_per_s: 1e8,
+            precision: 0.02,
+            budget_s: 300.0,
+            overhead_s: 2.0,
+            warmup_s: 1.0,
+            cycle_s: None,
+            thorough: false,
+            cycles: Vec::new(),
+        }
+    }
+}
+
+plimsoll_core::words! {
+    /// What a rung of a search is for.
+    pub enum Purpose {
+        /// What a closed loop reaches.
+        Start = "start",
+        /// On the ladder.
+        Climb = "climb",
+        /// Past the first failure.
+        Beyond = "beyond",
+        /// Where it is most open what holds.
+        Bisect = "bisect",
+        /// Near the line, below or above it.
+        Decide = "decide",
+    }
+}
+
+/// A comparison of two sides in turn: in what, and for how long.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AbSpec {
+    /// What the sides are, in the words of the command line.
+    pub sides: [String; 2],
+    /// The plan of each side, TOML.
+    pub plans: [String; 2],
+    /// Numbers that are to be decided; the rate of false alarms is shared among them.
+    pub metrics: Vec<AbMetric>,
+    /// Smallest difference that matters, as a share.
+    pub difference: f64,
+    /// Conditions under which the comparison fails.
+    pub fail_if: Vec<AbRule>,
+    /// Time for all turns, in seconds. What is loaded before them comes on top.
+    pub budget_s: f64,
+    /// Length of a turn, without its warm-up.
+    pub turn_s: f64,
+    /// Warm-up of a turn.
+    pub warmup_s: f64,
+    /// Seed of the lots.
+    pub seed: u64,
+}
+
+impl AbSpec {
+    /// Seconds that a pair takes at least.
+    pub fn pair_s(&self) -> f64 {
+        2.0 * (self.turn_s + self.warmup_s)
+    }
+}
+
+plimsoll_core::words! {
+    /// A number that two sides are compared in, as formulas and conditions name it. In the order of tables.
+    pub enum AbMetric {
+        /// Operations that did not fail, a second.
+        Rate = "rate",
+        /// Median response time.
+        P50 = "p50",
+        /// 90th percentile.
+        P90 = "p90",
+        /// 95th percentile.
+        P95 = "p95",
+        /// 99th percentile.
+        P99 = "p99",
+        /// 99.9th percentile.
+        P999 = "p999",
+        /// Share of operations that failed or were never sent, in per cent.
+        Errors = "errors",
+        /// Processor time of the store for an operation, in seconds.
+        Cpu = "cpu",
+    }
+}
+
+impl AbMetric {
+    /// The unit of its values.
+    pub fn unit(self) -> &'static str {
+        match self {
+            AbMetric::Rate => "1/s",
+            AbMetric::Errors => "%",
+            _ => "s",
+        }
+    }
+
+    /// Whether it is a percentile of response times.
+    pub fn is_percentile(self) -> bool {
+        matches!(self, AbMetric::P50 | AbMetric::P90 | AbMetric::P95 | AbMetric::P99 | AbMetric::P999)
+    }
+
+    /// The number that somebody calls `name`; `p99.9` is another spelling.
+    ///
+    /// # Errors
+    /// What could have been meant.
+    pub fn parse(name: &str) -> Result<AbMetric, String> {
+        AbMetric::named(&quantity::plain(name)).ok_or_else(|| {
+            let names = AbMetric::ALL.map(AbMetric::name);
+            let meant = nearest(name, names).map_or(String::new(), |name| format!("did you mean `{name}`? "));
+            format!("{meant}there are {}", names.join(", "))
+        })
+    }
+}
+
+/// A condition under which a comparison fails: a number's change above or below a limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AbRule {
+    /// As it was given.
+    pub text: String,
+    /// The number.
+    pub metric: AbMetric,
+    /// Met above the limit; otherwise below.
+    pub above: bool,
+    /// Change of B against A, in per cent.
+    pub percent: f64,
+}
