@@ -99,7 +99,7 @@ fn run(verb: Verb) -> Result<u8, CliError> {
         Verb::Report(args) => verbs::report::run(&args),
         Verb::Compare(args) => verbs::compare::run(&args),
         Verb::Runs(args) => verbs::runs::run(&args),
-        Verb::List { what } => print(&verbs::list::text(&catalogue, what)),
+        Verb::List { what } => verbs::list::run(&catalogue, what),
         Verb::Completions { shell } => verbs::shell::completions(shell),
         Verb::Man { directory } => verbs::shell::man(&directory),
         Verb::Schema => verbs::shell::schema(&catalogue),

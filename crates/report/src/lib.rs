@@ -8,36 +8,40 @@
 //! |---|---|
 //! | [`terminal`] | verdict first, then aligned tables; good when piped |
 //! | [`html`] | one page without any network: text and tables stand without JavaScript, plots are drawn with it |
-//! | [`json`] | the view itself; its shape is documented in the book and versioned |
-//!
 //! | [`markdown`] | a summary for a pull request |
+//! | [`comparison`], [`comparison_markdown`], [`junit`] | two runs side by side |
+//! | [`json`] | a view itself; its shape is documented in the book and versioned |
+//! | [`tables`] | tables of other verbs, in the same text |
 //! | [`csv`], [`hdr`] | every slice: as a table, and as an HdrHistogram interval log |
-//! | [`comparison`], [`comparison_markdown`], [`comparison_json`], [`junit`] | two runs side by side |
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | `terminal` | the text, and its tables |
-//! | `html` | the page: escaping, sections, assembly |
+//! | [`document`] | what a report says: its sections, tables and sentences, put together once |
+//! | `terminal`, `html`, `markdown` | a document written down |
 //! | `assets/` | the page's script and style, and uPlot |
 
-mod comparison;
 mod csv;
+pub mod document;
 mod hdr;
 mod html;
+mod junit;
 mod markdown;
 mod terminal;
 
 use plimsoll_analysis::RunView;
-use plimsoll_analysis::ab::{AbMetricView, AbView, Decision};
 use plimsoll_analysis::compare::Comparison;
 use plimsoll_analysis::slices::SliceRow;
-use plimsoll_analysis::view::Warning;
 
-/// The report as text, with lines of at most `width` characters where that is possible.
+/// The report as text, with lines of at most `width` columns where that is possible.
 ///
 /// `colour` adds ANSI colours; the text is the same without.
 pub fn terminal(view: &RunView, colour: bool, width: usize) -> String {
-    terminal::text(view, colour, width)
+    terminal::document(&document::run(view, false), colour, width)
+}
+
+/// Tables as text in the same way, each under a title, which may be empty, and what stands behind it.
+pub fn tables(tables: &[(&str, &str, document::Table)], colour: bool, width: usize) -> String {
+    terminal::tables(tables, colour, width)
 }
 
 /// The report as one HTML page that needs nothing but a browser.
@@ -45,48 +49,8 @@ pub fn html(view: &RunView) -> String {
     html::page(view)
 }
 
-/// Warnings by what to do about them, in the order of the first of each: a busy machine would say the same after
-/// every phase.
-fn by_next(warnings: &[Warning]) -> Vec<(&str, Vec<&str>)> {
-    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-    for warning in warnings {
-        match groups.iter_mut().find(|(next, _)| *next == warning.next) {
-            Some((_, texts)) => texts.push(&warning.text),
-            None => groups.push((&warning.next, vec![&warning.text])),
-        }
-    }
-    groups
-}
-
-/// A number's name; of a percentile with and without pauses of the machine, which it is.
-fn metric_name(ab: &AbView, metric: &AbMetricView) -> String {
-    let name = if metric.name == "p999" { "p99.9" } else { &metric.name };
-    let is_twofold = ab.metrics.iter().filter(|other| other.name == metric.name).count() > 1;
-    match (is_twofold, metric.undisturbed) {
-        (true, false) => format!("{name} as seen"),
-        (true, true) => format!("{name} undisturbed"),
-        (false, _) => name.to_string(),
-    }
-}
-
-/// What came of a number that was to be decided between two sides; empty for the others.
-fn decision(metric: &AbMetricView) -> String {
-    let after = || metric.decided_after.map_or(String::new(), |n| format!(", decided after {n}"));
-    match metric.decision {
-        _ if !metric.asked => String::new(),
-        Decision::More => format!("more in B{}", after()),
-        Decision::Less => format!("less in B{}", after()),
-        Decision::Same => format!("no difference that matters{}", after()),
-        Decision::Open => "undecided".to_string(),
-    }
-}
-
-/// The report as JSON, indented: [`RunView`] as it is.
-pub fn json(view: &RunView) -> String {
-    to_json(view)
-}
-
-fn to_json<T: serde::Serialize>(view: &T) -> String {
+/// A view or a comparison as JSON, indented: as it is.
+pub fn json<T: serde::Serialize>(view: &T) -> String {
     let mut json = serde_json::to_string_pretty(view).unwrap_or_else(|error| {
         // A view holds nothing that JSON cannot: string keys, finite and other numbers (which become null).
         unreachable!("a view is JSON: {error}")
@@ -95,9 +59,9 @@ fn to_json<T: serde::Serialize>(view: &T) -> String {
     json
 }
 
-/// A summary of a run for a pull request: verdict, goals, load lines, figures, latency.
+/// The report for a pull request.
 pub fn markdown(view: &RunView) -> String {
-    markdown::run(view)
+    markdown::document(&document::run(view, false))
 }
 
 /// Every slice as comma-separated values (RFC 4180); the columns stand in the book.
@@ -113,21 +77,16 @@ pub fn hdr(view: &RunView, rows: impl Iterator<Item = SliceRow>) -> String {
 
 /// Two runs side by side as text.
 pub fn comparison(comparison: &Comparison, colour: bool, width: usize) -> String {
-    comparison::text(comparison, colour, width)
+    terminal::document(&document::comparison(comparison), colour, width)
 }
 
 /// Two runs side by side for a pull request.
 pub fn comparison_markdown(comparison: &Comparison) -> String {
-    markdown::comparison(comparison)
-}
-
-/// Two runs side by side for programs.
-pub fn comparison_json(comparison: &Comparison) -> String {
-    to_json(comparison)
+    markdown::document(&document::comparison(comparison))
 }
 
 /// What came of a comparison's conditions as JUnit XML: one test case for each condition, or for each number that
 /// has an interval where there are none.
 pub fn junit(comparison: &Comparison) -> String {
-    comparison::junit(comparison)
+    junit::junit(comparison)
 }

@@ -36,7 +36,7 @@ pub fn run(args: &CompareArgs) -> Result<u8, CliError> {
     let to_stdout = args.output.as_deref().is_none_or(|path| path == Path::new("-"));
     let text = match args.format {
         CompareFormat::Text => plimsoll_report::comparison(&comparison, to_stdout && report::colour(), report::width()),
-        CompareFormat::Json => plimsoll_report::comparison_json(&comparison),
+        CompareFormat::Json => plimsoll_report::json(&comparison),
         CompareFormat::Md => plimsoll_report::comparison_markdown(&comparison),
     };
     match &args.output {

@@ -1,17 +1,18 @@
 //! `plimsoll doctor`: what on this machine would spoil a measurement, and what is missing.
 
-use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
 use plimsoll_core::Catalogue;
 use plimsoll_drive::Io;
+use plimsoll_report::cells;
+use plimsoll_report::document::{Table, Tone, words};
 use plimsoll_sample::environment;
 
 use crate::args::DoctorArgs;
 use crate::calibration::{self, Calibration};
 use crate::error::{CliError, exit};
-use crate::verbs::honesty;
+use crate::verbs::{honesty, report};
 
 /// How bad a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,21 +44,13 @@ impl Line {
     }
 }
 
-/// What the doctor says, and whether all is well.
-pub struct Diagnosis {
-    /// The text.
-    pub text: String,
-    /// True when nothing would spoil a measurement and nothing is missing.
-    pub well: bool,
-}
-
 /// Does what `args` ask for. The exit code says whether all is well.
 pub fn run(catalogue: &Catalogue, args: &DoctorArgs) -> Result<u8, CliError> {
     let runs_dir = plimsoll_record::default_runs_dir()?;
     let mut well = true;
     if args.calibrate {
         let made = calibration::measure(catalogue, &mut crate::say)?;
-        crate::print(&lines("calibration", &made))?;
+        report::print_tables(&[("calibration", "", calibrated(Some(&made)))])?;
         let path = made.keep(&runs_dir)?;
         crate::say(&format!("kept in {}", path.display()));
         well = made.refused().is_none();
@@ -76,17 +69,15 @@ pub fn run(catalogue: &Catalogue, args: &DoctorArgs) -> Result<u8, CliError> {
     if args.calibrate {
         return Ok(code(well));
     }
-    let diagnosis = diagnose(catalogue, &runs_dir);
-    crate::print(&diagnosis.text)?;
-    match Calibration::load(&runs_dir) {
-        Some(made) => {
-            crate::print(&lines("calibration", &made))?;
-            well = made.refused().is_none();
-            made.refused().map_or(Ok(exit::OK), |floors| crate::print(&format!("{}\n", refused(&floors))))?
-        }
-        None => crate::print("calibration\n  none     → plimsoll doctor --calibrate\n")?,
-    };
-    Ok(code(well && diagnosis.well))
+    let (mut tables, well) = diagnose(catalogue, &runs_dir);
+    let made = Calibration::load(&runs_dir);
+    tables.push(("calibration", "", calibrated(made.as_ref())));
+    report::print_tables(&tables)?;
+    let refusal = made.and_then(|made| made.refused());
+    if let Some(floors) = &refusal {
+        crate::print(&format!("{}\n", refused(floors)))?;
+    }
+    Ok(code(well && refusal.is_none()))
 }
 
 /// That noise floors are too high, and what follows from it.
@@ -97,35 +88,40 @@ fn refused(floors: &str) -> String {
     )
 }
 
-fn lines(title: &str, made: &Calibration) -> String {
-    made.lines().into_iter().fold(format!("{title}\n"), |text, (name, value)| format!("{text}  {name}: {value}\n"))
+fn calibrated(made: Option<&Calibration>) -> Table {
+    let none = || vec![("none".to_owned(), "→ plimsoll doctor --calibrate".to_owned())];
+    let mut table = Table::new("Calibration", vec![words(""), words("")]);
+    for (name, value) in made.map_or_else(none, Calibration::lines) {
+        table.row(cells![name, value]);
+    }
+    table
 }
 
-/// Looks at this machine; recordings would go to `runs_dir`.
-pub fn diagnose(catalogue: &Catalogue, runs_dir: &Path) -> Diagnosis {
+/// What is seen of this machine, where recordings would go to `runs_dir`; and whether nothing would spoil a measurement
+/// and nothing is missing.
+fn diagnose(catalogue: &Catalogue, runs_dir: &Path) -> (Vec<(&'static str, &'static str, Table)>, bool) {
     let machine = [clock_source(), governor(), load(), memory(), swap(), disk(runs_dir), sockets()];
     let stores = catalogue.stores.iter().map(|store| match store.installed() {
         Ok(found) => Line::fine(format!("{}: {found}", store.spec().name)),
         Err(error) => Line::missing(format!("{}: {error}", store.spec().name), error.next),
     });
-    let mut text = String::new();
-    let mut well = true;
-    for (title, lines) in [("machine", machine.into_iter().collect::<Vec<_>>()), ("stores", stores.collect())] {
-        let _ = writeln!(text, "{title}");
-        for line in lines {
-            let mark = match line.grade {
-                Grade::Fine => "ok     ",
-                Grade::Spoils => "spoils ",
-                Grade::Missing => "missing",
-            };
-            let _ = writeln!(text, "  {mark}  {}", line.what);
-            if let Some(next) = &line.next {
-                let _ = writeln!(text, "           → {next}");
-            }
-            well &= line.grade == Grade::Fine;
-        }
+    let stores: Vec<_> = stores.collect();
+    let well = machine.iter().chain(&stores).all(|line| line.grade == Grade::Fine);
+    (vec![("machine", "", graded(machine)), ("stores", "", graded(stores))], well)
+}
+
+fn graded(lines: impl IntoIterator<Item = Line>) -> Table {
+    let mut table = Table::new("Diagnosis", vec![words(""), words("")]);
+    for line in lines {
+        let mark = match line.grade {
+            Grade::Fine => Tone::Good.text("ok"),
+            Grade::Spoils => Tone::Open.text("spoils"),
+            Grade::Missing => Tone::Bad.text("missing"),
+        };
+        table.row(cells![mark, line.what]);
+        line.next.into_iter().for_each(|next| table.row(cells!["", format!("→ {next}")]));
     }
-    Diagnosis { text, well }
+    table
 }
 
 fn sockets() -> Line {

@@ -15,8 +15,9 @@ use plimsoll_core::{
     Workload, waits,
 };
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit, Pace};
-
 use plimsoll_plan::Timeouts;
+use plimsoll_report::cells;
+use plimsoll_report::document::{Table, numbers, words};
 
 use crate::error::{CliError, exit};
 use crate::interrupt;
@@ -250,27 +251,31 @@ fn signal(pids: &std::collections::BTreeSet<u32>, signal: rustix::process::Signa
 fn text(name: &str, rows: &[Row], honest: bool) -> String {
     let ms = |ns: f64| format!("{:.1} ms", ns / 1e6);
     let n = (RATE_PER_S * WINDOW.as_secs_f64()) as u64;
-    let mut text = format!(
-        "{name}, stopped for {} s of {} s at {RATE_PER_S}/s (n = {n}, {CLIENTS} clients)\n\n  percentile   expected   measured   if the clock started at the send\n",
-        STALL.as_secs(),
-        WINDOW.as_secs()
+    let mut table = Table::new(
+        "Percentiles",
+        vec![
+            words("percentile"),
+            numbers("expected"),
+            numbers("measured"),
+            numbers("if the clock started at the send"),
+            words(""),
+        ],
     );
     for row in rows {
-        let mark = if row.is_right() { "" } else { "   ← wrong" };
-        text.push_str(&format!(
-            "  {:<10} {:>10} {:>10} {:>10}{mark}\n",
-            format!("p{}", row.percentile),
-            ms(row.expected_ns),
-            ms(row.response_ns as f64),
-            ms(row.service_ns as f64)
-        ));
+        let mark = if row.is_right() { "" } else { "← wrong" };
+        let (percentile, expected) = (format!("p{}", row.percentile), ms(row.expected_ns));
+        table.row(cells![percentile, expected, ms(row.response_ns as f64), ms(row.service_ns as f64), mark]);
     }
-    text.push_str(if honest {
-        "\nThe pause is seen whole: nothing that had to be waited for is missing.\n"
+    let (stall, window) = (STALL.as_secs(), WINDOW.as_secs());
+    let rows = plimsoll_report::tables(&[("", "", table)], false, 100);
+    let conclusion = if honest {
+        "The pause is seen whole: nothing that had to be waited for is missing."
     } else {
-        "\nThe pause is not seen as it has to be: do not trust percentiles from this machine.\n"
-    });
-    text
+        "The pause is not seen as it has to be: do not trust percentiles from this machine."
+    };
+    format!(
+        "{name}, stopped for {stall} s of {window} s at {RATE_PER_S}/s (n = {n}, {CLIENTS} clients)\n\n{rows}\n{conclusion}\n"
+    )
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_analysis::RunView;
 use plimsoll_record::data::Run;
+use plimsoll_report::document::Table;
 
 use crate::args::{Format, ReportArgs};
 use crate::error::CliError;
@@ -45,6 +46,11 @@ pub fn run(args: &ReportArgs) -> Result<u8, CliError> {
 /// Prints the view as `run` ends with it.
 pub fn print_text(view: &RunView) -> Result<(), CliError> {
     crate::print(&plimsoll_report::terminal(view, colour(), width())).map(|_| ())
+}
+
+/// Prints tables, each under a title and what stands behind it.
+pub fn print_tables(tables: &[(&str, &str, Table)]) -> Result<u8, CliError> {
+    crate::print(&plimsoll_report::tables(tables, colour(), width()))
 }
 
 /// Where a recording's page goes: beside it.

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
-use plimsoll_core::shown::{clean, lines};
+use plimsoll_core::shown::lines;
 use plimsoll_record::data::{Run, RunState};
 use plimsoll_record::{Listed, RunSummary};
+use plimsoll_report::cells;
+use plimsoll_report::document::{Table, numbers, words};
 
 use crate::args::{RunsAction, RunsArgs};
 use crate::error::{CliError, exit};
@@ -20,7 +22,7 @@ pub fn run(args: &RunsArgs) -> Result<u8, CliError> {
             if runs.is_empty() {
                 crate::say(&format!("no runs in {}", runs_dir.display()));
             }
-            crate::print(&table(&runs))
+            report::print_tables(&[("", "", table(&runs))])
         }
         RunsAction::Show { run } => {
             let recording = plimsoll_record::find(&runs_dir, run)?;
@@ -42,23 +44,18 @@ pub fn run(args: &RunsArgs) -> Result<u8, CliError> {
     }
 }
 
-fn table(runs: &[Listed]) -> String {
-    let mut out = String::new();
+fn table(runs: &[Listed]) -> Table {
+    let mut table = Table::new("Runs", vec![words(""), words(""), words(""), numbers(""), words("")]);
     for run in runs {
-        let _ = match &run.summary {
-            Ok(summary) => writeln!(
-                out,
-                "{:<20}  {:<12}  {:<28}  {:>7}  {}",
-                run.id,
-                clean(&summary.plan_name),
-                clean(&summary.stores.join(",")),
-                summary.end_ns.map_or("–".to_owned(), |ns| format!("{:.0} s", ns as f64 / 1e9)),
-                state(summary)
-            ),
-            Err(error) => writeln!(out, "{:<20}  not readable: {}", run.id, lines(error.to_string())),
-        };
+        table.row(match &run.summary {
+            Ok(summary) => {
+                let took = summary.end_ns.map_or("–".to_owned(), |ns| format!("{:.0} s", ns as f64 / 1e9));
+                cells![&run.id, &summary.plan_name, summary.stores.join(","), took, state(summary)]
+            }
+            Err(error) => cells![&run.id, "", "", "", lines(format!("not readable: {error}")).replace('\n', "; ")],
+        });
     }
-    out
+    table
 }
 
 fn state(summary: &RunSummary) -> String {

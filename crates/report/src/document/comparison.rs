@@ -1,0 +1,177 @@
+//! Two runs side by side.
+
+use plimsoll_analysis::compare::rule::signed_percent;
+use plimsoll_analysis::compare::{self, Comparison, ConfigDifference, Group, Metric};
+use plimsoll_analysis::number;
+
+use super::{Body, Document, NONE, Section, Table, Text, Tone, Verdict, numbers, or_none, words};
+use crate::cells;
+
+/// Two runs as a document: what was asked, what differs, then the numbers.
+pub fn comparison(comparison: &Comparison) -> Document<'_> {
+    let (a, b) = (&comparison.a, &comparison.b);
+    let (word, tone) = match (comparison.failed(), comparison.undecided()) {
+        (true, _) => ("Fail", Tone::Bad),
+        (false, true) => ("Undecided", Tone::Open),
+        (false, false) if comparison.rules.is_empty() => ("", Tone::Plain),
+        (false, false) => ("Pass", Tone::Good),
+    };
+    let verdict = Verdict {
+        word,
+        tone,
+        title: b.title.clone(),
+        sentence: format!("{} against {}", b.id, a.id),
+        reasons: Vec::new(),
+        about: String::new(),
+    };
+    let mut sections = Vec::new();
+    let mut section = |title: &str, body: Body<'static>| {
+        sections.push(Section { id: "", title: title.to_string(), aside: false, body });
+    };
+    let mut asked = Body::default();
+    asked.table(conditions(comparison.rules.iter().map(|rule| {
+        let about = format!(" ({})", number::plural(rule.checked, "number", "numbers"));
+        let whys = rule.failures.iter().chain(&rule.undecided).collect();
+        (rule.word(), Text::from(&rule.rule).then(Tone::Dim, about), whys)
+    })));
+    if !asked.blocks.is_empty() {
+        section("Conditions", asked);
+    }
+    let mut runs = Body::default();
+    runs.pairs([("A", a), ("B", b)].map(|(name, side)| {
+        let state = if side.state == "complete" { String::new() } else { format!(" · {}", side.state) };
+        (Tone::Strong.text(name), format!("{} · run {} · {}{state}", side.title, side.id, side.started))
+    }));
+    section("Runs", runs);
+    let mut config = Body::noted(if comparison.differences.is_empty() { "nothing" } else { "" });
+    config.table(differences(&comparison.differences));
+    config.list(Tone::Plain, &comparison.unmatched);
+    section("Configured differently", config);
+    let mut lines = Body::default();
+    lines.list(Tone::Strong, comparison.lines.iter().map(|line| Tone::Strong.text(line)));
+    if !lines.blocks.is_empty() {
+        section("Load lines", lines);
+    }
+    for group in &comparison.groups {
+        section(&group.trial, numbers_of(group));
+    }
+    section("Marks", Body::noted(legend(comparison)));
+    Document { verdict, sections }
+}
+
+/// Conditions: a word for what came of each, the condition, and what about it.
+pub fn conditions<'v>(rules: impl Iterator<Item = (&'v str, Text, Vec<&'v String>)>) -> Table {
+    let mut table = Table::new("Conditions", vec![words(""), words("fails if")]);
+    for (word, rule, whys) in rules {
+        table.row(cells![
+            match word {
+                "failed" => Tone::Bad.text("FAILED"),
+                "undecided" => Tone::Open.text("UNDECIDED"),
+                word => Tone::Good.text(word),
+            },
+            rule
+        ]);
+        whys.into_iter().for_each(|why| table.row(cells!["", why]));
+    }
+    table
+}
+
+/// What was configured differently.
+pub fn differences(differences: &[ConfigDifference]) -> Table {
+    let mut table = Table::new("Configured differently", ["where", "what", "A", "B"].map(words).to_vec());
+    let or_dash = |text: &str| if text.is_empty() { NONE.to_string() } else { text.to_string() };
+    for one in differences {
+        table.row(cells![&one.place, &one.name, or_dash(&one.a), or_dash(&one.b)]);
+    }
+    table
+}
+
+/// The numbers of a phase in both runs, and why some are missing.
+fn numbers_of<'a>(group: &Group) -> Body<'a> {
+    let heads = ["A", "B", "change", "95 % interval", "n"].map(numbers);
+    let columns = [words(""), words("op")].into_iter().chain(heads).chain([words("")]);
+    let mut table = Table::new(format!("{}, {}", group.trial, group.phase), columns.collect());
+    for metric in &group.metrics {
+        let mark = Comparison::mark(metric);
+        let tone = match mark {
+            "better" => Tone::Good,
+            "worse" => Tone::Bad,
+            _ => Tone::Dim,
+        };
+        table.row(cells![
+            metric.name.replace('_', " "),
+            &metric.op,
+            value(&metric.a),
+            value(&metric.b),
+            percent(metric.change_percent),
+            interval(metric.interval_percent),
+            observations(metric),
+            tone.text(mark),
+        ]);
+    }
+    let mut body = Body::noted(&group.phase);
+    body.table(table);
+    missing(group).into_iter().for_each(|why| body.text(why));
+    body
+}
+
+/// A number as text; why there is none is said below the table, where it has room.
+pub fn value(cell: &compare::Cell) -> &str {
+    if cell.value.is_some() { &cell.text } else { NONE }
+}
+
+/// A change.
+pub fn percent(change: Option<f64>) -> String {
+    or_none(change.map(signed_percent))
+}
+
+/// The interval of a change: `−1.20 % … +3.40 %`.
+pub fn interval(percent: Option<(f64, f64)>) -> String {
+    or_none(percent.map(|(low, high)| format!("{} … {}", signed_percent(low), signed_percent(high))))
+}
+
+/// Observations of both, with repeats where there are several.
+fn observations(metric: &Metric) -> String {
+    let one = |n: u64, repeats: u64| match repeats {
+        0 | 1 => number::count(n),
+        _ => format!("{} in {repeats}", number::count(n)),
+    };
+    format!("{} / {}", one(metric.a.n, metric.a.repeats), one(metric.b.n, metric.b.repeats))
+}
+
+/// Why numbers of a group are missing: each reason once, with its run and the numbers it is about.
+fn missing(group: &Group) -> Vec<String> {
+    let mut reasons: Vec<(&str, &str, Vec<String>)> = Vec::new();
+    for metric in &group.metrics {
+        for (side, cell) in [("A", &metric.a), ("B", &metric.b)].into_iter().filter(|(_, cell)| cell.value.is_none()) {
+            let name = metric.name.replace('_', " ");
+            match reasons.iter_mut().find(|(of, why, _)| *of == side && *why == cell.text) {
+                Some((.., names)) if names.contains(&name) => {}
+                Some((.., names)) => names.push(name),
+                None => reasons.push((side, &cell.text, vec![name])),
+            }
+        }
+    }
+    let sentence = |(side, why, names): (&str, &str, Vec<String>)| {
+        let has = if names.len() == 1 { "is" } else { "are" };
+        format!("{} {has} missing in {side}: {why}", number::list(&names))
+    };
+    reasons.into_iter().map(sentence).collect()
+}
+
+/// What the last column's words mean.
+fn legend(comparison: &Comparison) -> String {
+    let floor = &comparison.noise_floor;
+    let floor = match floor.throughput_percent.max(floor.p50_percent).max(floor.p99_percent) {
+        0.0 => "the machine's noise floor is not known".to_string(),
+        _ => format!(
+            "noise floor: throughput {} %, p50 {} %, p99 {} %",
+            number::significant(floor.throughput_percent),
+            number::significant(floor.p50_percent),
+            number::significant(floor.p99_percent)
+        ),
+    };
+    format!(
+        "~ no more than noise; ? nothing tells: seen once, an interval that reaches beyond ± 10 %, or * with a late generator; {floor}"
+    )
+}

@@ -1,0 +1,296 @@
+//! A report before any form of it is written: sections of paragraphs, lists, pairs and tables.
+//!
+//! What a report says, in which order and in which words, is put together here, once. The writers (`terminal`, `html`,
+//! `markdown`) write blocks and know nothing of runs. Texts may come from outside: it is the writers that escape them.
+//!
+//! | module | what it puts together |
+//! |---|---|
+//! | `run` | a run: its verdict and the order of its sections |
+//! | `results` | goals, figures, latencies, steps, answers and ledger |
+//! | `series` | load lines, two sides in turn, sweeps |
+//! | `trials` | what data take, and each trial in detail |
+//! | `comparison` | two runs side by side |
+
+mod comparison;
+mod results;
+mod run;
+mod series;
+mod trials;
+
+use plimsoll_analysis::RunView;
+use plimsoll_analysis::chart::Chart;
+use plimsoll_analysis::sweep::SweepView;
+use plimsoll_analysis::view::Plots;
+
+pub use comparison::comparison;
+pub use run::run;
+
+/// What a text means to its reader. Colours of the terminal and classes of the page follow it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// Nothing in particular.
+    Plain,
+    /// What is looked for.
+    Strong,
+    /// As it has to be.
+    Good,
+    /// As it must not be.
+    Bad,
+    /// Undecided, or to be looked at.
+    Open,
+    /// Beside the point.
+    Dim,
+}
+
+impl Tone {
+    /// `text` in this tone.
+    pub fn text(self, text: impl Into<String>) -> Text {
+        Text::default().then(self, text)
+    }
+}
+
+/// A text: pieces, each with a tone.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Text(pub(crate) Vec<(Tone, String)>);
+
+impl Text {
+    /// This, and `text` directly after it.
+    pub fn then(mut self, tone: Tone, text: impl Into<String>) -> Self {
+        let text = text.into();
+        match self.0.last_mut() {
+            Some((last, before)) if *last == tone => before.push_str(&text),
+            _ if text.is_empty() => {}
+            _ => self.0.push((tone, text)),
+        }
+        self
+    }
+
+    /// True without any character.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Without its tones.
+    pub(crate) fn plain(&self) -> String {
+        self.0.iter().map(|(_, piece)| piece.as_str()).collect()
+    }
+
+    fn joined(texts: Vec<Text>, between: &str) -> Text {
+        texts.into_iter().fold(Text::default(), |all, text| {
+            let all = if all.is_empty() { all } else { all.then(Tone::Plain, between) };
+            text.0.into_iter().fold(all, |all, (tone, piece)| all.then(tone, piece))
+        })
+    }
+}
+
+impl<T: Into<String>> From<T> for Text {
+    fn from(text: T) -> Self {
+        Tone::Plain.text(text)
+    }
+}
+
+/// A cell of a table.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    pub(crate) text: Text,
+    /// What stands behind it: the page says it when it is pointed at.
+    pub(crate) why: Option<String>,
+    /// What belongs to it: the page has it in small lines below.
+    pub(crate) more: Vec<String>,
+}
+
+impl Cell {
+    fn why(text: impl Into<Text>, why: Option<&String>) -> Self {
+        Cell { why: why.cloned(), ..Cell::from(text) }
+    }
+}
+
+impl<T: Into<Text>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Cell { text: text.into(), why: None, more: Vec::new() }
+    }
+}
+
+/// The cells of a row: a list of anything that a [`Cell`] is made from.
+#[macro_export]
+macro_rules! cells {
+    ($($cell:expr),* $(,)?) => { vec![$($crate::document::Cell::from($cell)),*] };
+}
+
+/// A column of a table.
+#[derive(Debug, Clone)]
+pub struct Column {
+    pub(crate) head: String,
+    /// Numbers stand on the right, words on the left.
+    pub(crate) right: bool,
+    shown: bool,
+}
+
+impl Column {
+    /// The column where `shown`; else none, and its cells are left out.
+    pub fn when(self, shown: bool) -> Self {
+        Column { shown, ..self }
+    }
+}
+
+/// A column of words.
+pub fn words(head: impl Into<String>) -> Column {
+    Column { head: head.into(), right: false, shown: true }
+}
+
+/// A column of numbers.
+pub fn numbers(head: impl Into<String>) -> Column {
+    Column { head: head.into(), right: true, shown: true }
+}
+
+/// A table. Without any head it is one of names and texts.
+#[derive(Debug)]
+pub struct Table {
+    /// What assistive technology calls it.
+    pub(crate) label: String,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Vec<Cell>>,
+    shown: Vec<bool>,
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn new(label: impl Into<String>, columns: Vec<Column>) -> Self {
+        let shown = columns.iter().map(|column| column.shown).collect();
+        let columns = columns.into_iter().filter(|column| column.shown).collect();
+        Table { label: label.into(), columns, rows: Vec::new(), shown }
+    }
+
+    /// Adds a row: a cell for each column, also for those that are not shown.
+    pub fn row(&mut self, cells: Vec<Cell>) {
+        self.rows.push(cells.into_iter().zip(&self.shown).filter_map(|(cell, shown)| shown.then_some(cell)).collect());
+    }
+}
+
+/// What the page draws.
+#[derive(Debug)]
+pub enum Picture<'a> {
+    /// Lines over a number.
+    Chart(&'a Chart),
+    /// Grouped bars of a sweep, ours and the published ones.
+    Bars(&'a RunView, &'a SweepView),
+    /// The spread in each row of a sweep.
+    Boxes(&'a SweepView),
+}
+
+/// A part of a section.
+#[derive(Debug)]
+pub enum Block<'a> {
+    /// A smaller heading, and what stands behind it.
+    Heading(Text, Text),
+    /// A paragraph.
+    Paragraph(Text),
+    /// Sentences; [`Tone::Bad`] and [`Tone::Open`] mark them.
+    List(Tone, Vec<Text>),
+    /// Names with texts.
+    Pairs(Vec<(Text, Text)>),
+    /// A table with rows.
+    Table(Table),
+    /// A title, and what opens under it; whether it is open. In the page alone, as are the following.
+    Fold(String, bool, Vec<Block<'a>>),
+    /// Lines as they are.
+    Code(String),
+    /// Pictures in a layout of the page's style.
+    Pictures(&'static str, Vec<Picture<'a>>),
+    /// The plots over the run's time.
+    Timeline(&'a Plots),
+}
+
+/// What a section says. What is empty does not get into it.
+#[derive(Debug, Default)]
+pub struct Body<'a> {
+    /// What stands behind its title.
+    pub(crate) note: Text,
+    pub(crate) blocks: Vec<Block<'a>>,
+}
+
+impl<'a> Body<'a> {
+    fn noted(note: impl Into<Text>) -> Self {
+        Body { note: note.into(), blocks: Vec::new() }
+    }
+
+    fn push(&mut self, is_empty: bool, block: Block<'a>) {
+        if !is_empty {
+            self.blocks.push(block);
+        }
+    }
+
+    fn heading(&mut self, heading: impl Into<Text>, note: impl Into<Text>) {
+        self.push(false, Block::Heading(heading.into(), note.into()));
+    }
+
+    fn text(&mut self, text: impl Into<Text>) {
+        let text = text.into();
+        self.push(text.is_empty(), Block::Paragraph(text));
+    }
+
+    fn list(&mut self, tone: Tone, items: impl IntoIterator<Item: Into<Text>>) {
+        let items: Vec<Text> = items.into_iter().map(Into::into).collect();
+        self.push(items.is_empty(), Block::List(tone, items));
+    }
+
+    fn pairs<N: Into<Text>, V: Into<Text>>(&mut self, pairs: impl IntoIterator<Item = (N, V)>) {
+        let pairs = pairs.into_iter().map(|(name, value)| (name.into(), value.into()));
+        let pairs: Vec<_> = pairs.filter(|(_, value): &(Text, Text)| !value.is_empty()).collect();
+        self.push(pairs.is_empty(), Block::Pairs(pairs));
+    }
+
+    fn table(&mut self, table: Table) {
+        self.push(table.rows.is_empty(), Block::Table(table));
+    }
+
+    fn fold(&mut self, title: impl Into<String>, open: bool, inside: Body<'a>) {
+        self.push(inside.blocks.is_empty(), Block::Fold(title.into(), open, inside.blocks));
+    }
+
+    fn pictures(&mut self, layout: &'static str, pictures: Vec<Picture<'a>>) {
+        self.push(pictures.is_empty(), Block::Pictures(layout, pictures));
+    }
+}
+
+/// A section.
+#[derive(Debug)]
+pub struct Section<'a> {
+    /// Its address within the page.
+    pub(crate) id: &'static str,
+    pub(crate) title: String,
+    /// Folded away where there is little room.
+    pub(crate) aside: bool,
+    pub(crate) body: Body<'a>,
+}
+
+/// What came of it all.
+#[derive(Debug)]
+pub struct Verdict {
+    /// `Pass`, `Fail`, `Incomplete`, `Undecided`; empty where nothing was asked.
+    pub(crate) word: &'static str,
+    pub(crate) tone: Tone,
+    /// What this is about.
+    pub(crate) title: String,
+    pub(crate) sentence: String,
+    /// What it rests on.
+    pub(crate) reasons: Vec<String>,
+    /// Which run this is.
+    pub(crate) about: String,
+}
+
+/// A report.
+#[derive(Debug)]
+pub struct Document<'a> {
+    pub(crate) verdict: Verdict,
+    /// Those that say something.
+    pub(crate) sections: Vec<Section<'a>>,
+}
+
+/// What is not there.
+const NONE: &str = "–";
+
+/// `text`, or a dash.
+fn or_none(text: Option<String>) -> String {
+    text.unwrap_or_else(|| NONE.to_string())
+}

@@ -1,0 +1,167 @@
+//! A run: its verdict, the order of its sections, and the small ones.
+
+use plimsoll_analysis::RunView;
+use plimsoll_analysis::number;
+use plimsoll_analysis::view::{Level, VerdictState, Warning};
+
+use super::{Block, Body, Document, Section, Table, Text, Tone, Verdict, numbers, results, series, trials, words};
+use crate::cells;
+
+/// Events that are told where there is little room.
+const EVENTS_MAX: usize = 20;
+
+/// A run as a document: `full`, as the page has it, or without what few look for.
+pub fn run(view: &RunView, full: bool) -> Document<'_> {
+    let (main, aside) = (false, true);
+    let space = if full { "Trials" } else { "Space" };
+    // The order of every report.
+    let sections = [
+        (true, "goals", "Goals", main, results::goals(view, full)),
+        (true, "line", "Load line", main, series::lines(view, full)),
+        (true, "ab", "Two sides in turn", main, series::ab(view, full)),
+        (true, "sweep", "Sweep", main, series::sweeps(view, full)),
+        (true, "stalls", "Stalls", main, stalls(view)),
+        (true, "figures", "Figures", main, results::figures(view, full)),
+        (true, "truth", "Answers and ledger", aside, results::truth(view, full)),
+        (full, "time", "Over time", main, timeline(view)),
+        (true, "latency", "Latency under load", main, results::latencies(view, full)),
+        (true, "steps", "Steps within operations", aside, results::steps(view, full)),
+        (true, "trials", space, aside, trials::space(view, full)),
+        (!full, "plans", "Query plans", aside, trials::plans(view)),
+        (!full, "settings", "Settings", aside, trials::settings(view)),
+        (true, "left-out", "Left out", aside, left_out(view)),
+        (true, "warnings", "Warnings", main, warnings(&view.warnings)),
+        (true, "events", "Events", aside, events(view, full)),
+        (full, "setup", "Setup", aside, setup(view)),
+    ];
+    let sections = sections.into_iter().filter(|(shown, .., body)| *shown && !body.blocks.is_empty());
+    let sections = sections.map(|(_, id, title, aside, body)| Section { id, title: title.to_string(), aside, body });
+    Document { verdict: verdict(view), sections: sections.collect() }
+}
+
+fn verdict(view: &RunView) -> Verdict {
+    let (word, tone) = match view.verdict.state {
+        VerdictState::Pass => ("Pass", Tone::Good),
+        VerdictState::Fail => ("Fail", Tone::Bad),
+        VerdictState::Incomplete => ("Incomplete", Tone::Open),
+        VerdictState::Undecided => ("Undecided", Tone::Open),
+    };
+    let run = &view.run;
+    Verdict {
+        word,
+        tone,
+        title: run.title.clone(),
+        sentence: view.verdict.sentence.clone(),
+        reasons: if view.verdict.reasons.len() > 1 { view.verdict.reasons.clone() } else { Vec::new() },
+        about: format!("run {} · {} · seed {} · Plimsoll {}", run.id, run.started, run.seed, run.plimsoll_version),
+    }
+}
+
+fn stalls<'a>(view: &RunView) -> Body<'a> {
+    let mut body = Body::noted(
+        "slices below half of the phase's median throughput, and what changed with them: no proof of a cause",
+    );
+    body.list(Tone::Plain, view.stalls.iter().map(|stalls| &stalls.sentence));
+    body
+}
+
+fn timeline(view: &RunView) -> Body<'_> {
+    let mut body = Body::default();
+    body.push(view.plots.bands.is_empty(), Block::Timeline(&view.plots));
+    if !view.plots.host_zero.is_empty() {
+        body.text(Tone::Dim.text(format!("Zero all the time and not drawn: {}.", number::list(&view.plots.host_zero))));
+    }
+    body
+}
+
+fn left_out<'a>(view: &RunView) -> Body<'a> {
+    let mut body = Body::noted("combinations that cannot be");
+    body.list(Tone::Dim, &view.left_out);
+    body
+}
+
+/// Warnings by what to do about them, in the order of the first of each: a busy machine would say the same after every
+/// phase.
+fn warnings<'a>(warnings: &[Warning]) -> Body<'a> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for warning in warnings {
+        match groups.iter_mut().find(|(next, _)| *next == warning.next) {
+            Some((_, texts)) => texts.push(&warning.text),
+            None => groups.push((&warning.next, vec![&warning.text])),
+        }
+    }
+    let mut body = Body::default();
+    for (next, texts) in groups {
+        body.list(Tone::Open, texts);
+        body.text(Tone::Dim.text(format!("→ {next}")));
+    }
+    body
+}
+
+fn events<'a>(view: &RunView, full: bool) -> Body<'a> {
+    let mut body = Body::default();
+    let mut table = Table::new("Events", vec![numbers("at"), words("level").when(full), words("what happened")]);
+    let told: Vec<_> = view.events.iter().filter(|event| full || event.level != Level::Info).collect();
+    for event in told.iter().take(if full { told.len() } else { EVENTS_MAX }) {
+        let tone = match event.level {
+            Level::Error => Tone::Bad,
+            Level::Warning => Tone::Open,
+            Level::Info => Tone::Plain,
+        };
+        let trial = event.trial.as_ref().map_or(String::new(), |trial| format!("{trial}: "));
+        let kind = if full { format!(" ({})", event.kind.name()) } else { String::new() };
+        let text = Text::from(format!("{trial}{}", event.text)).then(Tone::Dim, kind);
+        table.row(cells![format!("{:.2} s", event.at_s), tone.text(event.level.name()), text]);
+    }
+    body.table(table);
+    if !full && told.len() > EVENTS_MAX {
+        body.text(format!("and {} more", number::count((told.len() - EVENTS_MAX) as u64)));
+    }
+    body
+}
+
+fn setup<'a>(view: &RunView) -> Body<'a> {
+    let run = &view.run;
+    let mut body = Body::default();
+    body.heading("Run", "");
+    body.pairs([
+        ("plan", run.plan_name.clone()),
+        ("command", run.command_line.join(" ")),
+        ("seed", run.seed.to_string()),
+        ("slice", number::seconds(run.slice_seconds)),
+        ("started", run.started.clone()),
+        ("state", run.state.clone()),
+        ("written by the recorder itself", number::bytes(run.recorder_bytes as f64)),
+        ("published figures from", run.source.clone()),
+        ("Plimsoll", run.plimsoll_version.clone()),
+    ]);
+    if !view.environment.is_empty() {
+        body.heading("Machine", "");
+        body.pairs(view.environment.iter().map(|one| (&one.name, &one.value)));
+    }
+    let code = |text: String| Body { note: Text::default(), blocks: vec![Block::Code(text)] };
+    body.fold("The plan as it was given", false, code(run.plan_text.clone()));
+    let query = format!("sqlite3 ~/.local/state/plimsoll/runs/{}/run.sqlite \\\n  \"{TRACE_SQL}\"", run.id);
+    body.fold("How to trace a number: the seconds of every phase, from the recording", false, code(query));
+    body
+}
+
+/// A query on the recording that shows where the figures come from.
+const TRACE_SQL: &str = "SELECT t.ordinal, t.store_label, p.name, r.name, r.subject, r.value, r.n FROM result r
+   JOIN phase p ON p.trial = r.trial AND p.ordinal = r.phase
+   JOIN trial t ON t.ordinal = r.trial ORDER BY r.trial, r.phase, r.ordinal";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_query_that_traces_numbers_works_on_a_recording_and_stands_in_the_book() {
+        let recording = rusqlite::Connection::open_in_memory().unwrap();
+        recording.execute_batch(plimsoll_record::schema::DDL).unwrap();
+        recording.prepare(TRACE_SQL).unwrap();
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let book = words(include_str!("../../../../docs/src/reports.md"));
+        assert!(book.contains(&words(TRACE_SQL)));
+    }
+}

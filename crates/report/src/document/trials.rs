@@ -1,0 +1,230 @@
+//! The trials: what their data take, what each store is and said, and what every phase came to.
+
+use plimsoll_analysis::RunView;
+use plimsoll_analysis::number;
+use plimsoll_analysis::size::is_of_size;
+use plimsoll_analysis::view::{PhaseKind, PhaseView, ResultName, ResultView, SettingView, TrialView};
+use plimsoll_core::Durability;
+
+use super::{Body, Cell, Table, Text, Tone, numbers, or_none, words};
+use crate::cells;
+
+/// What the program calls a store's plan for an operation.
+const PLAN_OF_STORE: &str = "plan of the store";
+
+/// What the data of each trial take; `full`, every trial in detail.
+pub fn space(view: &RunView, full: bool) -> Body<'_> {
+    let mut table = Table::new(
+        "Trials",
+        vec![
+            words("trial"),
+            numbers("records").when(full),
+            numbers("data"),
+            numbers("index"),
+            numbers("all on disk"),
+            numbers("written per record"),
+            numbers("÷ its own bytes"),
+            words("state").when(full),
+            words("version"),
+        ],
+    );
+    // The rungs of a search are about the same data.
+    let is_series = !view.lines.is_empty() || view.ab.is_some();
+    let is_first = |trial: &TrialView| {
+        view.trials.iter().find(|one| one.store == trial.store).is_some_and(|first| first.ordinal == trial.ordinal)
+    };
+    let shown = || view.trials.iter().filter(|trial| full || !is_series || is_first(trial));
+    let bytes = |bytes: Option<u64>| or_none(bytes.map(|bytes| number::bytes(bytes as f64)));
+    for trial in shown() {
+        let footprint = trial.footprint.as_ref();
+        if full || footprint.is_some() || trial.device_bytes_per_record.is_some() {
+            table.row(cells![
+                &trial.name,
+                number::count(trial.record_count),
+                bytes(footprint.map(|footprint| footprint.data_bytes)),
+                bytes(footprint.and_then(|footprint| footprint.index_bytes)),
+                bytes(footprint.and_then(|footprint| footprint.total_bytes)),
+                or_none(trial.device_bytes_per_record.map(number::bytes)),
+                or_none(trial.write_amplification.map(|times| number::with_unit(times, "×"))),
+                state(&trial.state),
+                &trial.version,
+            ]);
+        }
+    }
+    let mut body = Body::noted("after load and settle; written to the device by both, without the recorder's own");
+    body.table(table);
+    let sizes = shown().filter_map(|trial| Some((trial, trial.size.as_ref()?)));
+    body.list(
+        Tone::Plain,
+        sizes.map(|(trial, size)| Tone::Strong.text(&trial.name).then(Tone::Plain, format!(": {}", size.sentence))),
+    );
+    if full {
+        view.trials.iter().for_each(|trial| body.fold(&trial.name, false, detail(trial)));
+    }
+    body
+}
+
+fn state(state: &str) -> Text {
+    match state {
+        "complete" => Tone::Good.text(state),
+        "failed" | "void" => Tone::Bad.text(state),
+        _ => Tone::Open.text(state),
+    }
+}
+
+/// How each store did what it was asked, in its own words.
+pub fn plans<'a>(view: &RunView) -> Body<'a> {
+    let remarks = view.trials.iter().flat_map(|trial| trial.remarks.iter().map(move |remark| (trial, remark)));
+    let plans = remarks.filter(|(_, remark)| remark.name == PLAN_OF_STORE);
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut body = Body::noted("in the store's own words");
+    body.pairs(plans.map(|(trial, remark)| (format!("{} {}", trial.name, remark.phase), one_line(&remark.text))));
+    body
+}
+
+/// What differs from the stores' defaults; trials of a store that say the same share a line.
+pub fn settings<'a>(view: &RunView) -> Body<'a> {
+    let one = |setting: &SettingView| match &setting.default {
+        Some(default) => format!("{} = {} (not {default})", setting.name, setting.value),
+        None => format!("{} = {}", setting.name, setting.value),
+    };
+    let mut said: Vec<(&str, String)> = Vec::new();
+    for trial in &view.trials {
+        let all = trial.settings.iter().map(one).collect::<Vec<_>>().join(", ");
+        let all = if all.is_empty() { "none".to_owned() } else { all };
+        if !said.contains(&(trial.store.as_str(), all.clone())) {
+            said.push((&trial.store, all));
+        }
+    }
+    let mut body = Body::noted("that differ from the store's defaults");
+    body.pairs(said);
+    body
+}
+
+fn detail<'a>(trial: &TrialView) -> Body<'a> {
+    let mut body = Body::default();
+    let place = [
+        ("store", &trial.store_kind),
+        ("version", &trial.version),
+        ("place", &trial.place),
+        ("workload", &trial.workload),
+    ];
+    body.pairs(place.into_iter().chain(trial.params.iter().map(|(name, value)| (name.as_str(), value))));
+    body.heading("Phases", "");
+    body.table(phases(trial));
+    let mut said = Table::new("What the store said", ["phase", "about", "its words"].map(words).to_vec());
+    trial.remarks.iter().for_each(|remark| said.row(cells![&remark.phase, &remark.name, &remark.text]));
+    if !trial.remarks.is_empty() {
+        body.heading("What the store said", "");
+    }
+    body.table(said);
+    let mut settings = Table::new(
+        "Settings that differ from the defaults",
+        ["setting", "value", "default", "set by"].map(words).to_vec(),
+    );
+    for one in &trial.settings {
+        settings.row(cells![&one.name, &one.value, one.default.as_deref().unwrap_or(""), &one.source]);
+    }
+    body.heading("Settings", if trial.settings.is_empty() { "all have their defaults" } else { "not the defaults" });
+    body.table(settings);
+    body
+}
+
+fn phases(trial: &TrialView) -> Table {
+    let mut table = Table::new(
+        "Phases",
+        vec![
+            words("phase"),
+            words("kind"),
+            words("durability"),
+            numbers("clients"),
+            numbers("from"),
+            numbers("took"),
+            words("came to"),
+            words("state"),
+        ],
+    );
+    for phase in &trial.phases {
+        let mut ended = Cell::from(state(&phase.state));
+        ended.more.extend(phase.reason.iter().chain(&phase.late).cloned());
+        table.row(cells![
+            &phase.name,
+            phase.kind.name(),
+            phase.durability.map_or("", Durability::name),
+            if phase.clients > 0 { number::count(phase.clients.into()) } else { String::new() },
+            format!("{:.2} s", phase.start_s),
+            or_none(phase.seconds.map(number::seconds)),
+            came_to(phase),
+            ended,
+        ]);
+    }
+    table
+}
+
+/// True for results that the row has said already: how long it took has a column of its own, and rates, counts and
+/// lag stand before them as analysis derives them, without warm-up.
+fn said(phase: &PhaseView, result: &ResultView) -> bool {
+    match result.what {
+        ResultName::Seconds => phase.kind != PhaseKind::Load,
+        ResultName::Ops => matches!(phase.kind, PhaseKind::Drive | PhaseKind::Ask),
+        ResultName::Records | ResultName::PlannedSeconds | ResultName::Unfinished => true,
+        ResultName::LagP50 | ResultName::LagP99 | ResultName::LagMax => true,
+        ResultName::LostConnections | ResultName::EndedConnections => result.value == 0.0,
+        what => is_of_size(what),
+    }
+}
+
+/// What a phase came to, in one cell: its asked operations, its rate, its results.
+fn came_to(phase: &PhaseView) -> Text {
+    let mut parts = Vec::new();
+    for asked in &phase.asked {
+        if let (Some(median), Some(min), Some(max)) = (asked.median_s, asked.min_s, asked.max_s) {
+            let rest = format!(
+                " median of {}, {} to {}, {}",
+                number::count(asked.n - asked.errors),
+                number::seconds(min),
+                number::seconds(max),
+                number::plural(asked.rows, "row", "rows"),
+            );
+            let median = Text::from(format!("{}: ", asked.op)).then(Tone::Strong, number::seconds(median));
+            parts.push(median.then(Tone::Plain, rest));
+        }
+        if asked.errors > 0 {
+            parts.push(Tone::Bad.text(number::plural(asked.errors, "error", "errors")));
+        }
+    }
+    if let Some(ops) = phase.ops.as_ref().filter(|_| phase.kind == PhaseKind::Drive) {
+        let rate = number::marked(number::with_unit(ops.rate_per_s, "1/s"), phase.late.is_some());
+        let rest = format!(", {} operations in {}", number::count(ops.count), number::seconds(ops.seconds));
+        parts.push(Tone::Strong.text(rate).then(Tone::Plain, rest));
+        for (n, word) in [(ops.rejected, "rejected"), (ops.unknown, "unknown"), (ops.unfinished, "never sent")] {
+            if n > 0 {
+                parts.push(Tone::Bad.text(number::count(n)).then(Tone::Plain, format!(" {word}")));
+            }
+        }
+    }
+    if let Some(rate) = phase.scheduled_rate_per_s {
+        parts.push(format!("scheduled {}", number::with_unit(rate, "1/s")).into());
+    }
+    if let Some(lag) = &phase.lag {
+        let (p50, p99) = (number::nanoseconds(lag.p50_ns), number::nanoseconds(lag.p99_ns));
+        parts.push(format!("generator late by {p50} (p50), {p99} (p99)").into());
+    }
+    if let (Some(settled), Some(with)) = (phase.settled_after_s, phase.rate_with_warmup_per_s) {
+        let (settled, with) = (number::seconds(settled), number::with_unit(with, "1/s"));
+        parts.push(
+            format!("the first {settled} were found to be warm-up and count for nothing (with them: {with})").into(),
+        );
+    } else if let Some(settled) = phase.settled_after_s {
+        parts.push(format!("settled after {} (found in its slices)", number::seconds(settled)).into());
+    }
+    if let Some(cores) = phase.worker_cores {
+        parts.push(format!("workers used {} cores", number::significant(cores)).into());
+    }
+    if let Some(rate) = phase.records_per_s {
+        parts.push(Tone::Strong.text(number::with_unit(rate, "records/s")));
+    }
+    let results = phase.results.iter().filter(|result| !said(phase, result));
+    parts.extend(results.map(|result| format!("{} {}", result.name.replace('_', " "), result.text).into()));
+    Text::joined(parts, "; ")
+}

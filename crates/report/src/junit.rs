@@ -1,0 +1,64 @@
+//! What came of a comparison as JUnit XML.
+
+use plimsoll_analysis::compare::Comparison;
+
+/// See [`crate::junit`].
+pub fn junit(comparison: &Comparison) -> String {
+    let mut cases = Vec::new();
+    if comparison.rules.is_empty() {
+        for group in &comparison.groups {
+            for metric in group.metrics.iter().filter(|metric| metric.significant.is_some()) {
+                let name = format!("{}, {} {}", group.phase, metric.name, metric.op);
+                cases.push((group.trial.clone(), name.trim().to_string(), &[][..], &[][..], 1));
+            }
+        }
+    }
+    for rule in &comparison.rules {
+        let class = "plimsoll.compare".to_string();
+        cases.push((class, rule.rule.clone(), &rule.failures, &rule.undecided, rule.checked));
+    }
+    let failures = cases.iter().filter(|(_, _, failures, ..)| !failures.is_empty()).count();
+    let skipped = cases.iter().filter(|(_, _, failed, open, _)| failed.is_empty() && !open.is_empty()).count();
+    let suite = format!("{} against {}", comparison.b.id, comparison.a.id);
+    let mut out = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"{0}\" failures=\"{failures}\">\n  \
+         <testsuite name=\"{1}\" tests=\"{0}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\">\n",
+        cases.len(),
+        xml(&suite)
+    );
+    for (class, name, failures, undecided, checked) in &cases {
+        let open =
+            format!("    <testcase classname=\"{}\" name=\"{}\" assertions=\"{checked}\"", xml(class), xml(name));
+        match (*failures, *undecided) {
+            ([], []) => out.push_str(&format!("{open}/>\n")),
+            ([], [..]) => out.push_str(&format!(
+                "{open}>\n      <skipped message=\"UNDECIDED: {}\"/>\n    </testcase>\n",
+                xml(&undecided.join("\n"))
+            )),
+            ([first, ..], _) => out.push_str(&format!(
+                "{open}>\n      <failure message=\"{}\">{}</failure>\n    </testcase>\n",
+                xml(first),
+                xml(&failures.join("\n"))
+            )),
+        }
+    }
+    out.push_str("  </testsuite>\n</testsuites>\n");
+    out
+}
+
+/// A text for XML 1.0, which has no control characters but three.
+fn xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' => out.push_str("&#10;"),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,220 @@
+//! Text for the terminal: aligned, wrapped, and the same without colours.
+
+use owo_colors::{OwoColorize, Style};
+use plimsoll_core::shown;
+use unicode_width::UnicodeWidthStr;
+
+use crate::document::{Block, Document, Table, Text, Tone, Verdict};
+
+/// The fewest columns that a text is wrapped to.
+const WIDTH_MIN: usize = 16;
+
+/// A document as text.
+pub fn document(document: &Document<'_>, colour: bool, width: usize) -> String {
+    let mut writer = Writer { out: String::new(), colour, width: width.max(40) };
+    writer.verdict(&document.verdict);
+    for section in &document.sections {
+        writer.heading(&section.title.as_str().into(), &section.body.note);
+        writer.blocks(&section.body.blocks);
+    }
+    writer.out
+}
+
+/// Tables alone, each under its title and what stands behind it.
+pub fn tables(tables: &[(&str, &str, Table)], colour: bool, width: usize) -> String {
+    let mut writer = Writer { out: String::new(), colour, width };
+    for (title, note, table) in tables {
+        if !title.is_empty() {
+            writer.heading(&(*title).into(), &(*note).into());
+        }
+        writer.table(table);
+    }
+    writer.out
+}
+
+struct Writer {
+    out: String,
+    colour: bool,
+    width: usize,
+}
+
+impl Writer {
+    fn verdict(&mut self, verdict: &Verdict) {
+        let word = verdict.word.to_uppercase();
+        let first = if word.is_empty() { Text::default() } else { verdict.tone.text(format!("{word}  ")) };
+        let indent = " ".repeat(width_of(&first));
+        self.paragraph(&first, &Tone::Strong.text(&verdict.sentence));
+        for reason in &verdict.reasons {
+            self.paragraph(&format!("{indent}- ").into(), &reason.into());
+        }
+        let about = if verdict.about.is_empty() { String::new() } else { format!(" · {}", verdict.about) };
+        self.paragraph(&indent.into(), &Tone::Dim.text(format!("{}{about}", verdict.title)));
+    }
+
+    fn heading(&mut self, heading: &Text, note: &Text) {
+        if !self.out.is_empty() {
+            self.out.push('\n');
+        }
+        self.paragraph(&Tone::Strong.text(heading.plain()).then(Tone::Plain, "  "), &Tone::Dim.text(note.plain()));
+    }
+
+    fn blocks(&mut self, blocks: &[Block<'_>]) {
+        for block in blocks {
+            match block {
+                Block::Heading(heading, note) => self.heading(heading, note),
+                Block::Paragraph(text) => self.paragraph(&"  ".into(), text),
+                Block::List(tone, items) => {
+                    let mark = match tone {
+                        Tone::Bad => "!",
+                        Tone::Open => "?",
+                        _ => "-",
+                    };
+                    let first = tone.text(format!("  {mark} "));
+                    items.iter().for_each(|item| self.paragraph(&first, item));
+                }
+                Block::Pairs(pairs) => {
+                    let rows = pairs.iter().map(|(name, value)| vec![name, value]).collect();
+                    self.rows(rows, &[false, false]);
+                }
+                Block::Table(table) => self.table(table),
+                Block::Fold(..) | Block::Code(_) | Block::Pictures(..) | Block::Timeline(_) => {}
+            }
+        }
+    }
+
+    fn table(&mut self, table: &Table) {
+        let heads: Vec<Text> = table.columns.iter().map(|column| Tone::Dim.text(&column.head)).collect();
+        let mut rows: Vec<Vec<&Text>> = Vec::new();
+        if heads.iter().any(|head| !head.is_empty()) {
+            rows.push(heads.iter().collect());
+        }
+        rows.extend(table.rows.iter().map(|row| row.iter().map(|cell| &cell.text).collect()));
+        let right: Vec<bool> = table.columns.iter().map(|column| column.right).collect();
+        self.rows(rows, &right);
+    }
+
+    /// Aligned rows. A last column of words is wrapped.
+    fn rows(&mut self, rows: Vec<Vec<&Text>>, right: &[bool]) {
+        let rows: Vec<Vec<Text>> = rows.into_iter().map(|row| row.into_iter().map(cleaned).collect()).collect();
+        let mut widths = vec![0; right.len()];
+        for row in &rows {
+            for (cell, width) in row.iter().zip(&mut widths) {
+                *width = width_of(cell).max(*width);
+            }
+        }
+        for row in rows {
+            let (mut first, mut last) = (Text::default(), Text::default());
+            for (at, (cell, (width, right))) in row.into_iter().zip(widths.iter().zip(right)).enumerate() {
+                let pad = " ".repeat(width - width_of(&cell));
+                let before = if *right { format!("  {pad}") } else { "  ".to_string() };
+                first = first.then(Tone::Plain, before);
+                if at + 1 == widths.len() && !right {
+                    last = cell;
+                } else {
+                    first.0.extend(cell.0);
+                    first = first.then(Tone::Plain, if *right { "" } else { &pad });
+                }
+            }
+            self.paragraph(&first, &last);
+        }
+    }
+
+    /// A paragraph, wrapped; the first line begins with `first`, the others with as many blanks.
+    fn paragraph(&mut self, first: &Text, text: &Text) {
+        let mut first = cleaned(first);
+        let indent = width_of(&first);
+        for mut line in wrap(&cleaned(text), self.width.saturating_sub(indent).max(WIDTH_MIN)) {
+            first.0.append(&mut line.0);
+            self.line(&first);
+            first = " ".repeat(indent).into();
+        }
+    }
+
+    /// A line, without blanks at its end.
+    fn line(&mut self, text: &Text) {
+        for (tone, piece) in &text.0 {
+            match style(*tone).filter(|_| self.colour) {
+                Some(style) => self.out.push_str(&piece.style(style).to_string()),
+                None => self.out.push_str(piece),
+            }
+        }
+        self.out.truncate(self.out.trim_end_matches(' ').len());
+        self.out.push('\n');
+    }
+}
+
+fn style(tone: Tone) -> Option<Style> {
+    match tone {
+        Tone::Plain => None,
+        Tone::Strong => Some(Style::new().bold()),
+        Tone::Good => Some(Style::new().green()),
+        Tone::Bad => Some(Style::new().red().bold()),
+        Tone::Open => Some(Style::new().yellow()),
+        Tone::Dim => Some(Style::new().dimmed()),
+    }
+}
+
+/// Without what would drive a terminal.
+fn cleaned(text: &Text) -> Text {
+    Text(text.0.iter().map(|(tone, piece)| (*tone, shown::clean(piece))).collect())
+}
+
+/// Columns of the terminal that a text takes.
+fn width_of(text: &Text) -> usize {
+    text.0.iter().map(|(_, piece)| piece.width()).sum()
+}
+
+/// Breaks a text into lines of at most `width`, between words; a longer word stands alone.
+fn wrap(text: &Text, width: usize) -> Vec<Text> {
+    let (mut lines, mut line, mut taken) = (Vec::new(), Text::default(), 0);
+    for (tone, piece) in &text.0 {
+        for (at, word) in piece.split(' ').enumerate() {
+            // The first word of a piece goes on where the piece before it ended.
+            if at > 0 {
+                if taken > 0 && taken + 1 + word.width() > width {
+                    lines.push(std::mem::take(&mut line));
+                    taken = 0;
+                } else {
+                    line = line.then(*tone, " ");
+                    taken += 1;
+                }
+            }
+            line = line.then(*tone, word);
+            taken += word.width();
+        }
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cells;
+    use crate::document::{numbers, words};
+
+    #[test]
+    fn columns_align_and_the_last_one_wraps() {
+        let mut of = Table::new("", vec![words("name"), numbers("µs"), words("published")]);
+        of.row(cells!["read", "1.25", Text::from("495 s CouchDB").then(Tone::Dim, "; 358 s Riak")]);
+        of.row(cells!["a longer one", "12", "–"]);
+        of.row(cells!["数据库", "3", ""]);
+        assert_eq!(
+            tables(&[("", "", of)], false, 44).lines().collect::<Vec<_>>(),
+            [
+                "  name            µs  published",
+                "  read          1.25  495 s CouchDB; 358 s",
+                "                      Riak",
+                "  a longer one    12  –",
+                "  数据库           3",
+            ]
+        );
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        let mut of = Table::new("", vec![words("")]);
+        of.row(cells!["a\u{1b}[31mb\u{202e}\n"]);
+        assert_eq!(tables(&[("", "", of)], false, 40), "  a\u{fffd}[31mb\u{fffd}\u{fffd}\n");
+    }
+}
