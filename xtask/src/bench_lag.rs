@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use plimsoll_core::{Address, Layout, ParamValue, Params, Sessions, StreamSpec, WireClient};
 use plimsoll_drive::{Clock, Drive, DriveResult, DriveSpec, Io, Limit, Pace, Wake};
-use plimsoll_store_postgres::PrivatePostgres;
+use plimsoll_lab::Cluster;
+use plimsoll_store_postgres::PostgresRecipe;
 use plimsoll_store_postgres::wire::{Login, PgSession};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
@@ -40,19 +41,14 @@ struct Run {
 /// Prints lag and CPU by way of waking up.
 pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let runs = arguments.first().map_or(Ok(RUNS), |runs| runs.parse())?;
-    let server = PrivatePostgres::start(
-        &[std::env::temp_dir(), "/var/tmp".into()],
-        &std::env::temp_dir(),
-        &[],
-        &Default::default(),
-        &mut |_| {},
-    )?;
+    let bases = [std::env::temp_dir(), "/var/tmp".into()];
+    let recipe = Box::new(PostgresRecipe::default());
+    let server = Cluster::start(recipe, &bases, &std::env::temp_dir(), &Default::default(), &mut |_| {})?;
     make_tables(&server)?;
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!(
-        "PostgreSQL {}, point select at {RATE_PER_S}/s, {CLIENTS} clients on a Unix socket, one worker over epoll; n = \
+        "PostgreSQL, point select at {RATE_PER_S}/s, {CLIENTS} clients on a Unix socket, one worker over epoll; n = \
          {runs} interleaved runs of {RUN:?} each; load at start {}",
-        server.version(),
         load.split(' ').next().unwrap_or_default()
     );
     println!("target with processors apart: lag p50 {} µs, p99 {} µs", TARGETS_US.0, TARGETS_US.1);
@@ -89,8 +85,8 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn once(server: &PrivatePostgres, wake: Wake, apart: bool) -> Result<Run, Box<dyn Error>> {
-    let pid = server.pid().and_then(|pid| Pid::from_raw(pid as i32)).ok_or("the server has no process")?;
+fn once(server: &Cluster, wake: Wake, apart: bool) -> Result<Run, Box<dyn Error>> {
+    let pid = server.pids().first().and_then(|pid| Pid::from_raw(*pid as i32)).ok_or("the server has no process")?;
     // What the server starts for a connection stays where the server itself is.
     sched_setaffinity(Some(pid), &set(if apart { &[1] } else { &[0, 1] }))?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -125,22 +121,16 @@ fn once(server: &PrivatePostgres, wake: Wake, apart: bool) -> Result<Run, Box<dy
     })
 }
 
-fn drive(server: &PrivatePostgres, spec: &DriveSpec) -> Result<DriveResult, Box<dyn Error>> {
+fn drive(server: &Cluster, spec: &DriveSpec) -> Result<DriveResult, Box<dyn Error>> {
     let select = plimsoll_workload::all().into_iter().find(|spec| spec.name == "select").ok_or("no select workload")?;
     let params = Params([("scale".to_owned(), ParamValue::Int(1))].into());
     let workload = (select.make)(7, &params, &[]).map_err(|error| error.to_string())?;
     let stream = workload.stream(&StreamSpec::One { kind: "select".to_owned(), clients: CLIENTS as u32 })?;
-    let login = Arc::new(Login {
-        user: server.user().to_owned(),
-        database: server.database().to_owned(),
-        application_name: "plimsoll bench".to_owned(),
-        place: "the private server".to_owned(),
-        ..Login::default()
-    });
+    let endpoint = PostgresRecipe::default().endpoint(server.first());
     let layout = Arc::new(Layout::default());
     let client = |_| WireClient {
-        address: server.address(),
-        session: Box::new(PgSession::new(login.clone(), layout.clone(), "")),
+        address: endpoint.address.clone(),
+        session: Box::new(PgSession::new(endpoint.login.clone(), layout.clone(), "")),
     };
     let clock = Clock::start();
     let drive = Drive {
@@ -155,12 +145,11 @@ fn drive(server: &PrivatePostgres, spec: &DriveSpec) -> Result<DriveResult, Box<
     Ok(drive.run(&mut |_| {})?)
 }
 
-fn make_tables(server: &PrivatePostgres) -> Result<(), Box<dyn Error>> {
-    let Address::Unix(socket) = server.address() else { return Err("the server has a Unix socket".into()) };
+fn make_tables(server: &Cluster) -> Result<(), Box<dyn Error>> {
     let pgbench = plimsoll_store_postgres::server::find_postgres()?.with_file_name("pgbench");
     let mut command = Command::new(pgbench);
-    command.arg("-h").arg(socket.parent().unwrap_or(Path::new("/"))).args(["-U", server.user(), "-i", "-q", "-s", "1"]);
-    let made = command.arg(server.database()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+    command.arg("-h").arg(&server.first().socket_dir).args(["-U", "postgres", "-i", "-q", "-s", "1"]);
+    let made = command.arg("postgres").stdout(Stdio::null()).stderr(Stdio::null()).status()?;
     if made.success() { Ok(()) } else { Err("pgbench could not make its tables".into()) }
 }
 

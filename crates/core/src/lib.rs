@@ -8,7 +8,8 @@
 //! | [`op`] | [`OpKind`], [`Op`], [`Outcome`], [`Answer`]: one unit of work and what it came to |
 //! | [`ldap`] | [`LdapCall`]: operations on a directory |
 //! | [`layout`] | [`Layout`], [`Collection`]: what has to exist in a store before a trial |
-//! | [`store`] | [`StoreKind`], [`Store`]: a store under test, its client side and its server side |
+//! | [`store`] | [`StoreKind`], [`Store`]: a store under test, as its clients know it |
+//! | [`server`] | [`Recipe`], [`Servers`]: how servers of our own are made, and what can be done to those that run |
 //! | [`session`] | [`BlockingSession`], [`WireSession`]: one connection, in the shapes `drive` can run |
 //! | [`kv`] | [`Kv`], the plainest interface a store can have |
 //! | [`workload`] | [`Workload`], [`Stream`], [`Steps`], [`Truth`]: what is asked, and what the right answer is |
@@ -38,6 +39,7 @@ pub mod op;
 pub mod pause;
 pub mod quantity;
 pub mod sampler;
+pub mod server;
 pub mod session;
 pub mod shown;
 pub mod slice;
@@ -62,6 +64,7 @@ pub use observer::Observer;
 pub use op::{Access, Answer, Call, HttpCall, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
 pub use pause::{Pause, covered_ns, paused_ns};
 pub use sampler::{Reading, Sampler, SeriesSpec, Unavailable};
+pub use server::{Launch, Node, Nodes, Recipe, ServerSpec, Servers, Span, StopSignal};
 pub use session::{
     ANSWER_BYTES_MAX, Address, BlockingSession, Branches, Done, SessionShape, SessionSpec, Sessions, WireClient,
     WireSession, WireState, Wish,

@@ -1,13 +1,15 @@
 //! A store under test: its client side and, where it can be started here, its server side.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{ParamSpec, Params};
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::layout::{IndexMode, Layout};
 use crate::op::{KindId, OpKind};
+use crate::server::{Recipe, Servers};
 use crate::session::{SessionSpec, Sessions};
 use crate::value::{ValueBuf, Values};
 use crate::waits::Waits;
@@ -124,6 +126,8 @@ pub enum Target {
         /// A directory in which a server's log is kept when something fails.
         log_dir: PathBuf,
     },
+    /// Servers of our own, which run.
+    Servers(Arc<dyn Servers>),
     /// A running one.
     Attach {
         /// Its URL, without password.
@@ -131,6 +135,19 @@ pub enum Target {
         /// Its password, if one is known. Never to be shown, recorded or passed to a child.
         password: Option<String>,
     },
+}
+
+impl Target {
+    /// The URL and password of a running one.
+    ///
+    /// # Errors
+    /// `Usage` where it is none.
+    pub fn url(&self) -> Result<(&str, Option<&str>), StoreError> {
+        match self {
+            Target::Attach { url, password } => Ok((url, password.as_deref())),
+            _ => Err(StoreError::new(StoreErrorKind::Usage, "the store is to be attached to, and no URL says where")),
+        }
+    }
 }
 
 /// How a store is to be opened.
@@ -271,12 +288,20 @@ pub trait StoreKind: Send + Sync {
     /// What can be told to be wrong with `options` without opening anything: a URL, a password file.
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError>;
 
-    /// Opens it: attaches, or starts a private one. `progress` is told what takes a while.
+    /// How a private one's servers are made; `None` where it has none.
+    ///
+    /// # Errors
+    /// Values of parameters that cannot be.
+    fn recipe(&self, _params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
+        Ok(None)
+    }
+
+    /// Opens it, as a client of what runs; starts no server. `progress` is told what takes a while.
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError>;
 }
 
 /// An open store. The calls are the control plane's: they may take long, and no session is open meanwhile
-/// except during [`Store::describe`], [`Store::processes`] and [`Store::sync`].
+/// except during [`Store::describe`] and [`Store::sync`].
 pub trait Store: Send {
     /// Version, place and settings.
     fn describe(&mut self) -> Result<StoreDescription, StoreError>;
@@ -323,11 +348,16 @@ pub trait Store: Send {
     /// The store's own tidying: analyze, vacuum, checkpoint, compaction; returns when it is quiet.
     fn settle(&mut self) -> Result<(), StoreError>;
 
-    /// Reopens or restarts the store and drops the page cache of its own files.
-    fn cold(&mut self) -> Result<Cold, StoreError>;
+    /// Lets go of its servers or, of an embedded store, of its files, so that they can be stopped, and everything that it
+    /// was told is in its files afterwards.
+    fn disconnect(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
-    /// Stops and starts it.
-    fn restart(&mut self) -> Result<(), StoreError>;
+    /// Goes on after [`Store::disconnect`], when its servers run again.
+    fn reconnect(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Bytes it takes.
     fn footprint(&mut self) -> Result<Footprint, StoreError>;
@@ -343,9 +373,6 @@ pub trait Store: Send {
     /// The store's own integrity check: `Ok(Some(what was checked))`, `Ok(None)` when it has none, or
     /// an error of kind `Corrupt` with its words. Any other error says that it could not be done.
     fn check_integrity(&mut self) -> Result<Option<String>, StoreError>;
-
-    /// Ids of the processes at the root of its server; empty for embedded stores.
-    fn processes(&self) -> Vec<u32>;
 
     /// What the store counts of its own work and is worth plotting beside a load; empty where there is nothing.
     /// Called once a slice while sessions are at work: must be quick.

@@ -8,19 +8,21 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`cluster`] | [`Cluster`]: the servers of a store's recipe, one or more, and what can be done to them |
+//! | `open_store` | [`OpenStore`]: a store with the servers that it is on: restarting it and making it cold, whichever it is |
 //! | [`private_server`] | [`PrivateServer`]: directories, a supervisor that guards them, a program that runs in them |
 //! | [`supervisor`] | [`Supervisor`]: this program executed again, what it is asked for; `process`, what runs in it |
 //! | `place` | where those directories may be, and how they are recognised |
-//! | `own_server` | [`OwnServer`]: restarting one and making it cold, whichever it is |
 //! | [`orphans`] | [`sweep_orphans`]: what a killed supervisor left |
 //! | [`user`] | [`ServerUser`]: whom a server runs as |
 //! | [`packages`] | [`Program`]: where a server's program is, or which package it comes in |
 //! | [`ending`] | [`Ending`]: how a program ended, and which class of trouble that is |
 //! | [`page_cache`] | [`drop_files`]: drops the files of one directory tree from the page cache, counts what stayed |
 
+pub mod cluster;
 pub mod ending;
+mod open_store;
 pub mod orphans;
-mod own_server;
 pub mod packages;
 pub mod page_cache;
 mod place;
@@ -30,13 +32,14 @@ pub mod supervisor;
 mod tree;
 pub mod user;
 
+pub use cluster::Cluster;
 pub use ending::Ending;
+pub use open_store::{OpenStore, open};
 pub use orphans::sweep_orphans;
-pub use own_server::{OwnServer, bases, cold, not_ours, restart};
 pub use packages::Program;
 pub use page_cache::{PageCache, drop_files};
 pub use place::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};
-pub use private_server::{PrivateServer, StopSignal};
+pub use private_server::PrivateServer;
 pub use supervisor::Supervisor;
 pub use tree::tree_bytes;
 pub use user::ServerUser;

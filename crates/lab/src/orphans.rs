@@ -128,16 +128,48 @@ fn remove_files(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
 
 /// Kills every process whose working directory is under `root`; false when there was none.
 fn kill_those_in(root: &Path) -> io::Result<bool> {
-    let mut found = false;
+    signal_those_in(root, Signal::KILL).map(|signalled| !signalled.is_empty())
+}
+
+/// Stops every process that works under `root`, or lets it go on; returns when it does.
+pub(crate) fn pause_those_in(root: &Path, stands: bool) -> io::Result<()> {
+    let (started, signal) = (Instant::now(), if stands { Signal::STOP } else { Signal::CONT });
+    let mut before = Vec::new();
+    loop {
+        let found = signal_those_in(root, signal)?;
+        let heard = found.iter().all(|pid| is_stopped(*pid) == stands || !works_in(*pid, root));
+        // One may have started another before it stood.
+        if heard && (!stands || found == before) {
+            return Ok(());
+        }
+        if started.elapsed() > KILL_BOUND {
+            let what = format!("a process there {}", if stands { "goes on" } else { "stands still" });
+            return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+        }
+        before = found;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether a process stands still by a signal (`T` in its state).
+fn is_stopped(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    // The name before the last bracket may hold anything.
+    stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('T'))
+}
+
+/// Sends a signal to every process whose working directory is under `root`; which there were.
+fn signal_those_in(root: &Path, signal: Signal) -> io::Result<Vec<Pid>> {
+    let mut found = Vec::new();
     for entry in fs::read_dir("/proc")?.flatten() {
         let pid = entry.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
         let Some(pid) = pid.filter(|pid| works_in(*pid, root)) else { continue };
-        // Held by a descriptor, looked at again, then killed: the number may have been given to another meanwhile.
+        // Held by a descriptor, looked at again, then signalled: the number may have been given to another meanwhile.
         if let Ok(process) = rustix::process::pidfd_open(pid, PidfdFlags::empty())
             && works_in(pid, root)
         {
-            found = true;
-            let _ = rustix::process::pidfd_send_signal(process, Signal::KILL);
+            found.push(pid);
+            let _ = rustix::process::pidfd_send_signal(process, signal);
         }
     }
     Ok(found)

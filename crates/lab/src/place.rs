@@ -101,17 +101,28 @@ impl Place {
         new_file(&log)?;
         let data = root.join("data");
         for directory in [&data, &sockets] {
-            DirBuilder::new().mode(0o700).create(directory).map_err(|error| io(directory, &error))?;
-            if user.is_switched() {
-                std::os::unix::fs::chown(directory, Some(user.uid()), Some(user.gid()))
-                    .map_err(|error| io(directory, &error))?;
-            }
+            make_directory(directory, user).map_err(|error| io(directory, &error))?;
         }
         if user.is_switched() {
             fs::set_permissions(root, Permissions::from_mode(0o711)).map_err(|error| io(root, &error))?;
         }
         Ok(Self { root: root.to_owned(), data, sockets, log, _mark: mark })
     }
+}
+
+/// Makes a directory that only `user` may enter.
+pub(crate) fn make_directory(path: &Path, user: &ServerUser) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)?;
+    give(path, 0o700, user)
+}
+
+/// Makes `path` the user's own, for him with `mode`.
+pub(crate) fn give(path: &Path, mode: u32, user: &ServerUser) -> io::Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(mode))?;
+    if user.is_switched() {
+        std::os::unix::fs::chown(path, Some(user.uid()), Some(user.gid()))?;
+    }
+    Ok(())
 }
 
 /// `base` without symbolic links, or why it is of no use.

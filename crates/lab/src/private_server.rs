@@ -7,12 +7,12 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{StoreError, StoreErrorKind, Waits, waits};
+use plimsoll_core::{StopSignal, StoreError, StoreErrorKind, Waits, waits};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::ending::{self, Ending};
 use crate::orphans;
-use crate::place::{NAME_PREFIX, Place};
+use crate::place::{self, NAME_PREFIX, Place};
 use crate::supervisor::{CLOSE_BOUND, Supervisor, readable};
 use crate::user::ServerUser;
 
@@ -21,24 +21,11 @@ const ANSWER_BOUND: Duration = Duration::from_secs(10);
 /// How long it may take to clean up below an ended program; it gives up by itself after 10 s.
 const END_BOUND: Duration = Duration::from_secs(15);
 
-/// A signal that asks a server to stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopSignal {
-    /// SIGTERM.
-    Term,
-    /// SIGINT.
-    Int,
-    /// SIGQUIT.
-    Quit,
-}
-
-impl StopSignal {
-    fn signal(self) -> Signal {
-        match self {
-            StopSignal::Term => Signal::TERM,
-            StopSignal::Int => Signal::INT,
-            StopSignal::Quit => Signal::QUIT,
-        }
+fn number_of(signal: StopSignal) -> Signal {
+    match signal {
+        StopSignal::Term => Signal::TERM,
+        StopSignal::Int => Signal::INT,
+        StopSignal::Quit => Signal::QUIT,
     }
 }
 
@@ -76,21 +63,6 @@ pub struct PrivateServer {
 }
 
 impl PrivateServer {
-    /// One with a supervisor of its own, as [`PrivateServer::guarded_by`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn new(
-        name: &str,
-        bases: &[PathBuf],
-        user: ServerUser,
-        leave: StopSignal,
-        log_dir: &Path,
-        waits: &Waits,
-    ) -> Result<Self, StoreError> {
-        Self::guarded_by(Supervisor::start()?, name, bases, user, leave, log_dir, waits)
-    }
-
     /// Makes the directories under the first of `bases` which `user` can get to, after removing what dead
     /// Plimsolls left in any of them; nothing runs there yet.
     ///
@@ -100,8 +72,8 @@ impl PrivateServer {
     ///
     /// # Errors
     /// `Permission` when no base will do, with the reason for each; `DiskFull` and others as the operating system says.
-    pub fn guarded_by(
-        supervisor: Supervisor,
+    pub fn new(
+        supervisor: &Supervisor,
         name: &str,
         bases: &[PathBuf],
         user: ServerUser,
@@ -121,7 +93,7 @@ impl PrivateServer {
             user,
             log_dir: log_dir.to_owned(),
             leave,
-            supervisor,
+            supervisor: supervisor.clone(),
             is_closed: false,
             running: None,
             ended: None,
@@ -147,11 +119,6 @@ impl PrivateServer {
     /// The user that programs run as.
     pub fn user(&self) -> &ServerUser {
         &self.user
-    }
-
-    /// What ends waits for it.
-    pub fn waits(&self) -> &Waits {
-        &self.waits
     }
 
     /// The id of the running program.
@@ -229,7 +196,7 @@ impl PrivateServer {
     pub fn stop(&mut self, signal: StopSignal, bound: Duration) -> Result<(), StoreError> {
         let Some(running) = &self.running else { return Ok(()) };
         let name = running.name.clone();
-        match rustix::process::pidfd_send_signal(&running.handle, signal.signal()) {
+        match rustix::process::pidfd_send_signal(&running.handle, number_of(signal)) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => {}
             Err(error) => return Err(StoreError::io(&name, &error.into())),
         }
@@ -269,7 +236,8 @@ impl PrivateServer {
         self.end()
     }
 
-    fn end(&mut self) -> Result<(), StoreError> {
+    /// The same; a second time there is nothing to do.
+    pub(crate) fn end(&mut self) -> Result<(), StoreError> {
         if std::mem::replace(&mut self.is_closed, true) {
             return Ok(());
         }
@@ -330,6 +298,48 @@ impl PrivateServer {
         Ok((ending, error))
     }
 
+    /// Closes it, unless that was done, and keeps its log: something failed, here or with whoever used it.
+    pub(crate) fn abandon(&mut self) {
+        if !self.is_closed && self.place.log.metadata().is_ok_and(|log| log.len() > 0) {
+            let _ = self.keep_log();
+        }
+        // There is nobody to tell; what is left is found by the next start.
+        let _ = self.end();
+    }
+
+    /// The error that a program which runs is of no use, `why`; it is killed.
+    pub(crate) fn give_up(&mut self, why: StoreError) -> StoreError {
+        let error = self.with_log(why);
+        let _ = self.kill();
+        error
+    }
+
+    /// Has all that runs there stand still, or go on; returns when it does.
+    ///
+    /// # Errors
+    /// `Broken` when a process does not; as the operating system says.
+    pub fn pause(&self, stands: bool) -> Result<(), StoreError> {
+        orphans::pause_those_in(&self.place.root, stands)
+            .map_err(|error| StoreError::io(self.place.root.display(), &error))
+    }
+
+    /// Makes a file for the server's user below its data directory; a directory, where `name` ends with `/`.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let path = self.place.data.join(name);
+        let made = match name.ends_with('/') {
+            true => place::make_directory(&path, &self.user),
+            false => fs::write(&path, bytes).and_then(|()| place::give(&path, 0o600, &self.user)),
+        };
+        made.map_err(|error| StoreError::io(path.display(), &error))
+    }
+
+    /// Removes the sockets that a server left which was killed: some do not listen where one stands.
+    pub(crate) fn clear_sockets(&self) {
+        for entry in fs::read_dir(&self.place.sockets).into_iter().flatten().flatten() {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+
     fn broken(&self, what: String) -> StoreError {
         self.with_log(StoreError::new(StoreErrorKind::Broken, what))
     }
@@ -349,7 +359,7 @@ impl PrivateServer {
 
     /// What the supervisor is told: numbers of the signal and of the user, `-` where that is the caller.
     fn leave_and_ids(&self) -> [String; 3] {
-        let leave = self.leave.signal().as_raw().to_string();
+        let leave = number_of(self.leave).as_raw().to_string();
         match self.user.is_switched() {
             true => [leave, self.user.uid().to_string(), self.user.gid().to_string()],
             false => [leave, "-".to_owned(), "-".to_owned()],
@@ -359,11 +369,6 @@ impl PrivateServer {
 
 impl Drop for PrivateServer {
     fn drop(&mut self) {
-        // Not closed: something failed, here or with whoever used it.
-        if !self.is_closed && self.place.log.metadata().is_ok_and(|log| log.len() > 0) {
-            let _ = self.keep_log();
-        }
-        // There is nobody to tell; what is left is found by the next start.
-        let _ = self.end();
+        self.abandon();
     }
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use plimsoll_core::{
-    Answer, BlockingSession, Call, Cold, Durability, Footprint, Interface, KvCall, Layout, Op, OpKind, OpenOptions,
-    Outcome, Sessions, Store, StoreDescription, StoreError, StoreKind, StoreSpec, Value, Values,
+    Answer, BlockingSession, Call, Durability, Footprint, Interface, KvCall, Layout, Op, OpKind, OpenOptions, Outcome,
+    Sessions, Store, StoreDescription, StoreError, StoreKind, StoreSpec, Value, Values,
 };
 
 use crate::reference::{SPEC, open};
@@ -176,14 +176,6 @@ impl Store for PairsStore {
         Ok(())
     }
 
-    fn cold(&mut self) -> Result<Cold, StoreError> {
-        Ok(Cold::NotPossible("it is in memory only".into()))
-    }
-
-    fn restart(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         let data_bytes = self.map.read().iter().map(|(key, entry)| (key.len() + entry.now.len()) as u64).sum();
         Ok(Footprint { data_bytes, index_bytes: None, total_bytes: None })
@@ -195,10 +187,6 @@ impl Store for PairsStore {
 
     fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
         Ok(None)
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        Vec::new()
     }
 
     fn close(self: Box<Self>) -> Result<(), StoreError> {

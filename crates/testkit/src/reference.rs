@@ -7,7 +7,7 @@
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use plimsoll_core::{
-    Access, Answer, BlockingSession, Call, Cold, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind,
+    Access, Answer, BlockingSession, Call, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind,
     OpenOptions, Outcome, RecordsCall, SessionShape, SessionSpec, Sessions, Store, StoreDescription, StoreError,
     StoreErrorKind, StoreKind, StoreSpec, Target, Values,
 };
@@ -64,10 +64,8 @@ impl StoreKind for ReferenceKind {
 pub(crate) fn open(options: &OpenOptions) -> Result<Shared, StoreError> {
     match &options.target {
         Target::Private { .. } => Ok(Shared::default()),
-        Target::Attach { url, .. } => {
-            Err(StoreError::new(StoreErrorKind::Usage, format!("a store in memory cannot be attached to at {url}"))
-                .next("name it without a URL"))
-        }
+        _ => Err(StoreError::new(StoreErrorKind::Usage, "a store in memory cannot be attached to")
+            .next("name it without a URL")),
     }
 }
 
@@ -120,14 +118,6 @@ impl Store for ReferenceStore {
         Ok(())
     }
 
-    fn cold(&mut self) -> Result<Cold, StoreError> {
-        Ok(Cold::NotPossible("it has no files".to_owned()))
-    }
-
-    fn restart(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         let (data_bytes, index_bytes) =
             self.shared.read().iter().map(Table::bytes).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
@@ -145,10 +135,6 @@ impl Store for ReferenceStore {
 
     fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
         Ok(None)
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        Vec::new()
     }
 
     fn close(self: Box<Self>) -> Result<(), StoreError> {

@@ -171,7 +171,7 @@ impl Turns<'_, '_, '_> {
             _ => format!("{letter}, {pair}"),
         }));
         let Open { kind, store, .. } = &mut place.open;
-        let done = trial::run(self.bench, &mut **store, kind.spec(), &one, Arc::clone(workload), found);
+        let done = trial::run(self.bench, store, kind.spec(), &one, Arc::clone(workload), found);
         place.ledger = self.bench.ledger.take();
         place.trials += 1;
         done.map_err(|error| of_side(error, self.spec, side, &part.words()))

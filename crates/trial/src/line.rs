@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use plimsoll_analysis::line::{self, LineResult, LineSpec, Next, Rung};
 use plimsoll_analysis::number;
-use plimsoll_core::{Store, StoreSpec, Workload};
+use plimsoll_core::{StoreSpec, Workload};
+use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{Arrivals, Drive, Limit, Line, Pace, Phase, Rate, Start, Step, Trial};
 use plimsoll_record::data::{Goal, Run};
 
@@ -57,7 +58,7 @@ impl Search<'_> {
     ///
     /// # Errors
     /// What a rung or the recording failed with.
-    pub fn run(&self, bench: &mut Bench<'_>, store: &mut dyn Store) -> Result<u32, TrialError> {
+    pub fn run(&self, bench: &mut Bench<'_>, store: &mut OpenStore) -> Result<u32, TrialError> {
         bench.ledger = None;
         let start = bench.plan.start;
         let keeps = start != Start::Fresh && trial::ledger_goes_on(&**self.workload);

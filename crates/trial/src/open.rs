@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{Catalogue, OpenOptions, Store, StoreKind, Target, Waits, Workload};
+use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{Plan, StoreUse, Trial};
 use plimsoll_record::data::{EventClass, Level};
 
@@ -28,8 +29,8 @@ pub struct Open<'a> {
     pub kind: &'a dyn StoreKind,
     /// As the plan has it.
     pub store_use: StoreUse,
-    /// The store.
-    pub store: Box<dyn Store>,
+    /// The store, and the servers of ours that it is on.
+    pub store: OpenStore,
     waits: Waits,
 }
 
@@ -96,7 +97,7 @@ pub fn open_store<'a>(bench: &Bench<'a>, store_use: &StoreUse, run_id: String) -
             .and_then(|()| data::let_others_through(data_dir))
             .map_err(|error| TrialError::io(data_dir.display(), &error))?;
     }
-    let store = kind.open(options, &mut |text| bench.sinks.show(&Told::Note(text.to_owned())))?;
+    let store = plimsoll_lab::open(kind, options, &mut |text| bench.sinks.show(&Told::Note(text.to_owned())))?;
     Ok(Open { kind, store_use: store_use.clone(), store, waits })
 }
 

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plimsoll_core::{
-    Answer, Call, Catalogue, Durability, KvCall, Observer, Op, OpKind, Outcome, RecordsCall, Slice, Store,
-    StoreErrorKind, Stream, Ticket, Workload,
+    Answer, Call, Catalogue, Durability, KvCall, Observer, Op, OpKind, Outcome, RecordsCall, Slice, StoreErrorKind,
+    Stream, Ticket, Workload,
 };
 use plimsoll_drive::{Drive, DriveError, DriveResult, DriveSpec, Io, StopReason, Witness};
+use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{self, Plan};
 use plimsoll_record::data::Purpose;
 use plimsoll_sample::ServerProcesses;
@@ -68,7 +69,7 @@ pub struct TrialRun<'a, 'b> {
     /// What it shares with the run's other trials.
     pub(crate) bench: &'a mut Bench<'b>,
     /// The store, open.
-    pub(crate) store: &'a mut dyn Store,
+    pub(crate) store: &'a mut OpenStore,
     /// True when the store runs inside this process.
     pub(crate) embedded: bool,
     /// What is to be done.
@@ -254,7 +255,7 @@ impl TrialRun<'_, '_> {
             if reads_counters {
                 let thread = std::thread::Builder::new().name("counters".to_owned());
                 thread
-                    .spawn_scoped(scope, move || reader.follow(&mut **store, &stopped))
+                    .spawn_scoped(scope, move || reader.follow(&mut ***store, &stopped))
                     .map_err(|error| DriveError::System { what: "the thread that reads counters", error })?;
             }
             if let Some(ledger) = ledger.as_mut().filter(|_| driven.measured || driven.reads_back) {

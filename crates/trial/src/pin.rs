@@ -1,20 +1,19 @@
 //! Processors for the server, so that the generator has some of its own.
 
-use plimsoll_core::Store;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::error::TrialError;
 
-/// Binds all threads of the store's server to `processors`; new ones are born there. Does nothing when none are named.
+/// Binds all threads of the store's server, whose first processes are `roots`, to `processors`; new ones are born there.
+/// Does nothing when none are named.
 ///
 /// # Errors
 /// The store has no server here, or the processors are not there.
-pub fn server(store: &dyn Store, processors: &[u32]) -> Result<(), TrialError> {
+pub fn server(roots: &[u32], processors: &[u32]) -> Result<(), TrialError> {
     if processors.is_empty() {
         return Ok(());
     }
-    let roots = store.processes();
     if roots.is_empty() {
         return Err(TrialError::usage("`server_pin` is for servers on this machine, and this store has none")
             .next("leave `server_pin` out"));
@@ -27,7 +26,7 @@ pub fn server(store: &dyn Store, processors: &[u32]) -> Result<(), TrialError> {
         }
         set.set(*processor as usize);
     }
-    for pid in plimsoll_sample::with_descendants(&roots) {
+    for pid in plimsoll_sample::with_descendants(roots) {
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         for thread in threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()) {
             match sched_setaffinity(Pid::from_raw(thread), &set) {

@@ -163,13 +163,13 @@ fn each_trial<'a>(bench: &mut Bench<'a>, open: &mut Option<Open<'a>>) -> Result<
         let trial = fitted.as_ref().unwrap_or(trial);
         if let Some(spec) = &line {
             let search = line::Search { trial, spec, workload: &workload, kind: kind.spec(), first: rungs };
-            rungs += search.run(bench, &mut **store)?;
+            rungs += search.run(bench, store)?;
             continue;
         }
         let same = before.is_some_and(|before| before.has_same_data(planned) && before.loads() == planned.loads())
             && trial::ledger_goes_on(&*workload);
         let found = Found { start: plan.start, data: same && plan.start != Start::Fresh };
-        trial::run(bench, &mut **store, kind.spec(), trial, workload, found)?;
+        trial::run(bench, store, kind.spec(), trial, workload, found)?;
         before = Some(planned);
     }
     Ok(())

@@ -178,7 +178,7 @@ impl TrialRun<'_, '_> {
         let seed = self.trial.seed ^ self.first_cycle(ordinal);
         let spec = DriveSpec { first_cycle: self.first_cycle(ordinal), ..drive_spec::of(drive, seed, &self.spec()) };
         let written = self.written_bytes();
-        let cycles = cycles(self.store)?;
+        let cycles = cycles(&mut **self.store)?;
         let witness_ns = self.bench.witness.as_ref().map(Witness::cpu_ns);
         let result = self.driven(Driven::measured(ordinal, drive.clients, drive.durability, &stream, spec))?;
         end.push(ResultName::Seconds, (result.end_ns - result.measured_from_ns) as f64 / 1e9);
@@ -252,7 +252,7 @@ impl TrialRun<'_, '_> {
     /// After its server has been started again.
     pub(crate) fn server_is_new(&mut self) -> Result<(), TrialError> {
         self.bench.server.set(self.store.processes());
-        pin::server(self.store, &self.bench.plan.server_pin)
+        pin::server(&self.store.processes(), &self.bench.plan.server_pin)
     }
 
     /// What all phases of a run have in common.
@@ -264,7 +264,7 @@ impl TrialRun<'_, '_> {
 
     /// What the store counts of the work that it puts off; nothing when nobody waits for its answer any more.
     fn cycles_unless_stopped(&mut self) -> Result<Vec<(&'static str, f64)>, TrialError> {
-        match cycles(self.store) {
+        match cycles(&mut **self.store) {
             Err(error) if error.is_interrupt() => Ok(Vec::new()),
             counted => counted,
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{ParamValue, Setting, Store, StoreSpec, Workload};
+use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{self, Start, Step};
 use plimsoll_record::data::{Event, EventClass, Level, PhaseEnd, PhaseHeader, PhaseState, Purpose, TrialHeader};
 use plimsoll_verify::Ledger;
@@ -29,7 +30,7 @@ pub struct Found {
 /// What the store or the recording failed with; the recording says in which phase.
 pub fn run(
     bench: &mut Bench<'_>,
-    store: &mut dyn Store,
+    store: &mut OpenStore,
     spec: &StoreSpec,
     trial: &model::Trial,
     workload: Arc<dyn Workload>,
@@ -37,9 +38,9 @@ pub fn run(
 ) -> Result<(), TrialError> {
     let ledger = ledger(bench, spec, trial, &workload, &mut found);
     bench.server.set(store.processes());
-    pin::server(store, &bench.plan.server_pin)?;
+    pin::server(&store.processes(), &bench.plan.server_pin)?;
     let mut description = store.describe()?;
-    if let Some(in_force) = settings_in_force(store, trial)? {
+    if let Some(in_force) = settings_in_force(&mut **store, trial)? {
         description.settings = in_force;
     }
     let mut params = workload_params(trial);

@@ -64,7 +64,7 @@ impl StoreKind for FjallKind {
             Target::Private { data_dir, .. } => {
                 vec![format!("makes an embedded fjall database under {} and removes it afterwards", data_dir.display())]
             }
-            Target::Attach { .. } => Vec::new(),
+            _ => Vec::new(),
         })
     }
 

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use plimsoll_core::{
-    CacheSize, Cold, Counter, Cycle, Durability, Footprint, IndexMode, Layout, OpKind, Sessions, Setting, Store,
+    CacheSize, Counter, Cycle, Durability, Footprint, IndexMode, Layout, OpKind, Sessions, Setting, Store,
     StoreDescription, StoreError, StoreErrorKind, Values, Waits,
 };
 use plimsoll_keyindex::records::Records;
 use plimsoll_keyindex::{Check, IndexError};
-use plimsoll_lab::page_cache;
 
 use crate::errors::store_error;
 use crate::flushes::Flushes;
@@ -194,16 +193,12 @@ impl Store for FjallStore {
         Ok(())
     }
 
-    fn cold(&mut self) -> Result<Cold, StoreError> {
+    fn disconnect(&mut self) -> Result<(), StoreError> {
         self.stop();
-        let dropped = page_cache::drop_files(&self.dir).map_err(|error| StoreError::io(self.dir.display(), &error));
-        self.start()?;
-        let dropped = dropped?;
-        Ok(Cold::Done { file_bytes: dropped.file_bytes, resident_bytes: dropped.resident_bytes })
+        Ok(())
     }
 
-    fn restart(&mut self) -> Result<(), StoreError> {
-        self.stop();
+    fn reconnect(&mut self) -> Result<(), StoreError> {
         self.start()
     }
 
@@ -247,10 +242,6 @@ impl Store for FjallStore {
         let records: u64 = checks.iter().map(|(_, check)| check.records).sum();
         let index_keys: u64 = checks.iter().map(|(_, check)| check.index_keys).sum();
         Ok(Some(format!("{records} records held against {index_keys} index keys, both ways")))
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        Vec::new()
     }
 
     fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {

@@ -1,12 +1,12 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError, StoreKind,
-    StoreSpec, Target,
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store,
+    StoreError, StoreKind, StoreSpec, Target,
 };
 
 use crate::endpoint;
-use crate::server::find_nginx;
+use crate::server::{NginxRecipe, find_nginx};
 use crate::store::HttpStore;
 
 static SPEC: StoreSpec = StoreSpec {
@@ -63,17 +63,22 @@ impl StoreKind for Http {
         ])
     }
 
+    fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
+        Ok(Some(Box::new(nginx(params))))
+    }
+
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        let store = match &options.target {
-            Target::Attach { url, password } => {
-                HttpStore::attach(endpoint::resolve(url, password.as_deref())?, &options.waits, progress)?
-            }
-            Target::Private { data_dir, said, log_dir } => {
-                let bases = plimsoll_lab::bases(data_dir, *said);
-                let (log, connections) = (options.params.bool("access_log"), options.params.int("worker_connections"));
-                HttpStore::start(log, connections, &bases, log_dir, &options.waits, progress)?
+        let store = match options.target {
+            Target::Servers(servers) => HttpStore::private(servers, nginx(&options.params), options.waits),
+            target => {
+                let (url, password) = target.url()?;
+                HttpStore::attach(endpoint::resolve(url, password)?, options.waits, progress)?
             }
         };
         Ok(Box::new(store))
     }
+}
+
+fn nginx(params: &Params) -> NginxRecipe {
+    NginxRecipe { access_log: params.bool("access_log"), connections: params.int("worker_connections") }
 }

@@ -11,7 +11,7 @@
 //! | [`response`] | the head of an answer, and what says how long its body is |
 //! | `control` | one look at a server, for everything that is not measured |
 //! | [`endpoint`] | where a URL leads |
-//! | [`server`] | a private nginx |
+//! | [`server`] | how a private nginx is made |
 
 mod control;
 pub mod endpoint;
@@ -24,4 +24,4 @@ pub mod wire;
 
 pub use control::look;
 pub use kind::kind;
-pub use server::PrivateNginx;
+pub use server::NginxRecipe;

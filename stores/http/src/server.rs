@@ -1,16 +1,12 @@
-//! A private nginx: how it is made, started, found ready, and stopped.
+//! How a private nginx is made.
 //!
 //! It listens on a Unix socket only, in a directory that only its user and root can enter, and serves files that are
 //! made for it: `/`, of 612 bytes as the page that nginx comes with, and `/bytes/N` for the sizes of [`SIZES_BYTES`].
 
-use std::fs;
-use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use plimsoll_core::{StoreError, StoreErrorKind, Waits};
-use plimsoll_lab::{OwnServer, PrivateServer, Program, ServerUser, StopSignal};
+use plimsoll_core::{Launch, Node, Recipe, ServerSpec, StoreError, Waits};
+use plimsoll_lab::Program;
 
 use crate::control::look;
 use crate::endpoint::{Endpoint, at_socket};
@@ -20,14 +16,6 @@ pub const SIZES_BYTES: [usize; 6] = [64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 1
 /// Size of `/`.
 pub const INDEX_BYTES: usize = 612;
 const NGINX: Program = Program { name: "nginx", directories: &["/usr/local/nginx/sbin"], package: "nginx" };
-/// A user that every Debian has.
-const USER: &str = "www-data";
-const PLACE: &str = "the private nginx";
-/// How long a start and a stop may take.
-const BOUND: Duration = Duration::from_secs(30);
-/// Between two looks whether it is ready, and how long one may take.
-const LOOK_INTERVAL: Duration = Duration::from_millis(2);
-const LOOK_BOUND: Duration = Duration::from_secs(10);
 
 /// Where nginx is.
 ///
@@ -37,130 +25,47 @@ pub fn find_nginx() -> Result<PathBuf, StoreError> {
     NGINX.find()
 }
 
-/// A running server of our own. Ends, with all its files, when it is closed, dropped (its log is kept then, for
-/// something failed), or Plimsoll dies.
-pub struct PrivateNginx {
-    server: PrivateServer,
-    program: PathBuf,
+/// A private nginx.
+#[derive(Debug, Clone, Copy)]
+pub struct NginxRecipe {
+    /// It writes a line for each request.
+    pub access_log: bool,
+    /// Most connections that it takes.
+    pub connections: i64,
 }
 
-impl PrivateNginx {
-    /// Makes its directory under the first of `bases` that its user can get to, with configuration and files, and starts
-    /// it, for so many connections. The user is the caller, or `www-data` if that is root. Its log is copied to `log_dir` if anything fails.
-    ///
-    /// # Errors
-    /// `Missing` when it is not installed; `Permission` when no base will do; `DiskFull`; `Broken` with its last words
-    /// when it does not start.
-    pub fn start(
-        bases: &[PathBuf],
-        log_dir: &Path,
-        access_log: bool,
-        connections: i64,
-        waits: &Waits,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<Self, StoreError> {
-        let program = find_nginx()?;
-        let user = ServerUser::caller_or(USER, "base-passwd")?;
-        let server = PrivateServer::new("nginx", bases, user, StopSignal::Term, log_dir, waits)?;
-        let data = server.data_dir().to_owned();
-        write_files(&data).map_err(|error| StoreError::io(data.display(), &error))?;
-        let text = configuration(&server.socket_dir().join("http.sock"), access_log, connections);
-        let path = data.join("nginx.conf");
-        write(&path, text.as_bytes()).map_err(|error| StoreError::io(path.display(), &error))?;
-        let mut nginx = Self { server, program };
-        progress("starting a private nginx");
-        nginx.launch()?;
-        Ok(nginx)
+/// Where a private one listens.
+pub fn endpoint(node: &Node) -> Endpoint {
+    at_socket(node.socket_dir.join("http.sock"), "the private nginx")
+}
+
+impl Recipe for NginxRecipe {
+    fn spec(&self) -> ServerSpec {
+        // A user that every Debian has.
+        ServerSpec::new("nginx", "www-data", "base-passwd")
     }
 
-    /// Where it listens.
-    pub fn endpoint(&self) -> Endpoint {
-        at_socket(self.socket(), PLACE)
+    fn files(&self, node: &Node) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        let text = configuration(&node.socket_dir.join("http.sock"), self.access_log, self.connections);
+        let mut files = vec![
+            ("nginx.conf".to_owned(), text.into_bytes()),
+            ("files/".to_owned(), Vec::new()),
+            ("files/index.html".to_owned(), content(INDEX_BYTES)),
+            ("files/bytes/".to_owned(), Vec::new()),
+        ];
+        files.extend(SIZES_BYTES.map(|size| (format!("files/bytes/{size}"), content(size))));
+        Ok(files)
     }
 
-    /// Its socket.
-    pub fn socket(&self) -> PathBuf {
-        self.server.socket_dir().join("http.sock")
-    }
-
-    /// The id of its process; `None` while it is stopped.
-    pub fn pid(&self) -> Option<u32> {
-        self.server.pid()
-    }
-
-    /// The directory of the files that it serves.
-    pub fn files_dir(&self) -> PathBuf {
-        self.server.data_dir().join("files")
-    }
-
-    /// Whether it still runs.
-    ///
-    /// # Errors
-    /// `Broken`, with how it ended and its last words, when it does not.
-    pub fn check(&mut self) -> Result<(), StoreError> {
-        self.server.check()
-    }
-
-    /// Kills it at once, as a crash would.
-    ///
-    /// # Errors
-    /// When the supervisor does not do its part.
-    pub fn kill(&mut self) -> Result<(), StoreError> {
-        self.server.kill()
-    }
-
-    /// Ends it at once, removes all its files, and waits until that is done.
-    ///
-    /// # Errors
-    /// `Broken` when something could not be removed; the next start tries again.
-    pub fn close(self) -> Result<(), StoreError> {
-        self.server.close()
-    }
-
-    fn launch(&mut self) -> Result<(), StoreError> {
-        // One that was killed left its socket, and nginx does not listen where one stands.
-        match fs::remove_file(self.socket()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(StoreError::io(self.socket().display(), &error));
-            }
-            _ => {}
-        }
-        let data = self.server.data_dir().to_owned();
-        let configuration = data.join("nginx.conf");
+    fn launch(&self, node: &Node) -> Result<Launch, StoreError> {
+        let (data, configuration) = (&node.data_dir, node.data_dir.join("nginx.conf"));
         // Before it has read its configuration, nginx would log to where only root may write.
-        let arguments = [Path::new("-e"), Path::new("stderr"), Path::new("-p"), &data, Path::new("-c"), &configuration];
-        self.server.start("nginx", &self.program, &arguments)?;
-        let until = Instant::now() + BOUND;
-        let last_words = loop {
-            self.server.check()?;
-            match look(&self.endpoint(), self.server.waits().with_answer(LOOK_BOUND)) {
-                Ok(_) => return Ok(()),
-                Err(error) if error.kind == StoreErrorKind::Interrupted => return Err(error),
-                Err(error) if error.kind != StoreErrorKind::Unreachable || Instant::now() > until => break error,
-                Err(_) => self.server.waits().pause(LOOK_INTERVAL)?,
-            }
-        };
-        let next = self.server.keep_log().map(|path| format!("read its log, {}", path.display()));
-        let _ = self.server.kill();
-        let error = StoreError::new(StoreErrorKind::Broken, format!("{PLACE} takes no connections"));
-        let next = next.unwrap_or_else(|error| format!("its log could not be kept: {error}"));
-        Err(error.detail(last_words.to_string()).next(next))
-    }
-}
-
-impl OwnServer for PrivateNginx {
-    const STORE: &'static str = "http";
-
-    fn stop(&mut self) -> Result<(), StoreError> {
-        self.server.stop(StopSignal::Term, BOUND)
+        let arguments = ["-e", "stderr", "-p", &data.display().to_string(), "-c", &configuration.display().to_string()];
+        Ok(Launch::new("nginx", find_nginx()?, arguments))
     }
 
-    fn start_again(&mut self) -> Result<(), StoreError> {
-        self.launch()
-    }
-
-    fn files(&self) -> PathBuf {
-        self.files_dir()
+    fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
+        look(&endpoint(node), waits).map(drop)
     }
 }
 
@@ -196,22 +101,6 @@ fn configuration(socket: &Path, access_log: bool, connections: i64) -> String {
          }}\n",
         socket.display()
     )
-}
-
-fn write_files(data: &Path) -> io::Result<()> {
-    let bytes = data.join("files/bytes");
-    fs::create_dir_all(&bytes)?;
-    for directory in [&data.join("files"), &bytes] {
-        fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
-    }
-    write(&data.join("files/index.html"), &content(INDEX_BYTES))?;
-    SIZES_BYTES.iter().try_for_each(|size| write(&bytes.join(size.to_string()), &content(*size)))
-}
-
-/// A file that the server's user may read, whatever our mask is.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    fs::write(path, bytes)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o644))
 }
 
 /// What a file of `count` bytes holds: printable, and no two neighbours alike.

@@ -1,78 +1,63 @@
 //! The store: attached or private, and what it can be asked.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Cold, Durability, Footprint, Layout, OpKind, Sessions, Setting, Store, StoreDescription, StoreError,
+    Durability, Footprint, Layout, Nodes, OpKind, Servers, Sessions, Setting, Store, StoreDescription, StoreError,
     StoreErrorKind, Values, Waits, WireClient,
 };
 
 use crate::control::{greeted, look};
 use crate::endpoint::{Endpoint, Login};
-use crate::server::{INDEX_BYTES, PrivateNginx, SIZES_BYTES};
+use crate::server::{self, INDEX_BYTES, NginxRecipe, SIZES_BYTES};
 use crate::wire::HttpSession;
 
 pub(crate) struct HttpStore {
-    /// The private server; `None` when attached.
-    server: Option<PrivateNginx>,
-    access_log: bool,
-    /// Most connections that a private server takes.
-    connections: i64,
+    /// The private server, and what it was told; `None` when attached.
+    own: Option<(Arc<dyn Servers>, NginxRecipe)>,
     endpoint: Endpoint,
     login: Arc<Login>,
     waits: Waits,
 }
 
 impl HttpStore {
-    pub fn start(
-        access_log: bool,
-        connections: i64,
-        bases: &[PathBuf],
-        log_dir: &Path,
-        waits: &Waits,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<Self, StoreError> {
-        let server = PrivateNginx::start(bases, log_dir, access_log, connections, waits, progress)?;
-        let endpoint = server.endpoint();
-        let login = Arc::new(endpoint.login.clone());
-        Ok(Self { server: Some(server), access_log, connections, endpoint, login, waits: waits.clone() })
+    pub fn private(servers: Arc<dyn Servers>, nginx: NginxRecipe, waits: Waits) -> Self {
+        let endpoint = server::endpoint(servers.first());
+        Self { own: Some((servers, nginx)), login: Arc::new(endpoint.login.clone()), endpoint, waits }
     }
 
-    pub fn attach(endpoint: Endpoint, waits: &Waits, progress: &mut dyn FnMut(&str)) -> Result<Self, StoreError> {
-        if let Some(said) = greeted(&endpoint, waits)?.first_error() {
+    pub fn attach(endpoint: Endpoint, waits: Waits, progress: &mut dyn FnMut(&str)) -> Result<Self, StoreError> {
+        if let Some(said) = greeted(&endpoint, &waits)?.first_error() {
             let place = &endpoint.login.place;
             progress(&format!("{place} answers {said} to HEAD; what is asked goes there all the same"));
         }
-        let login = Arc::new(endpoint.login.clone());
-        Ok(Self { server: None, access_log: false, connections: 0, endpoint, login, waits: waits.clone() })
+        Ok(Self { own: None, login: Arc::new(endpoint.login.clone()), endpoint, waits })
     }
 }
 
 impl Store for HttpStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
-        if let Some(server) = &mut self.server {
-            server.check()?;
+        if let Some((servers, _)) = &self.own {
+            servers.check(Nodes::All)?;
         }
         let server = look(&self.endpoint, &self.waits)?;
         let version = if server.is_empty() { "a server that does not say which".to_owned() } else { server };
-        let is_private = self.server.is_some();
-        let place = if is_private { "private server".to_owned() } else { self.login.place.clone() };
         let set = |name: &str, value: &str, default: &str| Setting {
             name: name.to_owned(),
             value: value.to_owned(),
             default: Some(default.to_owned()),
             source: "plimsoll".to_owned(),
         };
-        let mut settings = Vec::new();
-        if is_private {
+        let (mut place, mut settings) = (self.login.place.clone(), Vec::new());
+        if let Some((_, nginx)) = &self.own {
+            place = "private server".to_owned();
             settings.push(set("master_process", "off", "on"));
-            settings.push(set("worker_connections", &self.connections.to_string(), "512"));
+            settings.push(set("worker_connections", &nginx.connections.to_string(), "512"));
             settings.push(set("sendfile", "on", "off"));
             settings.push(set("keepalive_timeout", "1d", "75s"));
             settings.push(set("keepalive_time", "1d", "1h"));
             settings.push(set("keepalive_requests", "1000000000", "1000"));
-            settings.push(set("access_log", if self.access_log { "on" } else { "off" }, "on"));
+            settings.push(set("access_log", if nginx.access_log { "on" } else { "off" }, "on"));
         }
         Ok(StoreDescription { version, place, settings })
     }
@@ -103,16 +88,8 @@ impl Store for HttpStore {
         Ok(())
     }
 
-    fn cold(&mut self) -> Result<Cold, StoreError> {
-        plimsoll_lab::cold(self.server.as_mut())
-    }
-
-    fn restart(&mut self) -> Result<(), StoreError> {
-        plimsoll_lab::restart(self.server.as_mut(), &self.login.place)
-    }
-
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
-        let ours = self.server.as_ref().map(|_| (INDEX_BYTES + SIZES_BYTES.iter().sum::<usize>()) as u64);
+        let ours = self.own.as_ref().map(|_| (INDEX_BYTES + SIZES_BYTES.iter().sum::<usize>()) as u64);
         Ok(Footprint { data_bytes: ours.unwrap_or(0), index_bytes: None, total_bytes: ours })
     }
 
@@ -124,11 +101,7 @@ impl Store for HttpStore {
         Ok(None)
     }
 
-    fn processes(&self) -> Vec<u32> {
-        self.server.as_ref().and_then(PrivateNginx::pid).into_iter().collect()
-    }
-
-    fn close(mut self: Box<Self>) -> Result<(), StoreError> {
-        self.server.take().map_or(Ok(()), PrivateNginx::close)
+    fn close(self: Box<Self>) -> Result<(), StoreError> {
+        Ok(())
     }
 }

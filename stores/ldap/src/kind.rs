@@ -1,12 +1,12 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, SessionShape, SessionSpec, Store, StoreError,
-    StoreKind, StoreSpec, Target,
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store,
+    StoreError, StoreKind, StoreSpec, Target,
 };
 
 use crate::endpoint;
-use crate::server::{Settings, find_slapd};
+use crate::server::{SlapdRecipe, find_slapd};
 use crate::store::{LdapStore, unit_of};
 
 const PARAMS: &[ParamSpec] = &[
@@ -77,29 +77,32 @@ impl StoreKind for Ldap {
         ])
     }
 
+    fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
+        Ok(Some(Box::new(slapd(params))))
+    }
+
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        let store = match &options.target {
-            Target::Attach { url, password } => {
-                let syncs = match options.params.text("syncs") {
+        let OpenOptions { target, params, run_id, waits } = options;
+        let store = match target {
+            Target::Servers(servers) => {
+                LdapStore::private(servers, slapd(&params), params.text("load") != "wire", &waits)
+            }
+            target => {
+                let syncs = match params.text("syncs") {
                     "yes" => Some(true),
                     "no" => Some(false),
                     _ => None,
                 };
-                let endpoint = endpoint::resolve(url, password.as_deref())?;
-                LdapStore::attach(endpoint, &options.run_id, syncs, &options.waits, progress)?
-            }
-            Target::Private { data_dir, said, log_dir } => {
-                let bases = plimsoll_lab::bases(data_dir, *said);
-                let offline = options.params.text("load") != "wire";
-                LdapStore::start(&bases, log_dir, settings(&options.params), offline, &options.waits, progress)?
+                let (url, password) = target.url()?;
+                LdapStore::attach(endpoint::resolve(url, password)?, &run_id, syncs, &waits, progress)?
             }
         };
         Ok(Box::new(store))
     }
 }
 
-fn settings(params: &Params) -> Settings {
-    Settings {
+fn slapd(params: &Params) -> SlapdRecipe {
+    SlapdRecipe {
         threads: u32::try_from(params.int("threads")).unwrap_or(16),
         maxsize_bytes: params.int("maxsize").unsigned_abs().max(1 << 20),
         index: params.text("index").to_owned(),

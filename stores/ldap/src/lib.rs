@@ -17,7 +17,8 @@
 //! | [`ber`] | tags and lengths |
 //! | [`Control`] | one connection that waits, for everything that is not measured |
 //! | [`endpoint`] | where a URL leads |
-//! | [`server`] | a private slapd |
+//! | [`server`] | how a private slapd is made |
+//! | `offline` | what is done to its database while it is stopped |
 //!
 //! It is no library for applications: it knows no controls, no SASL but EXTERNAL, and follows no referrals.
 
@@ -28,6 +29,7 @@ pub mod endpoint;
 mod filter;
 mod kind;
 mod ldif;
+mod offline;
 mod request;
 pub mod response;
 mod result_code;
@@ -39,4 +41,4 @@ pub mod wire;
 
 pub use control::Control;
 pub use kind::kind;
-pub use server::PrivateSlapd;
+pub use server::SlapdRecipe;

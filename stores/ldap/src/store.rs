@@ -1,12 +1,11 @@
 //! The store: attached or private, what it makes, and what it can be asked.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plimsoll_core::{
-    CacheSize, Cold, Counter, CounterSort, Durability, Footprint, KindId, Layout, LdapCall, LdapChange, LdapHow,
-    LdapScope, OpKind, Outcome, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Value,
+    CacheSize, Counter, CounterSort, Durability, Footprint, KindId, Layout, LdapCall, LdapChange, LdapHow, LdapScope,
+    Nodes, OpKind, Outcome, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Value,
     ValueBuf, Values, Waits, WireClient, WireSession,
 };
 use plimsoll_tls::TlsSession;
@@ -15,8 +14,9 @@ use crate::control::{Control, refused};
 use crate::dn;
 use crate::endpoint::{Encryption, Endpoint, Login};
 use crate::ldif;
+use crate::offline;
 use crate::request::Request;
-use crate::server::{BASE, PrivateSlapd, Settings};
+use crate::server::{self, BASE, SlapdRecipe};
 use crate::start_tls::StartTlsSession;
 use crate::wire::LdapSession;
 
@@ -38,8 +38,8 @@ pub(crate) fn unit_of(run_id: &str) -> String {
 
 pub(crate) struct LdapStore {
     /// The private server; `None` when attached.
-    server: Option<PrivateSlapd>,
-    settings: Option<Settings>,
+    server: Option<Arc<dyn Servers>>,
+    settings: Option<SlapdRecipe>,
     endpoint: Endpoint,
     login: Arc<Login>,
     /// The control plane's connection, made when it is needed.
@@ -58,19 +58,11 @@ pub(crate) struct LdapStore {
 }
 
 impl LdapStore {
-    pub fn start(
-        bases: &[PathBuf],
-        log_dir: &Path,
-        settings: Settings,
-        loads_offline: bool,
-        waits: &Waits,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<Self, StoreError> {
-        let server = PrivateSlapd::start(bases, log_dir, &settings, waits, progress)?;
-        let endpoint = server.endpoint();
+    pub fn private(server: Arc<dyn Servers>, settings: SlapdRecipe, loads_offline: bool, waits: &Waits) -> Self {
+        let endpoint = server::endpoint(server.first());
         let mut store = Self::new(Some(server), Some(settings), endpoint, String::new(), waits);
         store.loads_offline = loads_offline;
-        Ok(store)
+        store
     }
 
     pub fn attach(
@@ -105,8 +97,8 @@ impl LdapStore {
     }
 
     fn new(
-        server: Option<PrivateSlapd>,
-        settings: Option<Settings>,
+        server: Option<Arc<dyn Servers>>,
+        settings: Option<SlapdRecipe>,
         endpoint: Endpoint,
         unit: String,
         waits: &Waits,
@@ -132,8 +124,8 @@ impl LdapStore {
         // Between two uses the server may have been restarted, or have ended a connection that was idle.
         if !self.control.as_mut().is_some_and(Control::is_alive) {
             // How one of our own ended says more than that nobody listens any more.
-            if let Some(server) = &mut self.server {
-                server.check()?;
+            if let Some(server) = &self.server {
+                server.check(Nodes::All)?;
             }
             self.control = Some(Control::open(&self.endpoint, &self.waits)?);
         }
@@ -302,10 +294,10 @@ impl Store for LdapStore {
             return Err(StoreError::new(StoreErrorKind::Usage, what));
         }
         let base = self.base.clone();
-        if let Some(server) = &mut self.server {
+        if let Some(server) = &self.server {
             if self.is_made {
                 self.control = None;
-                server.start_empty()?;
+                offline::empty(&**server)?;
             }
             self.set_sync(Durability::AtEnd)?;
             let root = add(
@@ -364,10 +356,10 @@ impl Store for LdapStore {
         next: &mut dyn FnMut(&mut ValueBuf) -> Option<KindId>,
     ) -> Result<Option<String>, StoreError> {
         let base = self.operations_base();
-        let Some(server) = self.server.as_mut().filter(|_| self.loads_offline) else { return Ok(None) };
+        let Some(server) = self.server.as_ref().filter(|_| self.loads_offline) else { return Ok(None) };
         self.control = None;
         let mut entries: u64 = 0;
-        server.add_offline(durability == Durability::Durable, |file| {
+        offline::add(&**server, durability == Durability::Durable, |file| {
             let requests = kinds.iter().map(|kind| Request::new(kind, &base)).collect::<Result<Vec<_>, _>>()?;
             let (mut params, mut message, mut text) = (ValueBuf::new(), Vec::new(), String::new());
             while let Some(kind) = next(&mut params) {
@@ -391,7 +383,7 @@ impl Store for LdapStore {
     fn sync(&mut self) -> Result<(), StoreError> {
         // The server writes what it acknowledges; the kernel needs to be told to keep it.
         let Some(server) = &self.server else { return Ok(()) };
-        let file = server.data_file();
+        let file = server::data_file(server.first());
         File::open(&file).and_then(|open| open.sync_all()).map_err(|error| StoreError::io(file.display(), &error))
     }
 
@@ -400,19 +392,14 @@ impl Store for LdapStore {
         Ok(())
     }
 
-    fn cold(&mut self) -> Result<Cold, StoreError> {
+    fn disconnect(&mut self) -> Result<(), StoreError> {
         self.control = None;
-        plimsoll_lab::cold(self.server.as_mut())
-    }
-
-    fn restart(&mut self) -> Result<(), StoreError> {
-        self.control = None;
-        plimsoll_lab::restart(self.server.as_mut(), &self.login.place)
+        Ok(())
     }
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         let Some(server) = &self.server else { return Ok(Footprint::default()) };
-        let file = server.data_file();
+        let file = server::data_file(server.first());
         let file_bytes = file.metadata().map_err(|error| StoreError::io(file.display(), &error))?.len();
         let pages = self.control()?.entry(OWN_MONITOR, &["olmMDBPagesUsed", "olmMDBPagesFree"])?.unwrap_or_default();
         let number = |at: usize| pages.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
@@ -431,10 +418,6 @@ impl Store for LdapStore {
 
     fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
         Ok(None)
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        self.server.as_ref().and_then(PrivateSlapd::pid).into_iter().collect()
     }
 
     fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
@@ -456,11 +439,7 @@ impl Store for LdapStore {
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {
-        if let Some(server) = self.server.take() {
-            self.control = None;
-            return server.close();
-        }
-        if !std::mem::take(&mut self.is_made) {
+        if self.server.is_some() || !std::mem::take(&mut self.is_made) {
             return Ok(());
         }
         let (unit, place) = (dn::below(&self.unit, &self.base), self.login.place.clone());

@@ -1,14 +1,13 @@
 //! What the store says of itself before it is opened, and opening it.
 
 use plimsoll_core::{
-    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError,
-    StoreKind, StoreSpec, Target,
+    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec,
+    Store, StoreError, StoreKind, StoreSpec, Target,
 };
 
 use crate::conninfo::{self, Environment};
-use crate::server::{PrivateMariadb, find_server};
+use crate::server::{self, MariadbRecipe, find_server};
 use crate::store::{MariadbStore, database_name};
-use crate::wire::Login;
 
 /// Parameters, and the server's own names of what they set.
 const PARAMS: &[ParamSpec] = &[
@@ -73,53 +72,34 @@ impl StoreKind for Mariadb {
         ])
     }
 
-    fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        Ok(Box::new(open(&options, progress)?))
+    fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
+        // What is not given is at the server's own default.
+        let given = |name: &str, setting: &str| match params.int(name) {
+            0 => None,
+            value => Some((setting.to_owned(), value.to_string())),
+        };
+        let settings = [
+            given("buffer_pool", "innodb-buffer-pool-size"),
+            // MySQL's redo log has another name for its size since 8.0.30.
+            given("log_file", "loose-innodb-log-file-size"),
+            given("log_file", "loose-innodb-redo-log-capacity"),
+            given("max_connections", "max-connections"),
+        ];
+        Ok(Some(Box::new(MariadbRecipe { settings: settings.into_iter().flatten().collect() })))
     }
-}
 
-fn open(options: &OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<MariadbStore, StoreError> {
-    let attached = matches!(options.target, Target::Attach { .. });
-    let (server, address, login, timeout) = match &options.target {
-        Target::Attach { url, password } => {
-            let info = conninfo::resolve(url, password.as_deref(), &Environment::of_process())?;
-            (None, info.address, info.login, info.connect_timeout)
+    fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        let OpenOptions { target, run_id, waits, .. } = options;
+        if let Target::Servers(servers) = target {
+            let address = server::address(servers.first());
+            return Ok(Box::new(MariadbStore::open(Some(servers), address, server::login(), None, &waits, &run_id)?));
         }
-        Target::Private { data_dir, said, log_dir } => {
-            let bases = plimsoll_lab::bases(data_dir, *said);
-            // What is not given is at the server's own default.
-            let given = |name: &str, setting: &str| match options.params.int(name) {
-                0 => None,
-                value => Some((setting.to_owned(), value.to_string())),
-            };
-            let settings = [
-                given("buffer_pool", "innodb-buffer-pool-size"),
-                // MySQL's redo log has another name for its size since 8.0.30.
-                given("log_file", "loose-innodb-log-file-size"),
-                given("log_file", "loose-innodb-redo-log-capacity"),
-                given("max_connections", "max-connections"),
-            ];
-            let settings: Vec<_> = settings.into_iter().flatten().collect();
-            let server = PrivateMariadb::start(&bases, log_dir, &settings, &options.waits, progress)?;
-            let login = Login {
-                user: server.user().to_owned(),
-                database: None,
-                password: None,
-                no_password_because: None,
-                program_name: "plimsoll".to_owned(),
-                private_way: true,
-                encryption: None,
-                place: "the private MariaDB".to_owned(),
-            };
-            let address = server.address();
-            (Some(server), address, login, None)
-        }
-    };
-    let mut store = MariadbStore::open(server, address, login, timeout, &options.waits, &options.run_id)?;
-    if attached {
+        let (url, password) = target.url()?;
+        let info = conninfo::resolve(url, password, &Environment::of_process())?;
+        let mut store = MariadbStore::open(None, info.address, info.login, info.connect_timeout, &waits, &run_id)?;
         for left in store.left_behind()? {
             progress(&format!("database {left} may be an earlier run's; DROP DATABASE {left} removes it"));
         }
+        Ok(Box::new(store))
     }
-    Ok(store)
 }

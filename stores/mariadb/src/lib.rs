@@ -13,7 +13,7 @@
 //! | [`Connection`] | the same, blocking, over a socket of its own |
 //! | [`sql`] | the `records` interface in SQL |
 //! | [`conninfo`] | where a URL, the option file and the environment lead |
-//! | [`server`] | a private server |
+//! | [`server`] | how a private server is made |
 //!
 //! It is no driver for applications: it has no LOCAL INFILE, no pool, and prepares everything at connect.
 
@@ -30,4 +30,4 @@ pub mod wire;
 
 pub use connection::Connection;
 pub use kind::kind;
-pub use server::PrivateMariadb;
+pub use server::MariadbRecipe;

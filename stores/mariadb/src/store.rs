@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, CacheSize, Call, Cold, Counter, Cycle, Dialect, Durability, Footprint, Layout, Op, OpKind, Outcome,
-    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
+    Address, CacheSize, Call, Counter, Cycle, Dialect, Durability, Footprint, Layout, Nodes, Op, OpKind, Outcome,
+    Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
 };
 use plimsoll_endpoint::{TextSession, text};
 use plimsoll_lab::tree_bytes;
@@ -14,7 +14,6 @@ use crate::connection::Connection;
 use crate::control::{self, FLUSH_LOG};
 use crate::counters::{self, RedoLog};
 use crate::plan;
-use crate::server::PrivateMariadb;
 use crate::sql::{self, Flavor, quoted};
 use crate::wire::{Login, MySession};
 
@@ -30,7 +29,7 @@ pub(crate) fn database_name(run_id: &str) -> String {
 
 pub(crate) struct MariadbStore {
     /// The private server; `None` when attached.
-    server: Option<PrivateMariadb>,
+    server: Option<Arc<dyn Servers>>,
     address: Address,
     /// How the control plane logs in.
     login: Arc<Login>,
@@ -66,7 +65,7 @@ impl MariadbStore {
     /// # Errors
     /// When it cannot be asked for its version.
     pub(crate) fn open(
-        server: Option<PrivateMariadb>,
+        server: Option<Arc<dyn Servers>>,
         address: Address,
         login: Login,
         connect_timeout: Option<Duration>,
@@ -95,8 +94,8 @@ impl MariadbStore {
         // Between two uses the server may have been restarted, or have ended a connection that was idle.
         if !self.control.as_mut().is_some_and(|control| control.is_still_ready()) {
             // How one of our own ended says more than that nobody listens any more.
-            if let Some(server) = &mut self.server {
-                server.check()?;
+            if let Some(server) = &self.server {
+                server.check(Nodes::All)?;
             }
             let login = Arc::clone(&self.login);
             let settings = session_settings();
@@ -356,14 +355,9 @@ impl Store for MariadbStore {
         self.tidy(|control, database| control::settle(control, database, flavor, private, &waits))
     }
 
-    fn cold(&mut self) -> Result<Cold, StoreError> {
+    fn disconnect(&mut self) -> Result<(), StoreError> {
         self.control = None;
-        plimsoll_lab::cold(self.server.as_mut())
-    }
-
-    fn restart(&mut self) -> Result<(), StoreError> {
-        self.control = None;
-        plimsoll_lab::restart(self.server.as_mut(), &self.login.place)
+        Ok(())
     }
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
@@ -375,7 +369,7 @@ impl Store for MariadbStore {
         }
         let mut footprint = self.tidy(|control, database| control::footprint(control, database, flavor))?;
         if let Some(server) = &self.server {
-            footprint.total_bytes = tree_bytes(server.data_dir());
+            footprint.total_bytes = tree_bytes(&server.first().data_dir);
         }
         Ok(footprint)
     }
@@ -419,10 +413,6 @@ impl Store for MariadbStore {
         self.tidy(control::check_integrity)
     }
 
-    fn processes(&self) -> Vec<u32> {
-        self.server.as_ref().and_then(PrivateMariadb::pid).into_iter().collect()
-    }
-
     fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
         if self.log.is_none() {
             let flavor = self.flavor;
@@ -440,17 +430,15 @@ impl Store for MariadbStore {
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {
-        let Some(server) = self.server.take() else {
-            let dropped = self.drop_database();
-            self.has_database = false;
-            let (database, place) = (&self.database, &self.login.place);
-            return dropped.map_err(|error| {
-                error.leaves(format!("database {database} at {place}"), format!("DROP DATABASE {database} removes it."))
-            });
-        };
+        if self.server.is_some() {
+            return Ok(());
+        }
+        let dropped = self.drop_database();
         self.has_database = false;
-        self.control = None;
-        server.close()
+        let (database, place) = (&self.database, &self.login.place);
+        dropped.map_err(|error| {
+            error.leaves(format!("database {database} at {place}"), format!("DROP DATABASE {database} removes it."))
+        })
     }
 }
 

@@ -4,9 +4,9 @@
 //! of the generator. It is not a model of a store: it never fails, waits or answers with a value.
 
 use plimsoll_core::{
-    Answer, BlockingSession, Cold, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind, OpenOptions,
-    Outcome, SessionShape, SessionSpec, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, StoreKind,
-    StoreSpec, Target, Values,
+    Answer, BlockingSession, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind, OpenOptions, Outcome,
+    SessionShape, SessionSpec, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, StoreKind, StoreSpec,
+    Target, Values,
 };
 
 const SPEC: StoreSpec = StoreSpec {
@@ -49,10 +49,8 @@ impl StoreKind for NullKind {
     fn open(&self, options: OpenOptions, _: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         match options.target {
             Target::Private { .. } => Ok(Box::new(NullStore)),
-            Target::Attach { url, .. } => {
-                Err(StoreError::new(StoreErrorKind::Usage, format!("there is no null store to attach to at {url}"))
-                    .next("name it without a URL: --on null"))
-            }
+            _ => Err(StoreError::new(StoreErrorKind::Usage, "there is no null store to attach to")
+                .next("name it without a URL: --on null")),
         }
     }
 }
@@ -82,14 +80,6 @@ impl Store for NullStore {
         Ok(())
     }
 
-    fn cold(&mut self) -> Result<Cold, StoreError> {
-        Ok(Cold::Done { file_bytes: 0, resident_bytes: 0 })
-    }
-
-    fn restart(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         Ok(Footprint { data_bytes: 0, index_bytes: Some(0), total_bytes: Some(0) })
     }
@@ -100,10 +90,6 @@ impl Store for NullStore {
 
     fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
         Ok(None)
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        Vec::new()
     }
 
     fn close(self: Box<Self>) -> Result<(), StoreError> {

@@ -7,20 +7,18 @@
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::StoreError;
-use plimsoll_store_postgres::server::PrivatePostgres;
+use plimsoll_lab::Cluster;
+use plimsoll_store_postgres::PostgresRecipe;
 
 fn main() -> Result<(), StoreError> {
     let mut bases: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     if bases.is_empty() {
         bases = plimsoll_lab::FALLBACK_BASES.map(PathBuf::from).to_vec();
     }
-    let postgres =
-        PrivatePostgres::start(&bases, Path::new("."), &[], &Default::default(), &mut |what| println!("{what}"))?;
-    if let (plimsoll_core::Address::Unix(socket), Some(pid)) = (postgres.address(), postgres.pid()) {
-        let sockets = socket.parent().unwrap_or(&socket);
-        println!("PostgreSQL {} runs as process {pid}", postgres.version());
-        println!("psql -h {} -U {} {}", sockets.display(), postgres.user(), postgres.database());
-    }
+    let recipe = Box::new(PostgresRecipe::default());
+    let postgres = Cluster::start(recipe, &bases, Path::new("."), &Default::default(), &mut |what| println!("{what}"))?;
+    println!("it runs as process {}", postgres.pids().first().unwrap_or(&0));
+    println!("psql -h {} -U postgres postgres", postgres.first().socket_dir.display());
     std::io::stdin().read_line(&mut String::new()).map_err(|error| StoreError::io("stdin", &error))?;
     postgres.close()
 }

@@ -15,7 +15,7 @@
 //! | `reads` | which operations only read |
 //! | `kv` | a table of bytes under bytes, for `keyindex` |
 //! | [`conninfo`] | where a URL, the environment, service and password files lead |
-//! | [`server`] | a private server |
+//! | [`server`] | how a private server is made |
 //!
 //! It is no driver for applications: it has no COPY and no pool, and prepares everything at connect.
 
@@ -34,5 +34,5 @@ pub mod wire;
 
 pub use connection::Connection;
 pub use reach::Endpoint;
-pub use server::PrivatePostgres;
+pub use server::PostgresRecipe;
 pub use spec::kind;

@@ -1,15 +1,15 @@
 //! The store as lists show it: its parameters, what it says before it is opened, and how it is.
 
 use plimsoll_core::{
-    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, SessionShape, SessionSpec, Store,
-    StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
+    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec,
+    Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
 };
 
 use crate::conninfo::{self, Environment};
-use crate::reach::{Endpoint, reach};
-use crate::server::{PrivatePostgres, find_postgres};
+use crate::reach::reach;
+use crate::server::{PostgresRecipe, find_postgres};
 use crate::store::{PostgresStore, control_settings, schema_name};
-use crate::wire::{Login, Protocol};
+use crate::wire::Protocol;
 
 const PROTOCOLS: [(&str, Protocol); 3] =
     [("prepared", Protocol::Prepared), ("extended", Protocol::Extended), ("simple", Protocol::Simple)];
@@ -98,42 +98,36 @@ impl StoreKind for Postgres {
         ])
     }
 
+    fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
+        Ok(Some(Box::new(PostgresRecipe { settings: server_settings(params)? })))
+    }
+
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        let protocol = options.params.text("protocol");
-        let protocol = PROTOCOLS.iter().find(|(word, _)| *word == protocol).map(|(_, protocol)| *protocol);
-        let mut store = match &options.target {
-            Target::Attach { url, password } => {
-                let info = conninfo::resolve(url, password.as_deref(), &Environment::of_process())?;
-                only_for_private(&options.params)?;
-                let connecting = options.waits.with_answer(info.connect_timeout);
-                let (endpoint, control) = reach(&info, &control_settings(&options.run_id), &connecting)?;
-                PostgresStore::new(None, endpoint, Some(control), connecting, options.waits, options.run_id)
+        let OpenOptions { target, params, run_id, waits } = options;
+        let mut store = match target {
+            Target::Servers(servers) => {
+                let recipe = PostgresRecipe { settings: server_settings(&params)? };
+                let endpoint = recipe.endpoint(servers.first());
+                let ours = recipe.settings.into_iter().map(|(name, _)| name).collect();
+                PostgresStore::new(Some((servers, ours)), endpoint, None, waits.clone(), waits, run_id)
             }
-            Target::Private { data_dir, said, log_dir } => {
-                let bases = plimsoll_lab::bases(data_dir, *said);
-                let settings = server_settings(&options.params)?;
-                let server = PrivatePostgres::start(&bases, log_dir, &settings, &options.waits, progress)?;
-                let login = Login {
-                    user: server.user().to_owned(),
-                    database: server.database().to_owned(),
-                    application_name: "plimsoll".to_owned(),
-                    place: "the private PostgreSQL".to_owned(),
-                    ..Login::default()
-                };
-                let endpoint = Endpoint::plain(server.address(), login);
-                let ours = settings.into_iter().map(|(name, _)| name).collect();
-                let waits = options.waits;
-                PostgresStore::new(Some((server, ours)), endpoint, None, waits.clone(), waits, options.run_id)
+            target => {
+                let (url, password) = target.url()?;
+                let info = conninfo::resolve(url, password, &Environment::of_process())?;
+                only_for_private(&params)?;
+                let connecting = waits.with_answer(info.connect_timeout);
+                let (endpoint, control) = reach(&info, &control_settings(&run_id), &connecting)?;
+                let mut store = PostgresStore::new(None, endpoint, Some(control), connecting, waits, run_id);
+                for left in store.left_behind()? {
+                    progress(&format!(
+                        "schema {left} of an earlier run is still there; DROP SCHEMA {left} CASCADE removes it"
+                    ));
+                }
+                store
             }
         };
-        store.protocol = protocol.unwrap_or_default();
-        if matches!(options.target, Target::Attach { .. }) {
-            for left in store.left_behind()? {
-                progress(&format!(
-                    "schema {left} of an earlier run is still there; DROP SCHEMA {left} CASCADE removes it"
-                ));
-            }
-        }
+        let protocol = PROTOCOLS.iter().find(|(word, _)| *word == params.text("protocol"));
+        store.protocol = protocol.map(|(_, protocol)| *protocol).unwrap_or_default();
         Ok(Box::new(store))
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    BlockingSession, CacheSize, Call, Cold, Counter, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Op,
-    OpKind, Outcome, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
-    WireSession, waits,
+    BlockingSession, CacheSize, Call, Counter, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Nodes, Op,
+    OpKind, Outcome, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits,
+    WireClient, WireSession, waits,
 };
 use plimsoll_endpoint::{TextSession, text};
 use plimsoll_keyindex::records::Records;
@@ -16,7 +16,6 @@ use crate::control;
 use crate::counters::Counters;
 use crate::kv::{self, KvConnect, PgKv};
 use crate::reach::Endpoint;
-use crate::server::PrivatePostgres;
 use crate::sql::{self, literal, quoted};
 use crate::wire::{GivenUp, PgSession, Protocol, Secured, Security};
 
@@ -53,7 +52,7 @@ fn search_path(schema: &str) -> String {
 
 pub(crate) struct PostgresStore {
     /// The private server; `None` when attached.
-    server: Option<PrivatePostgres>,
+    server: Option<Arc<dyn Servers>>,
     /// Names of the settings that we have given it.
     ours: Vec<String>,
     endpoint: Endpoint,
@@ -81,7 +80,7 @@ pub(crate) struct PostgresStore {
 impl PostgresStore {
     /// A store on a server of ours, with the names of the settings it was given, or on somebody's.
     pub(crate) fn new(
-        server: Option<(PrivatePostgres, Vec<String>)>,
+        server: Option<(Arc<dyn Servers>, Vec<String>)>,
         endpoint: Endpoint,
         control: Option<Connection>,
         connecting: Waits,
@@ -116,8 +115,8 @@ impl PostgresStore {
         // Between two uses the server may have been restarted, or have ended a connection that was idle.
         if !self.control.as_mut().is_some_and(|control| control.is_still_ready()) {
             // How one of our own ended says more than that nobody listens any more.
-            if let Some(server) = &mut self.server {
-                server.check()?;
+            if let Some(server) = &self.server {
+                server.check(Nodes::All)?;
             }
             let settings = control_settings(&self.run_id);
             let mut made = Connection::open(&self.endpoint, Arc::default(), &settings, &[], &self.connecting)?;
@@ -377,14 +376,9 @@ impl Store for PostgresStore {
         self.tidy(|control, schema| control::settle(control, schema, &waits))
     }
 
-    fn cold(&mut self) -> Result<Cold, StoreError> {
+    fn disconnect(&mut self) -> Result<(), StoreError> {
         self.control = None;
-        plimsoll_lab::cold(self.server.as_mut())
-    }
-
-    fn restart(&mut self) -> Result<(), StoreError> {
-        self.control = None;
-        plimsoll_lab::restart(self.server.as_mut(), &self.endpoint.login.place)
+        Ok(())
     }
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
@@ -394,7 +388,7 @@ impl Store for PostgresStore {
         let keyindex = self.records.is_some();
         let mut footprint = self.tidy(|control, schema| control::footprint(control, schema, keyindex))?;
         if let Some(server) = &self.server {
-            footprint.total_bytes = tree_bytes(server.data_dir());
+            footprint.total_bytes = tree_bytes(&server.first().data_dir);
         }
         Ok(footprint)
     }
@@ -438,10 +432,6 @@ impl Store for PostgresStore {
         self.tidy(|control, schema| control::check_integrity(control, schema, private))
     }
 
-    fn processes(&self) -> Vec<u32> {
-        self.server.as_ref().and_then(PrivatePostgres::pid).into_iter().collect()
-    }
-
     fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
         self.cancel_given_up();
         let mut counters = std::mem::take(&mut self.counters);
@@ -469,17 +459,15 @@ impl Store for PostgresStore {
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {
-        let Some(server) = self.server.take() else {
-            let dropped = self.drop_schema();
-            self.has_schema = false;
-            let (schema, place) = (&self.schema, &self.endpoint.login.place);
-            return dropped.map_err(|error| {
-                error.leaves(format!("schema {schema} at {place}"), format!("DROP SCHEMA {schema} CASCADE removes it."))
-            });
-        };
+        if self.server.is_some() {
+            return Ok(());
+        }
+        let dropped = self.drop_schema();
         self.has_schema = false;
-        self.control = None;
-        server.close()
+        let (schema, place) = (&self.schema, &self.endpoint.login.place);
+        dropped.map_err(|error| {
+            error.leaves(format!("schema {schema} at {place}"), format!("DROP SCHEMA {schema} CASCADE removes it."))
+        })
     }
 }
 

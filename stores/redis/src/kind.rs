@@ -1,12 +1,12 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, SessionShape, SessionSpec, Store, StoreError,
-    StoreKind, StoreSpec, Target,
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store,
+    StoreError, StoreKind, StoreSpec, Target,
 };
 
 use crate::endpoint;
-use crate::server::{Make, find_server};
+use crate::server::{Make, RedisRecipe, find_server};
 use crate::store::{RedisStore, prefix_of};
 use crate::wire::Protocol;
 
@@ -95,27 +95,33 @@ impl StoreKind for Redis {
         ])
     }
 
+    fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
+        Ok(Some(Box::new(recipe(params)?)))
+    }
+
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        let protocol = if options.params.text("protocol") == "3" { Protocol::Resp3 } else { Protocol::Resp2 };
-        let store = match &options.target {
-            Target::Attach { url, password } => {
-                let endpoint = endpoint::resolve(url, password.as_deref(), &environment)?;
-                RedisStore::attach(endpoint, protocol, &options.run_id, &options.waits, progress)?
-            }
-            Target::Private { data_dir, said, log_dir } => {
-                let make = match options.params.text("server") {
-                    "redis" => Some(Make::Redis),
-                    "valkey" => Some(Make::Valkey),
-                    _ => None,
-                };
-                let nodes = u16::try_from(options.params.int("nodes")).unwrap_or(1).max(1);
-                let (settings, waits) = (settings(&options.params), &options.waits);
-                let bases = plimsoll_lab::bases(data_dir, *said);
-                RedisStore::start(make, nodes, protocol, (&bases, log_dir), &settings, waits, progress)?
+        let OpenOptions { target, params, run_id, waits } = options;
+        let protocol = if params.text("protocol") == "3" { Protocol::Resp3 } else { Protocol::Resp2 };
+        let store = match target {
+            Target::Servers(servers) => RedisStore::private(&servers, &recipe(&params)?, protocol, &waits),
+            target => {
+                let (url, password) = target.url()?;
+                let endpoint = endpoint::resolve(url, password, &environment)?;
+                RedisStore::attach(endpoint, protocol, &run_id, &waits, progress)?
             }
         };
         Ok(Box::new(store))
     }
+}
+
+fn recipe(params: &Params) -> Result<RedisRecipe, StoreError> {
+    let make = match params.text("server") {
+        "redis" => Some(Make::Redis),
+        "valkey" => Some(Make::Valkey),
+        _ => None,
+    };
+    let nodes = usize::try_from(params.int("nodes")).unwrap_or(1).max(1);
+    RedisRecipe::new(make, settings(params), nodes)
 }
 
 fn environment(name: &str) -> Option<String> {

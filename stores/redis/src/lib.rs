@@ -13,7 +13,7 @@
 //! | [`resp`] | the protocol's frames |
 //! | [`Control`] | one connection that waits, for everything that is not measured |
 //! | [`endpoint`] | where a URL and the environment lead |
-//! | [`server`] | a private server |
+//! | [`server`] | how a private server is made; `formation`, how several become a cluster |
 //!
 //! It is no driver for applications: it knows three commands, and no cluster.
 
@@ -36,4 +36,4 @@ pub mod wire;
 
 pub use control::{Control, Node};
 pub use kind::kind;
-pub use server::PrivateRedis;
+pub use server::RedisRecipe;

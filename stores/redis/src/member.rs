@@ -1,11 +1,13 @@
 //! One server of a store, with the control plane's connection to it: the only one, or a node of a cluster.
 
-use plimsoll_core::{Address, StoreError, StoreErrorKind, Waits};
+use std::path::Path;
+use std::sync::Arc;
+
+use plimsoll_core::{Address, Nodes, Servers, StoreError, StoreErrorKind, Waits};
 
 use crate::background::Background;
 use crate::control::{Control, Node};
 use crate::endpoint::Endpoint;
-use crate::server::PrivateRedis;
 use crate::slots;
 
 /// Keys looked at by one SCAN, and removed by one UNLINK at most: each keeps the server from others for a moment only.
@@ -13,8 +15,8 @@ const SCAN_KEYS: &[u8] = b"1000";
 
 pub(crate) struct Member {
     pub endpoint: Endpoint,
-    /// The private server; `None` when attached.
-    pub own: Option<PrivateRedis>,
+    /// The private servers, and which of them it is; `None` when attached.
+    own: Option<(Arc<dyn Servers>, usize)>,
     waits: Waits,
     /// Made when it is needed.
     control: Option<Control>,
@@ -25,16 +27,19 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    pub fn new(endpoint: Endpoint, own: Option<PrivateRedis>, waits: &Waits) -> Self {
+    pub fn new(endpoint: Endpoint, own: Option<(Arc<dyn Servers>, usize)>, waits: &Waits) -> Self {
         Self { endpoint, own, waits: waits.clone(), control: None, background: None, others_bytes: 0 }
     }
 
     /// Where clients of its cluster are told to go; of a server that is in none, where it listens.
     pub fn announced(&self) -> Address {
-        match self.own.as_ref().and_then(PrivateRedis::node) {
-            Some(node) => Address::Tcp("127.0.0.1".to_owned(), node.port),
-            None => self.endpoint.address.clone(),
-        }
+        let port = self.own.as_ref().and_then(|(servers, number)| servers.nodes()[*number].ports.first());
+        port.map_or_else(|| self.endpoint.address.clone(), |port| Address::Tcp("127.0.0.1".to_owned(), *port))
+    }
+
+    /// The directory of its data, where it is one of ours.
+    pub fn data_dir(&self) -> Option<&Path> {
+        self.own.as_ref().map(|(servers, number)| servers.nodes()[*number].data_dir.as_path())
     }
 
     pub fn control(&mut self) -> Result<&mut Control, StoreError> {
@@ -55,8 +60,8 @@ impl Member {
 
     fn connect(&mut self) -> Result<(), StoreError> {
         // How one of our own ended says more than that nobody listens any more.
-        if let Some(own) = &mut self.own {
-            own.check()?;
+        if let Some((servers, number)) = &self.own {
+            servers.check(Nodes::One(*number))?;
         }
         self.control = Some(Control::open(&self.endpoint, &self.waits)?);
         Ok(())

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_core::{
-    Address, CacheSize, Cold, Counter, CounterSort, Cycle, Durability, Footprint, Layout, OpKind, Sessions, Setting,
+    Address, CacheSize, Counter, CounterSort, Cycle, Durability, Footprint, Layout, OpKind, Servers, Sessions, Setting,
     Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient, WireSession,
 };
-use plimsoll_lab::{OwnServer, not_ours, page_cache, tree_bytes};
+use plimsoll_lab::tree_bytes;
 use plimsoll_tls::TlsClient;
 
 use crate::background::Background;
@@ -19,9 +19,9 @@ use crate::control::Node;
 use crate::endpoint::{Endpoint, Login};
 use crate::facts::{self, Info};
 use crate::member::Member;
-use crate::server::{Make, PrivateRedis};
+use crate::server::RedisRecipe;
 use crate::wire::{Protocol, RedisSession};
-use crate::{append_only, formation, slots};
+use crate::{append_only, slots};
 
 /// How often keys are looked for again that have moved between nodes of a cluster while they were removed.
 const CLEAR_ROUNDS: u32 = 10;
@@ -42,6 +42,8 @@ pub(crate) struct RedisStore {
     /// One, or all masters of a cluster.
     members: Vec<Member>,
     is_private: bool,
+    /// Checks append-only files of our own, where it is installed.
+    check_program: Option<PathBuf>,
     /// Of a cluster: what its sessions count.
     cluster: Option<Arc<Redirections>>,
     login: Arc<Login>,
@@ -56,22 +58,13 @@ pub(crate) struct RedisStore {
 }
 
 impl RedisStore {
-    pub fn start(
-        make: Option<Make>,
-        nodes: u16,
-        protocol: Protocol,
-        (bases, log_dir): (&[PathBuf], &Path),
-        settings: &[(String, String)],
-        waits: &Waits,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<Self, StoreError> {
-        let members = if nodes == 1 {
-            let server = PrivateRedis::start(make, bases, log_dir, settings, None, waits, progress)?;
-            vec![Member::new(server.endpoint(), Some(server), waits)]
-        } else {
-            formation::start(nodes, make, bases, log_dir, settings, waits, progress)?
+    pub fn private(servers: &Arc<dyn Servers>, recipe: &RedisRecipe, protocol: Protocol, waits: &Waits) -> Self {
+        let member = |node: &plimsoll_core::Node| {
+            Member::new(recipe.endpoint(node), Some((Arc::clone(servers), node.number)), waits)
         };
-        Ok(Self::new(members, protocol, String::new(), ""))
+        let mut store = Self::new(servers.nodes().iter().map(member).collect(), protocol, String::new(), "");
+        store.check_program = recipe.check_program();
+        store
     }
 
     pub fn attach(
@@ -98,7 +91,8 @@ impl RedisStore {
         let login = members.first().map(|member| member.endpoint.login.clone());
         let login = login.unwrap_or(Login { user: None, password: None, database: 0, place: String::new() });
         Self {
-            is_private: members.iter().any(|member| member.own.is_some()),
+            is_private: members.iter().any(|member| member.data_dir().is_some()),
+            check_program: None,
             cluster: (members.len() > 1).then(Arc::default),
             members,
             login: Arc::new(login),
@@ -185,7 +179,7 @@ impl RedisStore {
     /// Sets our own servers so that writes are as durable as asked; says no where somebody else's are not.
     fn make_durable(&mut self, durability: Durability) -> Result<(), StoreError> {
         for member in &mut self.members {
-            if member.own.is_some() {
+            if member.data_dir().is_some() {
                 append_only::set(member.control()?, durability)?;
             } else {
                 let place = member.endpoint.login.place.clone();
@@ -264,35 +258,6 @@ impl RedisStore {
         Ok(())
     }
 
-    /// Stops all servers of our own, does `between`, and starts them again.
-    fn stop_and_start(
-        &mut self,
-        what: &str,
-        mut between: impl FnMut(&Path) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        if !self.is_private {
-            return Err(not_ours(&self.login.place, what, PrivateRedis::STORE));
-        }
-        self.complete_file()?;
-        let mut done = Ok(());
-        for member in &mut self.members {
-            member.hang_up();
-            if let Some(own) = &mut member.own {
-                own.stop()?;
-            }
-        }
-        for member in &mut self.members {
-            if let Some(own) = &mut member.own {
-                done = done.and(between(own.data_dir()));
-                own.start_again()?;
-            }
-        }
-        if self.cluster.is_some() {
-            formation::until_whole(&mut self.members)?;
-        }
-        done
-    }
-
     fn session(&self, members: Option<&Arc<Members>>, tls: Option<&TlsClient>) -> Result<WireClient, StoreError> {
         let endpoint = self.members.first().map(|member| &member.endpoint);
         let address = endpoint.map_or(Address::Unix(PathBuf::new()), |endpoint| endpoint.address.clone());
@@ -336,7 +301,7 @@ impl Store for RedisStore {
         self.clear()?;
         for member in &mut self.members {
             let info = Info::read(member.control()?)?;
-            member.others_bytes = if member.own.is_some() { 0 } else { info.data_bytes() };
+            member.others_bytes = if member.data_dir().is_some() { 0 } else { info.data_bytes() };
         }
         Ok(())
     }
@@ -364,10 +329,9 @@ impl Store for RedisStore {
     fn sync(&mut self) -> Result<(), StoreError> {
         self.complete_file()?;
         for member in &mut self.members {
-            match &member.own {
+            match member.data_dir() {
                 // The server writes what it acknowledges; the kernel needs to be told to keep it.
-                Some(server) => {
-                    let data = server.data_dir();
+                Some(data) => {
                     append_only::sync_files(data).map_err(|error| StoreError::io(data.display(), &error))?;
                 }
                 None => append_only::ask_to_write_all(member.control()?)?,
@@ -389,22 +353,10 @@ impl Store for RedisStore {
         Ok(())
     }
 
-    fn cold(&mut self) -> Result<Cold, StoreError> {
-        if !self.is_private {
-            return Ok(Cold::NotPossible("an attached server is not ours to stop".to_owned()));
-        }
-        let (mut file_bytes, mut resident_bytes) = (0, 0);
-        self.stop_and_start("stop", |data| {
-            let dropped = page_cache::drop_files(data).map_err(|error| StoreError::io(data.display(), &error))?;
-            file_bytes += dropped.file_bytes;
-            resident_bytes += dropped.resident_bytes;
-            Ok(())
-        })?;
-        Ok(Cold::Done { file_bytes, resident_bytes })
-    }
-
-    fn restart(&mut self) -> Result<(), StoreError> {
-        self.stop_and_start("restart", |_| Ok(()))
+    fn disconnect(&mut self) -> Result<(), StoreError> {
+        self.complete_file()?;
+        self.members.iter_mut().for_each(Member::hang_up);
+        Ok(())
     }
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
@@ -412,7 +364,7 @@ impl Store for RedisStore {
         for member in &mut self.members {
             let info = Info::read(member.control()?)?;
             data_bytes += info.data_bytes().saturating_sub(member.others_bytes);
-            let tree = member.own.as_ref().and_then(|server| tree_bytes(server.data_dir()));
+            let tree = member.data_dir().and_then(tree_bytes);
             total_bytes = total_bytes.zip(tree).map(|(total, tree)| total + tree);
         }
         Ok(Footprint { data_bytes, index_bytes: None, total_bytes })
@@ -433,23 +385,15 @@ impl Store for RedisStore {
     }
 
     fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
-        if self.file_is_off {
-            return Ok(None);
-        }
+        let Some(program) = self.check_program.as_ref().filter(|_| !self.file_is_off) else { return Ok(None) };
         let mut said = Vec::new();
         for member in &mut self.members {
-            let Some(program) = member.own.as_ref().and_then(PrivateRedis::check_program) else { return Ok(None) };
             append_only::until_quiet(member.control()?)?;
-            let file = member.own.as_ref().and_then(|server| append_only_file(server.data_dir()));
-            let Some(file) = file else { return Ok(None) };
-            said.push(checked(&program, &file)?);
+            let Some(file) = member.data_dir().and_then(append_only_file) else { return Ok(None) };
+            said.push(checked(program, &file)?);
         }
         said.dedup();
         Ok(Some(said.join("; ")))
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        self.members.iter().filter_map(|member| member.own.as_ref().and_then(PrivateRedis::pid)).collect()
     }
 
     fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
@@ -498,8 +442,7 @@ impl Store for RedisStore {
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {
         if self.is_private {
-            let own = std::mem::take(&mut self.members).into_iter().filter_map(|member| member.own);
-            return own.map(PrivateRedis::close).fold(Ok(()), Result::and);
+            return Ok(());
         }
         let cleared = self.clear().and_then(|()| self.note(false));
         self.is_noted = false;

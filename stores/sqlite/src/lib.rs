@@ -66,7 +66,7 @@ impl StoreKind for SqliteKind {
             Target::Private { data_dir, .. } => {
                 vec![format!("sqlite: makes a database in {} and removes it afterwards", data_dir.display())]
             }
-            Target::Attach { .. } => vec!["sqlite: there is nothing to attach to".to_owned()],
+            _ => vec!["sqlite: there is nothing to attach to".to_owned()],
         })
     }
 
@@ -75,10 +75,8 @@ impl StoreKind for SqliteKind {
             Target::Private { data_dir, .. } => {
                 Ok(Box::new(store::SqliteStore::open(data_dir, &options.params, options.waits.clone())?))
             }
-            Target::Attach { .. } => {
-                Err(StoreError::new(StoreErrorKind::Usage, "sqlite runs inside Plimsoll and cannot be attached to")
-                    .next("Name it without a URL: `--on sqlite`."))
-            }
+            _ => Err(StoreError::new(StoreErrorKind::Usage, "sqlite runs inside Plimsoll and cannot be attached to")
+                .next("Name it without a URL: `--on sqlite`.")),
         }
     }
 }

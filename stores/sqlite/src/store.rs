@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_core::tables;
 use plimsoll_core::{
-    BlockingSession, CacheSize, Cold, Dialect, Durability, Footprint, IndexMode, Layout, OpKind, ParamValue, Params,
+    BlockingSession, CacheSize, Dialect, Durability, Footprint, IndexMode, Layout, OpKind, ParamValue, Params,
     Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, waits,
 };
 use plimsoll_keyindex::records::Records;
-use plimsoll_lab::page_cache;
 use rusqlite::Connection;
 
 use crate::failure::store_error;
@@ -224,16 +223,11 @@ impl Store for SqliteStore {
         self.checkpoint()
     }
 
-    fn cold(&mut self) -> Result<Cold, StoreError> {
-        self.shut()?;
-        let dropped =
-            page_cache::drop_files(&self.data_dir).map_err(|error| StoreError::io(self.data_dir.display(), &error));
-        self.reopen()?;
-        let page_cache::PageCache { file_bytes, resident_bytes } = dropped?;
-        Ok(Cold::Done { file_bytes, resident_bytes })
+    fn disconnect(&mut self) -> Result<(), StoreError> {
+        self.shut()
     }
 
-    fn restart(&mut self) -> Result<(), StoreError> {
+    fn reconnect(&mut self) -> Result<(), StoreError> {
         self.reopen()
     }
 
@@ -324,10 +318,6 @@ impl Store for SqliteStore {
             }
         }
         Ok(Some(said))
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        Vec::new()
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {

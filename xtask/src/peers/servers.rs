@@ -7,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::Address;
-use plimsoll_store_postgres::PrivatePostgres;
+use plimsoll_lab::Cluster;
+use plimsoll_store_postgres::PostgresRecipe;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -42,7 +43,7 @@ pub struct Servers {
 }
 
 pub struct Postgres {
-    server: PrivatePostgres,
+    server: Cluster,
     pub pgbench: PathBuf,
     pub socket_dir: String,
     pub port: u16,
@@ -93,7 +94,7 @@ impl Servers {
             self.nginx.as_ref().map(|it| &it.child),
             self.slapd.as_ref().map(|it| &it.child),
         ];
-        let postgres = self.postgres.as_ref().and_then(|it| it.server.pid());
+        let postgres = self.postgres.iter().flat_map(|it| it.server.pids());
         children.into_iter().flatten().map(|child| child.0.id()).chain(postgres).collect()
     }
 
@@ -283,13 +284,13 @@ fn quietly(command: &mut Command) -> Result<(), Box<dyn Error>> {
 fn start_postgres() -> Result<Postgres, Box<dyn Error>> {
     let port = free_port()?;
     let settings = [("listen_addresses", "127.0.0.1".to_owned()), ("port", port.to_string())];
-    let settings = settings.map(|(name, value)| (name.to_owned(), value));
+    let settings = settings.map(|(name, value)| (name.to_owned(), value)).into();
     let bases = [std::env::temp_dir(), PathBuf::from("/var/tmp")];
-    let server = PrivatePostgres::start(&bases, &std::env::temp_dir(), &settings, &Default::default(), &mut |_| {})?;
-    let Address::Unix(socket) = server.address() else { return Err("the server has a Unix socket".into()) };
-    let socket_dir = socket.parent().unwrap_or(Path::new("/")).display().to_string();
+    let recipe = Box::new(PostgresRecipe { settings });
+    let server = Cluster::start(recipe, &bases, &std::env::temp_dir(), &Default::default(), &mut |_| {})?;
+    let socket_dir = server.first().socket_dir.display().to_string();
     let pgbench = plimsoll_store_postgres::server::find_postgres()?.with_file_name("pgbench");
-    let (user, database) = (server.user().to_owned(), server.database().to_owned());
+    let (user, database) = ("postgres".to_owned(), "postgres".to_owned());
     let mut made = Command::new(&pgbench);
     made.args([
         "-h",

@@ -35,7 +35,11 @@ const EDGES: [(&str, &[&str], &[&str]); 20] = [
         ],
         &["plimsoll-workload", "plimsoll-store-*"],
     ),
-    ("plimsoll-testkit", &["plimsoll-core", "plimsoll-workload", "plimsoll-verify", "plimsoll-drive"], &[]),
+    (
+        "plimsoll-testkit",
+        &["plimsoll-core", "plimsoll-workload", "plimsoll-verify", "plimsoll-drive", "plimsoll-lab"],
+        &[],
+    ),
     (
         "stores/*",
         &["plimsoll-core", "plimsoll-lab", "plimsoll-keyindex", "plimsoll-tls", "plimsoll-endpoint"],

@@ -122,8 +122,11 @@ fn measure(
     };
     let params = plimsoll_plan::defaults(kind.spec().params);
     let waits = Waits::new(waits::ANSWER, waits::WORK, Arc::clone(stop));
-    let mut store =
-        kind.open(OpenOptions { target, params, run_id: "honesty".to_owned(), waits: waits.clone() }, &mut |_| {})?;
+    let mut store = plimsoll_lab::open(
+        kind,
+        OpenOptions { target, params, run_id: "honesty".to_owned(), waits: waits.clone() },
+        &mut |_| {},
+    )?;
     store.create(workload.layout())?;
     load(&mut *store, &*workload, stop)?;
     crate::say(&format!(
@@ -132,7 +135,8 @@ fn measure(
         STALL.as_secs(),
         STALL_AT.as_secs()
     ));
-    let measured = drive_through_a_stall(&mut *store, &*workload, &op, stop);
+    let roots = store.processes();
+    let measured = drive_through_a_stall(&mut *store, &roots, &*workload, &op, stop);
     waits.leave(measured.is_err());
     store.close()?;
     measured
@@ -167,6 +171,7 @@ fn load(store: &mut dyn Store, workload: &dyn Workload, stop: &Arc<AtomicBool>) 
 
 fn drive_through_a_stall(
     store: &mut dyn Store,
+    roots: &[u32],
     workload: &dyn Workload,
     op: &str,
     stop: &Arc<AtomicBool>,
@@ -174,11 +179,10 @@ fn drive_through_a_stall(
     let stream = workload.stream(&StreamSpec::One { kind: op.to_owned(), clients: CLIENTS });
     let stream = stream.map_err(|why| CliError::new(exit::USAGE, why))?.into();
     let spec = DriveSpec { limit: Limit::Duration(WINDOW), pace: Pace::even(RATE_PER_S), ..DriveSpec::default() };
-    let roots = store.processes();
     let mut both = [histogram(), histogram()];
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| stall(&roots, &over));
+        scope.spawn(|| stall(roots, &over));
         let driven = drive(store, workload, stream, &spec, Arc::clone(stop), CLIENTS, &mut |slice| {
             for one in &slice.histograms {
                 let at = usize::from(one.measure == Measure::Service);

@@ -5,6 +5,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use plimsoll_core::Nodes;
+use plimsoll_lab::Cluster;
+
 use crate::bench::{Guarded, Place, Ran, small_coupons, wait_for};
 
 /// Runs `script` by a shell in a mount namespace of its own, so that what it mounts goes with it. Needs root.
@@ -130,31 +133,30 @@ fn a_state_directory_of_somebody_else_is_no_permission() {
 
 /// A private PostgreSQL that asks for passwords over TCP.
 struct Locked {
-    server: plimsoll_store_postgres::PrivatePostgres,
+    server: Cluster,
     port: u16,
 }
 
 fn locked(log_dir: &Path) -> Locked {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let settings = [
+    let settings = vec![
         ("listen_addresses".to_owned(), "127.0.0.1".to_owned()),
         ("port".to_owned(), port.to_string()),
         ("password_encryption".to_owned(), "scram-sha-256".to_owned()),
     ];
     let bases = [std::path::PathBuf::from("/var/tmp")];
-    let mut server =
-        plimsoll_store_postgres::PrivatePostgres::start(&bases, log_dir, &settings, &Default::default(), &mut |_| {})
-            .expect("PostgreSQL: apt-get install postgresql, or run `cargo xtask test`");
+    let recipe = Box::new(plimsoll_store_postgres::PostgresRecipe { settings });
+    let server = Cluster::start(recipe, &bases, log_dir, &Default::default(), &mut |_| {})
+        .expect("PostgreSQL: apt-get install postgresql, or run `cargo xtask test`");
     let rules = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
-    std::fs::write(server.data_dir().join("pg_hba.conf"), rules).unwrap();
-    plimsoll_lab::OwnServer::restart(&mut server).unwrap();
+    std::fs::write(server.first().data_dir.join("pg_hba.conf"), rules).unwrap();
+    server.restart(Nodes::All).unwrap();
     Locked { server, port }
 }
 
 impl Locked {
     fn sql(&self, statement: &str) {
-        let plimsoll_core::Address::Unix(socket) = self.server.address() else { panic!("a Unix socket") };
-        let directory = socket.parent().unwrap();
+        let directory = &self.server.first().socket_dir;
         let output = Command::new("psql")
             .args(["-h", directory.to_str().unwrap(), "-p", &self.port.to_string(), "-U", "postgres", "-c", statement])
             .output()
@@ -288,8 +290,7 @@ fn a_store_that_does_not_open_leaves_nothing_but_the_recording() {
 fn answers_are_checked_also_when_a_later_phase_fails() {
     let place = Place::new();
     let locked = locked(place.path());
-    let plimsoll_core::Address::Unix(socket) = locked.server.address() else { panic!("a Unix socket") };
-    let host = socket.parent().unwrap().display().to_string();
+    let host = locked.server.first().socket_dir.display().to_string();
     let plan = place.plan(&format!(
         r#"
 title = "A server of others"

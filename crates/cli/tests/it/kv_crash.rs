@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use plimsoll_core::Address;
-use plimsoll_lab::OwnServer as _;
+use plimsoll_core::Nodes;
+use plimsoll_lab::Cluster;
 use plimsoll_record::data::{LedgerCheck, PhaseKind, Run, Trial};
 
 use crate::bench::{Guarded, Place, Ran, wait_for};
@@ -173,28 +173,21 @@ fn what_a_redis_that_syncs_every_second_loses_with_the_power_is_found() {
 fn a_postgres_loses_nothing_by_a_kill() {
     let place = Place::new();
     let bases = [PathBuf::from("/var/tmp")];
-    let settings: [(String, String); 0] = [];
-    let mut server = plimsoll_store_postgres::PrivatePostgres::start(
-        &bases,
-        place.path(),
-        &settings,
-        &Default::default(),
-        &mut |_| {},
-    )
-    .expect("PostgreSQL: apt-get install postgresql, or run `cargo xtask test`");
-    let Address::Unix(socket) = server.address() else { panic!("a Unix socket") };
-    let host = socket.parent().unwrap().display().to_string().replace('/', "%2F");
-    let url = format!("postgres://{}@{host}/{}", server.user(), server.database());
+    let recipe = Box::new(plimsoll_store_postgres::PostgresRecipe::default());
+    let server = Cluster::start(recipe, &bases, place.path(), &Default::default(), &mut |_| {})
+        .expect("PostgreSQL: apt-get install postgresql, or run `cargo xtask test`");
+    let host = server.first().socket_dir.display().to_string().replace('/', "%2F");
+    let url = format!("postgres://postgres@{host}/postgres");
     let child = drive(&place, &url);
     // Its children with it: left alone they would answer what they are at.
-    let pid = server.pid().unwrap();
+    let pid = server.pids()[0];
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
     // One of them may have ended meanwhile.
     let _ = Command::new("kill").arg("-9").args(children.split_whitespace()).stderr(Stdio::null()).status().unwrap();
-    wait_for("the postmaster's end", Duration::from_secs(10), || server.check().is_err());
+    wait_for("the postmaster's end", Duration::from_secs(10), || server.check(Nodes::All).is_err());
     // Until all of them have gone nobody else may start.
-    wait_for("PostgreSQL to start again", Duration::from_secs(30), || server.start_again().is_ok());
+    wait_for("PostgreSQL to start again", Duration::from_secs(30), || server.start(Nodes::All).is_ok());
     nothing_is_lost(&place, child);
     server.close().unwrap();
 }

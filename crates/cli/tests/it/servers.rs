@@ -3,27 +3,31 @@
 use std::path::Path;
 use std::process::Command;
 
-use plimsoll_core::{Address, Waits};
-use plimsoll_store_mariadb::PrivateMariadb;
-use plimsoll_store_postgres::PrivatePostgres;
-use plimsoll_store_redis::PrivateRedis;
+use plimsoll_core::Recipe;
+use plimsoll_lab::Cluster;
+use plimsoll_store_mariadb::MariadbRecipe;
+use plimsoll_store_postgres::PostgresRecipe;
+use plimsoll_store_redis::RedisRecipe;
+
+/// A server by `recipe`; `missing` is what to install.
+fn start(recipe: impl Recipe + 'static, log_dir: &Path, missing: &str) -> Cluster {
+    Cluster::start(Box::new(recipe), &["/var/tmp".into()], log_dir, &Default::default(), &mut |_| {}).expect(missing)
+}
 
 /// Somebody's PostgreSQL, with a database `postgres`.
 pub struct Postgres {
-    server: PrivatePostgres,
+    server: Cluster,
 }
 
 impl Postgres {
     pub fn start(log_dir: &Path) -> Self {
-        let server = PrivatePostgres::start(&["/var/tmp".into()], log_dir, &[], &Waits::default(), &mut |_| {})
-            .expect("PostgreSQL: apt-get install postgresql, or run `cargo xtask test`");
-        Self { server }
+        let missing = "PostgreSQL: apt-get install postgresql, or run `cargo xtask test`";
+        Self { server: start(PostgresRecipe::default(), log_dir, missing) }
     }
 
     /// Of its socket's directory.
     pub fn url(&self) -> String {
-        let Address::Unix(socket) = self.server.address() else { panic!("a Unix socket") };
-        format!("postgres://postgres@/postgres?host={}", socket.parent().unwrap().display())
+        format!("postgres://postgres@/postgres?host={}", self.server.first().socket_dir.display())
     }
 
     /// What a statement answers, without alignment.
@@ -40,24 +44,22 @@ impl Postgres {
 
 /// Somebody's MariaDB, with a database `shop`.
 pub struct Mariadb {
-    server: PrivateMariadb,
+    server: Cluster,
     database: &'static str,
 }
 
 impl Mariadb {
     pub fn start(log_dir: &Path) -> Self {
-        let settings = [("innodb-buffer-pool-size".to_owned(), "32M".to_owned())];
-        let server = PrivateMariadb::start(&["/var/tmp".into()], log_dir, &settings, &Waits::default(), &mut |_| {})
-            .expect("MariaDB: apt-get install mariadb-server, or run `cargo xtask test`");
-        let mut mariadb = Self { server, database: "mysql" };
+        let settings = vec![("innodb-buffer-pool-size".to_owned(), "32M".to_owned())];
+        let missing = "MariaDB: apt-get install mariadb-server, or run `cargo xtask test`";
+        let mut mariadb = Self { server: start(MariadbRecipe { settings }, log_dir, missing), database: "mysql" };
         mariadb.sql("CREATE DATABASE shop");
         mariadb.database = "shop";
         mariadb
     }
 
     fn socket(&self) -> String {
-        let Address::Unix(socket) = self.server.address() else { panic!("a Unix socket") };
-        socket.display().to_string()
+        self.server.first().socket_dir.join("socket").display().to_string()
     }
 
     pub fn url(&self) -> String {
@@ -79,20 +81,17 @@ impl Mariadb {
 
 /// Somebody's Redis.
 pub struct Redis {
-    server: PrivateRedis,
+    server: Cluster,
 }
 
 impl Redis {
     pub fn start(log_dir: &Path) -> Self {
-        let server =
-            PrivateRedis::start(None, &["/var/tmp".into()], log_dir, &[], None, &Waits::default(), &mut |_| {})
-                .expect("Redis: apt-get install redis-server, or run `cargo xtask test`");
-        Self { server }
+        let missing = "Redis: apt-get install redis-server, or run `cargo xtask test`";
+        Self { server: start(RedisRecipe::new(None, Vec::new(), 1).expect(missing), log_dir, missing) }
     }
 
     fn socket(&self) -> String {
-        let Address::Unix(socket) = self.server.endpoint().address else { panic!("a Unix socket") };
-        socket.display().to_string()
+        self.server.first().socket_dir.join("redis.sock").display().to_string()
     }
 
     pub fn url(&self) -> String {

@@ -5,12 +5,12 @@
 //! phase and fault).
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::Address;
+use plimsoll_core::{Address, Recipe};
+use plimsoll_lab::Cluster;
 use plimsoll_testkit::proxy::{Fault, Proxy};
 
 use crate::bench::{Guarded, Place, Ran, wait_for};
@@ -39,82 +39,66 @@ struct Subject {
     /// With PORT, or SOCKET where it has to be one.
     url: &'static str,
     drive: Vec<&'static str>,
-    _server: Box<dyn Send + Sync>,
+    _server: Option<Cluster>,
 }
 
-/// Something that only has to live.
-struct Lives<T>(#[allow(dead_code)] Mutex<T>);
-
-fn lives<T: Send + 'static>(server: T) -> Box<Lives<T>> {
-    Box::new(Lives(Mutex::new(server)))
-}
-
-fn bases() -> [PathBuf; 1] {
-    ["/var/tmp".into()]
+fn start(place: &Place, recipe: impl Recipe + 'static, missing: &str) -> Cluster {
+    let bases = ["/var/tmp".into()];
+    Cluster::start(Box::new(recipe), &bases, place.path(), &Default::default(), &mut |_| {}).expect(missing)
 }
 
 fn redis(place: &Place) -> Subject {
-    let server = plimsoll_store_redis::PrivateRedis::start(
-        None,
-        &bases(),
-        place.path(),
-        &[],
-        None,
-        &Default::default(),
-        &mut |_| {},
-    )
-    .expect("Redis: apt-get install redis-server, or run `cargo xtask test`");
+    let missing = "Redis: apt-get install redis-server, or run `cargo xtask test`";
+    let recipe = plimsoll_store_redis::RedisRecipe::new(None, Vec::new(), 1).expect(missing);
+    let server = start(place, recipe.clone(), missing);
     Subject {
-        address: server.endpoint().address,
+        address: recipe.endpoint(server.first()).address,
         url: "redis://127.0.0.1:PORT",
         drive: vec!["kv", "--mix", "read=1,update=1", "--set", "records=200"],
-        _server: lives(server),
+        _server: Some(server),
     }
 }
 
 fn postgres(place: &Place, drive: Vec<&'static str>) -> Subject {
-    let server =
-        plimsoll_store_postgres::PrivatePostgres::start(&bases(), place.path(), &[], &Default::default(), &mut |_| {})
-            .expect("PostgreSQL: apt-get install postgresql, or run `cargo xtask test`");
+    let recipe = plimsoll_store_postgres::PostgresRecipe::default();
+    let missing = "PostgreSQL: apt-get install postgresql, or run `cargo xtask test`";
+    let server = start(place, recipe.clone(), missing);
     Subject {
-        address: server.address(),
+        address: recipe.endpoint(server.first()).address,
         url: "postgres://postgres@127.0.0.1:PORT/postgres?sslmode=disable",
         drive,
-        _server: lives(server),
+        _server: Some(server),
     }
 }
 
 fn mariadb(place: &Place, drive: Vec<&'static str>) -> Subject {
-    let server =
-        plimsoll_store_mariadb::PrivateMariadb::start(&bases(), place.path(), &[], &Default::default(), &mut |_| {})
-            .expect("MariaDB: apt-get install mariadb-server, or run `cargo xtask test`");
-    Subject { address: server.address(), url: "mariadb://root@127.0.0.1:PORT/", drive, _server: lives(server) }
+    let missing = "MariaDB: apt-get install mariadb-server, or run `cargo xtask test`";
+    let server = start(place, plimsoll_store_mariadb::MariadbRecipe::default(), missing);
+    let address = plimsoll_store_mariadb::server::address(server.first());
+    Subject { address, url: "mariadb://root@127.0.0.1:PORT/", drive, _server: Some(server) }
 }
 
 fn http(place: &Place) -> Subject {
-    let server =
-        plimsoll_store_http::PrivateNginx::start(&bases(), place.path(), false, 4096, &Default::default(), &mut |_| {})
-            .expect("nginx: apt-get install nginx-light, or run `cargo xtask test`");
-    let address = server.endpoint().address;
-    Subject { address, url: "http://127.0.0.1:PORT", drive: vec!["http"], _server: lives(server) }
+    let recipe = plimsoll_store_http::NginxRecipe { access_log: false, connections: 4096 };
+    let server = start(place, recipe, "nginx: apt-get install nginx-light, or run `cargo xtask test`");
+    let address = plimsoll_store_http::server::endpoint(server.first()).address;
+    Subject { address, url: "http://127.0.0.1:PORT", drive: vec!["http"], _server: Some(server) }
 }
 
 fn ldap(place: &Place) -> Subject {
-    let settings =
-        plimsoll_store_ldap::server::Settings { threads: 4, maxsize_bytes: 1 << 28, index: "uid eq".to_owned() };
-    let server =
-        plimsoll_store_ldap::PrivateSlapd::start(&bases(), place.path(), &settings, &Default::default(), &mut |_| {})
-            .expect("slapd: apt-get install slapd, or run `cargo xtask test`");
+    let recipe = plimsoll_store_ldap::SlapdRecipe { threads: 4, maxsize_bytes: 1 << 28, index: "uid eq".to_owned() };
+    let server = start(place, recipe, "slapd: apt-get install slapd, or run `cargo xtask test`");
     let base = [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "x")];
     let attributes = base.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     let base = plimsoll_core::LdapCall::Add { dn: "dc=example,dc=com".to_owned(), attributes };
-    let mut control = plimsoll_store_ldap::Control::open(&server.endpoint(), Duration::from_secs(20)).unwrap();
+    let endpoint = plimsoll_store_ldap::server::endpoint(server.first());
+    let mut control = plimsoll_store_ldap::Control::open(&endpoint, Duration::from_secs(20)).unwrap();
     control.must(&base, "add the base").unwrap();
     Subject {
-        address: server.endpoint().address,
+        address: endpoint.address,
         url: "ldapi://SOCKET/dc=example,dc=com?auth=external",
         drive: vec!["ldap", "--mix", "search=1,modify=1", "--set", "entries=200"],
-        _server: lives(server),
+        _server: Some(server),
     }
 }
 
@@ -385,8 +369,7 @@ fn a_load_of_statements_ends(subject: &Subject, left: &str) {
     // A server that is still undoing what was loaded may not get to it in time: then it is said, with what removes it.
     let is_left = ran.err.contains("could not be removed");
     assert!(!is_left || ran.err.contains("DROP "), "{ran:?}");
-    let mut next =
-        Subject { drive: vec!["select"], address: subject.address.clone(), url: subject.url, _server: lives(()) };
+    let mut next = Subject { drive: vec!["select"], address: subject.address.clone(), url: subject.url, _server: None };
     next.drive.extend(["--set", "scale=1"]);
     let ran = Ran::of(&next.command(&place, &url, &[]).output().unwrap()).expect(0);
     assert_eq!(ran.err.contains(left), is_left, "{ran:?}");

@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_lab::{FALLBACK_BASES, PrivateServer, ServerUser, StopSignal, sweep_orphans};
+use plimsoll_core::StopSignal;
+use plimsoll_lab::{PrivateServer, ServerUser, Supervisor, sweep_orphans};
 use rustix::process::{Pid, Signal};
+
+use crate::base;
 
 /// Everything has to be gone this long after Plimsoll's death.
 const BOUND: Duration = Duration::from_secs(5);
@@ -28,8 +31,16 @@ fn an_owner_that_ends_as_it_should_leaves_nothing() {
     let base = own_base.as_ref().map(tempfile::TempDir::path).or(asked_base.as_deref()).unwrap().to_owned();
     // As root this is another user's server, as most real ones are.
     let user = ServerUser::caller_or("nobody", "base-passwd").unwrap();
-    let mut server =
-        PrivateServer::new("stubborn", &[base], user, StopSignal::Quit, Path::new("."), &Default::default()).unwrap();
+    let mut server = PrivateServer::new(
+        &Supervisor::start().unwrap(),
+        "stubborn",
+        &[base],
+        user,
+        StopSignal::Quit,
+        Path::new("."),
+        &Default::default(),
+    )
+    .unwrap();
     let pid = server.start("sh", Path::new("/bin/sh"), &["-c", STUBBORN]).unwrap();
     println!("owner: {pid} {} {}", server.root_dir().display(), server.socket_dir().display());
     if asked_base.is_some() {
@@ -100,15 +111,6 @@ fn pids() -> impl Iterator<Item = i32> {
     fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-fn base() -> tempfile::TempDir {
-    let base = tempfile::Builder::new()
-        .prefix(&format!("lab-test-{}-", std::process::id()))
-        .tempdir_in(FALLBACK_BASES[0])
-        .unwrap();
-    fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    base
-}
-
 fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let started = Instant::now();
     while !done() {
@@ -160,8 +162,16 @@ fn servers_that_come_and_go_leave_nothing() {
         let base = if round % 2 == 0 { place.clone() } else { place.join("a".repeat(80)) };
         fs::create_dir_all(&base).unwrap();
         let user = ServerUser::caller_or("nobody", "base-passwd").unwrap();
-        let mut server =
-            PrivateServer::new("server", &[base], user, StopSignal::Quit, Path::new("."), &Default::default()).unwrap();
+        let mut server = PrivateServer::new(
+            &Supervisor::start().unwrap(),
+            "server",
+            &[base],
+            user,
+            StopSignal::Quit,
+            Path::new("."),
+            &Default::default(),
+        )
+        .unwrap();
         server.run("first", Path::new("/bin/true"), &[""; 0], BOUND).unwrap();
         let script = if round % 3 == 0 { STUBBORN } else { "trap 'exit 0' TERM QUIT; sleep 100 & wait" };
         server.start("sh", Path::new("/bin/sh"), &["-c", script]).unwrap();

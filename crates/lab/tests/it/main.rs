@@ -2,6 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy's exception for tests does not cover their own functions")]
 
+mod cluster;
 mod death;
 mod page_cache;
 mod private_server;
+
+/// A base that every user can get to, unlike the target directory below root's home.
+fn base() -> tempfile::TempDir {
+    let base = tempfile::Builder::new()
+        .prefix(&format!("lab-test-{}-", std::process::id()))
+        .tempdir_in(plimsoll_lab::FALLBACK_BASES[0])
+        .unwrap();
+    std::fs::set_permissions(base.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    base
+}

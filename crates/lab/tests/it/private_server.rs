@@ -6,8 +6,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::StoreErrorKind;
-use plimsoll_lab::{FALLBACK_BASES, PrivateServer, SOCKET_DIR_BYTES_MAX, ServerUser, StopSignal, Supervisor};
+use plimsoll_core::{StopSignal, StoreErrorKind};
+use plimsoll_lab::{PrivateServer, SOCKET_DIR_BYTES_MAX, ServerUser, Supervisor};
+
+use crate::base;
 
 const BOUND: Duration = Duration::from_secs(10);
 
@@ -19,19 +21,17 @@ fn user() -> ServerUser {
     ServerUser::caller_or("nobody", "base-passwd").unwrap()
 }
 
-/// A base that every user can get to, unlike the target directory below root's home.
-fn base() -> tempfile::TempDir {
-    let base = tempfile::Builder::new()
-        .prefix(&format!("lab-test-{}-", std::process::id()))
-        .tempdir_in(FALLBACK_BASES[0])
-        .unwrap();
-    fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    base
-}
-
 fn server(base: &Path) -> PrivateServer {
-    PrivateServer::new("server", &[base.to_owned()], user(), StopSignal::Quit, &base.join("logs"), &Default::default())
-        .unwrap()
+    PrivateServer::new(
+        &Supervisor::start().unwrap(),
+        "server",
+        &[base.to_owned()],
+        user(),
+        StopSignal::Quit,
+        &base.join("logs"),
+        &Default::default(),
+    )
+    .unwrap()
 }
 
 fn start_shell(server: &mut PrivateServer, script: &str) -> u32 {
@@ -108,7 +108,7 @@ fn servers_under_one_supervisor_end_each_alone_with_what_they_left() {
     let make = || {
         let (bases, logs) = ([base.path().to_owned()], base.path().join("logs"));
         let waits = Default::default();
-        PrivateServer::guarded_by(supervisor.clone(), "server", &bases, user(), StopSignal::Quit, &logs, &waits)
+        PrivateServer::new(&supervisor, "server", &bases, user(), StopSignal::Quit, &logs, &waits)
     };
     let mut servers = [make().unwrap(), make().unwrap()];
     // Each leaves a process in a session of its own behind.
@@ -180,8 +180,16 @@ fn a_wish_to_stop_ends_the_wait_for_a_program_that_goes_on_and_kills_it() {
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let waits = plimsoll_core::Waits::new(BOUND, BOUND, stop.clone());
     let logs = base.path().join("logs");
-    let mut server =
-        PrivateServer::new("server", &[base.path().to_owned()], user(), StopSignal::Quit, &logs, &waits).unwrap();
+    let mut server = PrivateServer::new(
+        &Supervisor::start().unwrap(),
+        "server",
+        &[base.path().to_owned()],
+        user(),
+        StopSignal::Quit,
+        &logs,
+        &waits,
+    )
+    .unwrap();
     let shell = ["-c", "trap '' TERM; echo >>ready; while :; do sleep 1; done"];
     let ready = server.data_dir().join("ready");
     let hour = Duration::from_secs(3_600);
@@ -300,8 +308,17 @@ fn a_base_the_user_cannot_get_to_is_passed_over() {
     let mode = if is_root() { 0o700 } else { 0o000 };
     fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).unwrap();
     let logs = base.path().join("logs");
-    let make =
-        |bases: &[PathBuf]| PrivateServer::new("server", bases, user(), StopSignal::Quit, &logs, &Default::default());
+    let make = |bases: &[PathBuf]| {
+        PrivateServer::new(
+            &Supervisor::start().unwrap(),
+            "server",
+            bases,
+            user(),
+            StopSignal::Quit,
+            &logs,
+            &Default::default(),
+        )
+    };
 
     let server = make(&[inside.clone(), base.path().join("missing"), open.clone()]).unwrap();
     assert!(server.data_dir().starts_with(&open));

@@ -26,7 +26,8 @@ mod things;
 use std::fmt;
 use std::path::Path;
 
-use plimsoll_core::{Durability, IndexMode, Interface, OpenOptions, Store, StoreKind, StoreSpec, Target};
+use plimsoll_core::{Durability, IndexMode, Interface, OpenOptions, StoreKind, StoreSpec, Target};
+use plimsoll_lab::OpenStore;
 
 use crate::params::defaults;
 
@@ -115,7 +116,7 @@ fn nothing_left(dir: &Path) -> Result<(), String> {
 /// An open store and what it declares.
 struct Subject<'a> {
     spec: &'a StoreSpec,
-    store: Box<dyn Store>,
+    store: OpenStore,
 }
 
 impl Subject<'_> {
@@ -137,7 +138,7 @@ fn check(kind: &dyn StoreKind, target: Target) -> Report {
     let mut report = Report::default();
     let announced = kind.announce(&options).is_ok_and(|lines| !lines.is_empty());
     report.add("it says what it will do", announced.then_some(()).ok_or_else(|| "it announces nothing".to_owned()));
-    let store = match kind.open(options, &mut |_| {}) {
+    let store = match plimsoll_lab::open(kind, options, &mut |_| {}) {
         Ok(store) => store,
         Err(error) => panic!("{} does not open: {error}. {}", spec.name, error.next.as_deref().unwrap_or("")),
     };

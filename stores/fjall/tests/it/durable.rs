@@ -36,7 +36,7 @@ fn eight_sessions_commit_all_that_they_were_told_and_it_survives_a_restart() {
         }
     });
     assert_eq!(acknowledged.into_inner(), SESSIONS * COMMITS);
-    store.restart().unwrap();
+    store.disconnect().and_then(|()| store.reconnect()).unwrap();
     let mut kv = store.kv(Durability::Durable).unwrap();
     for session in 0..SESSIONS {
         for commit in 0..COMMITS {

@@ -157,7 +157,7 @@ fn of_several_writes_to_a_key_in_one_batch_the_last_one_wins_also_after_a_restar
         store.kv(durability).unwrap().write(&batch).unwrap();
         for _ in 0..2 {
             assert_eq!(scan(&mut store.kv(durability).unwrap(), b"", None, 9), [(b"ra".to_vec(), b"2".to_vec())]);
-            store.restart().unwrap();
+            store.disconnect().and_then(|()| store.reconnect()).unwrap();
         }
     }
 }

@@ -88,7 +88,7 @@ fn options(dir: &Path) -> OpenOptions {
 fn a_trial_goes_through_with_right_answers_at_every_step() {
     for mode in [IndexMode::None, IndexMode::Keyindex] {
         let dir = tempfile::tempdir().unwrap();
-        let mut store = kind().open(options(dir.path()), &mut |_| {}).unwrap();
+        let mut store = plimsoll_lab::open(&*kind(), options(dir.path()), &mut |_| {}).unwrap();
         store.create(&layout(mode)).unwrap();
         let mut loading = session(&mut *store, Durability::AtEnd);
         load(&mut *loading);
@@ -194,7 +194,7 @@ fn what_it_says_of_itself_is_so() {
     let mut options = options(dir.path());
     options.params.0.insert("cache".into(), ParamValue::Int(1 << 20));
     assert!(kind().announce(&options).unwrap()[0].contains("removes it"));
-    let mut store = kind().open(options, &mut |_| {}).unwrap();
+    let mut store = plimsoll_lab::open(&*kind(), options, &mut |_| {}).unwrap();
     let description = store.describe().unwrap();
     assert_eq!(description.place, "embedded");
     let names: Vec<_> = description.settings.iter().map(|setting| setting.name.as_str()).collect();
@@ -211,7 +211,7 @@ fn what_it_cannot_do_is_refused() {
     let mut attach = options(dir.path());
     attach.target = Target::Attach { url: "fjall://there".into(), password: None };
     assert_eq!(kind().open(attach, &mut |_| {}).map(drop).unwrap_err().kind, StoreErrorKind::Usage);
-    let mut store = kind().open(options(dir.path()), &mut |_| {}).unwrap();
+    let mut store = plimsoll_lab::open(&*kind(), options(dir.path()), &mut |_| {}).unwrap();
     assert_eq!(store.create(&layout(IndexMode::Own)).unwrap_err().kind, StoreErrorKind::Usage);
     // A session left open keeps the files locked: said, and mended by closing it.
     store.create(&layout(IndexMode::None)).unwrap();
@@ -230,7 +230,7 @@ fn it_conforms() {
 #[test]
 fn what_was_never_flushed_has_a_size_too() {
     let dir = tempfile::tempdir().unwrap();
-    let mut store = kind().open(options(dir.path()), &mut |_| {}).unwrap();
+    let mut store = plimsoll_lab::open(&*kind(), options(dir.path()), &mut |_| {}).unwrap();
     store.create(&layout(IndexMode::Keyindex)).unwrap();
     let mut loading = session(&mut *store, Durability::AtEnd);
     load(&mut *loading);
@@ -246,7 +246,7 @@ fn a_memtable_that_is_full_is_flushed_and_counted_as_a_cycle() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = options(dir.path());
     options.params.0.insert("memtable".to_owned(), ParamValue::Int(1 << 20));
-    let mut store = kind().open(options, &mut |_| {}).unwrap();
+    let mut store = plimsoll_lab::open(&*kind(), options, &mut |_| {}).unwrap();
     store.create(&layout(IndexMode::None)).unwrap();
     let flushes = |store: &mut dyn Store| {
         let counters = store.counters().unwrap();
@@ -295,7 +295,7 @@ fn it_tells_the_size_of_its_cache() {
         let dir = tempfile::tempdir().unwrap();
         let mut options = options(dir.path());
         options.params.0.extend(given.map(|bytes| ("cache".to_owned(), ParamValue::Int(bytes))));
-        let mut store = kind().open(options, &mut |_| {}).unwrap();
+        let mut store = plimsoll_lab::open(&*kind(), options, &mut |_| {}).unwrap();
         assert_eq!(store.cache_bytes().unwrap(), Some(CacheSize::Own { setting: "cache", bytes }));
         store.close().unwrap();
     }

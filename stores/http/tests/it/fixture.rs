@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Answer, Call, Done, Durability, HttpCall, OpKind, OpenOptions, Outcome, ParamValue, Params, Store, StoreError,
-    Target, Ticket, Value, ValueType, WireSession, WireState,
+    Answer, Call, Done, Durability, HttpCall, OpKind, OpenOptions, Outcome, ParamValue, Params, StoreError, Target,
+    Ticket, Value, ValueType, WireSession, WireState,
 };
+use plimsoll_lab::OpenStore;
 use plimsoll_store_http::endpoint::resolve;
 use plimsoll_store_http::kind;
 use plimsoll_store_http::server::{content, find_nginx};
@@ -83,10 +84,11 @@ impl Drop for Server {
 }
 
 /// Attaches to what listens at `url`.
-pub fn open(url: &str, password: Option<&str>) -> Result<Box<dyn Store>, StoreError> {
+pub fn open(url: &str, password: Option<&str>) -> Result<OpenStore, StoreError> {
     let target = Target::Attach { url: url.to_owned(), password: password.map(str::to_owned) };
     let params = Params([("access_log".to_owned(), ParamValue::Bool(false))].into());
-    kind().open(OpenOptions { target, params, run_id: "test-1".to_owned(), waits: Default::default() }, &mut |_| {})
+    let options = OpenOptions { target, params, run_id: "test-1".to_owned(), waits: Default::default() };
+    plimsoll_lab::open(&*kind(), options, &mut |_| {})
 }
 
 pub const GET: u16 = 0;

@@ -4,19 +4,25 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plimsoll_core::{Answer, Observer, Op, OpKind, Outcome, Sessions, Stream, Ticket, Value, ValueBuf, WireClient};
+use plimsoll_core::{
+    Answer, Nodes, Observer, Op, OpKind, Outcome, Sessions, Stream, Ticket, Value, ValueBuf, WireClient,
+};
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
-use plimsoll_lab::OwnServer as _;
+use plimsoll_lab::Cluster;
 use plimsoll_store_http::endpoint::Endpoint;
-use plimsoll_store_http::server::{INDEX_BYTES, SIZES_BYTES, content};
+use plimsoll_store_http::server::{self, INDEX_BYTES, SIZES_BYTES, content};
 use plimsoll_store_http::wire::HttpSession;
-use plimsoll_store_http::{PrivateNginx, look};
+use plimsoll_store_http::{NginxRecipe, look};
 
 use crate::fixture::{GET, TIMEOUT, kept, kinds};
 
-fn start(dir: &tempfile::TempDir) -> PrivateNginx {
-    PrivateNginx::start(&[PathBuf::from("/var/tmp")], dir.path(), false, 4096, &Default::default(), &mut |_| {})
-        .unwrap()
+fn start(dir: &tempfile::TempDir) -> Cluster {
+    let recipe = Box::new(NginxRecipe { access_log: false, connections: 4096 });
+    Cluster::start(recipe, &[PathBuf::from("/var/tmp")], dir.path(), &Default::default(), &mut |_| {}).unwrap()
+}
+
+fn endpoint(server: &Cluster) -> Endpoint {
+    server::endpoint(server.first())
 }
 
 /// Asks for each of a list of targets in turn, again and again.
@@ -80,21 +86,21 @@ fn drive(
 fn it_serves_its_files_and_is_gone_afterwards() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(&dir);
-    let pid = server.pid().unwrap();
+    let pid = server.pids()[0];
     assert!(listens_on_no_port(pid), "it listens on the network");
     let mut targets = vec!["/".to_owned()];
     targets.extend(SIZES_BYTES.map(|size| format!("/bytes/{size}")));
     let count = targets.len();
-    let said = drive(server.endpoint(), targets, Duration::from_millis(300), usize::MAX, Box::new(|| {}));
+    let said = drive(endpoint(&server), targets, Duration::from_millis(300), usize::MAX, Box::new(|| {}));
     let sizes = [INDEX_BYTES].into_iter().chain(SIZES_BYTES);
     assert!(said.len() >= count);
     for (said, size) in said.iter().zip(sizes.cycle()) {
         assert_eq!(*said, (Outcome::Ok, size));
     }
-    assert_eq!(std::fs::read(server.files_dir().join("bytes/1024")).unwrap(), content(1024));
-    let (socket, files) = (server.socket(), server.files_dir());
+    assert_eq!(std::fs::read(server.first().data_dir.join("files/bytes/1024")).unwrap(), content(1024));
+    let (sockets, files) = (server.first().socket_dir.clone(), server.first().data_dir.clone());
     server.close().unwrap();
-    assert!(!socket.exists() && !files.exists() && !PathBuf::from(format!("/proc/{pid}")).exists());
+    assert!(!sockets.exists() && !files.exists() && !PathBuf::from(format!("/proc/{pid}")).exists());
 }
 
 /// Whether none of a process' sockets listens in `/proc/net/tcp` or `tcp6`.
@@ -116,33 +122,31 @@ fn listens_on_no_port(pid: u32) -> bool {
 #[test]
 fn it_is_stopped_and_killed_and_started_again() {
     let dir = tempfile::tempdir().unwrap();
-    let mut server = start(&dir);
-    server.stop().unwrap();
-    assert!(look(&server.endpoint(), TIMEOUT).is_err());
-    server.start_again().unwrap();
-    server.kill().unwrap();
-    assert!(server.check().is_err());
-    server.start_again().unwrap();
-    assert!(look(&server.endpoint(), TIMEOUT).unwrap().starts_with("nginx/"));
+    let server = start(&dir);
+    server.stop(Nodes::All).unwrap();
+    assert!(look(&endpoint(&server), TIMEOUT).is_err());
+    server.start(Nodes::All).unwrap();
+    server.kill(Nodes::All).unwrap();
+    assert!(server.check(Nodes::All).is_err());
+    server.start(Nodes::One(0)).unwrap();
+    assert!(look(&endpoint(&server), TIMEOUT).unwrap().starts_with("nginx/"));
     server.close().unwrap();
 }
 
 #[test]
 fn a_server_that_is_killed_leaves_unknown_operations_and_is_driven_again() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Arc::new(Mutex::new(start(&dir)));
-    let again = Arc::clone(&server);
+    let server = start(&dir);
+    let again = server.handle();
     // Killed from within the run: what is sent next has nobody to answer it.
     let (tell, told) = std::sync::mpsc::channel();
     let killer = std::thread::spawn(move || {
         told.recv().unwrap();
-        let mut server = again.lock().unwrap();
-        server.kill().unwrap();
-        server.start_again().unwrap();
+        again.kill(Nodes::All).unwrap();
+        again.start(Nodes::All).unwrap();
     });
-    let endpoint = server.lock().unwrap().endpoint();
     let then = Box::new(move || tell.send(()).unwrap());
-    let said = drive(endpoint, vec!["/bytes/1048576".to_owned()], Duration::from_secs(3), 20, then);
+    let said = drive(endpoint(&server), vec!["/bytes/1048576".to_owned()], Duration::from_secs(3), 20, then);
     killer.join().unwrap();
     let lost = said.iter().position(|(outcome, _)| *outcome == Outcome::Unknown).expect("an operation was in flight");
     assert!(said[lost + 1..].contains(&(Outcome::Ok, 1 << 20)), "it goes on afterwards");

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Answer, Call, Done, LdapCall, LdapScope, OpKind, OpenOptions, Outcome, ParamValue, Params, Store, StoreError,
-    Target, Ticket, Value, ValueType, WireSession, WireState,
+    Answer, Call, Done, LdapCall, LdapScope, OpKind, OpenOptions, Outcome, ParamValue, Params, StoreError, Target,
+    Ticket, Value, ValueType, WireSession, WireState,
 };
+use plimsoll_lab::OpenStore;
 use plimsoll_store_ldap::endpoint::resolve;
 use plimsoll_store_ldap::server::find_slapd;
 use plimsoll_store_ldap::wire::LdapSession;
@@ -128,12 +129,10 @@ pub fn params(syncs: &str) -> Params {
 }
 
 /// Attaches to what listens at `url`.
-pub fn open(url: &str, password: Option<&str>, syncs: &str) -> Result<Box<dyn Store>, StoreError> {
+pub fn open(url: &str, password: Option<&str>, syncs: &str) -> Result<OpenStore, StoreError> {
     let target = Target::Attach { url: url.to_owned(), password: password.map(str::to_owned) };
-    kind().open(
-        OpenOptions { target, params: params(syncs), run_id: "test-1".to_owned(), waits: Default::default() },
-        &mut |_| {},
-    )
+    let options = OpenOptions { target, params: params(syncs), run_id: "test-1".to_owned(), waits: Default::default() };
+    plimsoll_lab::open(&*kind(), options, &mut |_| {})
 }
 
 pub const SEARCH: u16 = 0;

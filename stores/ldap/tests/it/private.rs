@@ -1,16 +1,16 @@
 //! Servers of our own.
 
-use plimsoll_core::{CacheSize, Durability, Layout, OpenOptions, Outcome, StoreErrorKind, Target, Value};
-use plimsoll_lab::OwnServer as _;
-use plimsoll_store_ldap::server::{BASE, Settings};
-use plimsoll_store_ldap::{Control, PrivateSlapd, kind};
+use plimsoll_core::{CacheSize, Durability, Layout, Nodes, OpenOptions, Outcome, StoreErrorKind, Target, Value};
+use plimsoll_lab::{Cluster, OpenStore};
+use plimsoll_store_ldap::server::{BASE, endpoint};
+use plimsoll_store_ldap::{Control, SlapdRecipe, kind};
 use plimsoll_testkit::ask::{Script, ask};
 
 use crate::fixture::{ADD, LOOK, TIMEOUT, kinds, params};
 
-fn started(dir: &std::path::Path, index: &str) -> Result<PrivateSlapd, plimsoll_core::StoreError> {
-    let settings = Settings { threads: 4, maxsize_bytes: 1 << 28, index: index.to_owned() };
-    PrivateSlapd::start(&[dir.to_owned(), "/var/tmp".into()], dir, &settings, &Default::default(), &mut |_| {})
+fn started(dir: &std::path::Path, index: &str) -> Result<Cluster, plimsoll_core::StoreError> {
+    let recipe = SlapdRecipe { threads: 4, maxsize_bytes: 1 << 28, index: index.to_owned() };
+    Cluster::start(Box::new(recipe), &[dir.to_owned(), "/var/tmp".into()], dir, &Default::default(), &mut |_| {})
 }
 
 #[test]
@@ -18,7 +18,7 @@ fn it_dies_and_comes_back_with_what_it_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
     let target = Target::Private { data_dir: dir.path().to_owned(), said: false, log_dir: dir.path().to_owned() };
     let options = OpenOptions { target, params: params("ask"), run_id: "test-1".to_owned(), waits: Default::default() };
-    let mut store = kind().open(options, &mut |_| {}).unwrap();
+    let mut store = plimsoll_lab::open(&*kind(), options, &mut |_| {}).unwrap();
     store.create(&Layout::default()).unwrap();
     let mut script = Script::new();
     for number in 0..50 {
@@ -48,14 +48,14 @@ fn it_dies_and_comes_back_with_what_it_acknowledged() {
 #[test]
 fn it_is_killed_and_started_again() {
     let dir = tempfile::tempdir().unwrap();
-    let mut server = started(dir.path(), "").unwrap();
-    server.kill().unwrap();
-    assert_eq!(server.check().unwrap_err().kind, StoreErrorKind::Unreachable);
-    assert!(Control::open(&server.endpoint(), TIMEOUT).is_err());
-    server.start_again().unwrap();
-    let root = Control::open(&server.endpoint(), TIMEOUT).unwrap().entry("", &["namingContexts"]).unwrap();
+    let server = started(dir.path(), "").unwrap();
+    server.kill(Nodes::All).unwrap();
+    assert_eq!(server.check(Nodes::All).unwrap_err().kind, StoreErrorKind::Unreachable);
+    assert!(Control::open(&endpoint(server.first()), TIMEOUT).is_err());
+    server.start(Nodes::All).unwrap();
+    let root = Control::open(&endpoint(server.first()), TIMEOUT).unwrap().entry("", &["namingContexts"]).unwrap();
     assert_eq!(root, Some(vec![BASE.to_owned()]));
-    let data = server.data_dir().to_owned();
+    let data = server.first().data_dir.clone();
     server.close().unwrap();
     assert!(!data.exists());
 }
@@ -71,10 +71,10 @@ fn what_it_does_not_take_is_told_with_its_words() {
 }
 
 /// A store of our own, loaded with `count` entries at once.
-fn loaded(dir: &std::path::Path, durability: Durability, count: i64) -> Box<dyn plimsoll_core::Store> {
+fn loaded(dir: &std::path::Path, durability: Durability, count: i64) -> OpenStore {
     let target = Target::Private { data_dir: dir.to_owned(), said: false, log_dir: dir.to_owned() };
     let options = OpenOptions { target, params: params("ask"), run_id: "test-1".to_owned(), waits: Default::default() };
-    let mut store = kind().open(options, &mut |_| {}).unwrap();
+    let mut store = plimsoll_lab::open(&*kind(), options, &mut |_| {}).unwrap();
     store.create(&Layout::default()).unwrap();
     let mut numbers = 0..count;
     let how = store.load_at_once(&kinds(), durability, &mut |params| {

@@ -22,7 +22,6 @@ mod statement;
 mod value;
 
 pub use auth::{Encryption, Login};
-pub(crate) use opening::{greeting_version, kind_of_number};
-pub(crate) use packet::{GREETING_BYTES_MAX, HEADER_BYTES, header};
+pub(crate) use opening::kind_of_number;
 pub use plimsoll_endpoint::Password;
 pub use session::MySession;

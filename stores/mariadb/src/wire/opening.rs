@@ -338,13 +338,3 @@ impl<'a> Greeting<'a> {
         Some(Greeting { version, capabilities, extended, nonce, method: reader.cstr() })
     }
 }
-
-/// The version in a greeting, or the words of an error in its place; `None` when it is neither.
-pub(crate) fn greeting_version(payload: &[u8]) -> Option<Result<String, String>> {
-    if let Some(error) = ServerError::parse(payload) {
-        return Some(Err(error.number_and_words()));
-    }
-    let version = String::from_utf8_lossy(Greeting::parse(payload)?.version);
-    // MariaDB calls itself a MySQL of 5.5.5 first, for replicas that would take 10 for less than 5.
-    Some(Ok(version.strip_prefix("5.5.5-").unwrap_or(&version).to_owned()))
-}

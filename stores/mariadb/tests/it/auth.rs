@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use plimsoll_core::{Address, Outcome, StoreError, StoreErrorKind};
 use plimsoll_store_mariadb::wire::Login;
 
-use crate::fixture::{Server, login, open_login, start};
+use crate::fixture::{Server, address, login, open_login, start};
 
 fn refused(address: &Address, login: Login) -> StoreError {
     open_login(address, login).map(|_| ()).expect_err("it must not get in")
@@ -118,11 +118,11 @@ fn a_refusal_says_what_is_wrong() {
 #[test]
 fn a_server_that_takes_no_more_connections_says_so() {
     let server = start(&[("max-connections", "10")]).expect("a server");
-    let mut control = open_login(&server.address(), login("root", None)).expect("the one for root");
+    let mut control = open_login(&address(&server), login("root", None)).expect("the one for root");
     control.simple("CREATE USER guest@localhost IDENTIFIED BY ''").expect("a user");
     let mut open = Vec::new();
     let full = loop {
-        match open_login(&server.address(), login("guest", None)) {
+        match open_login(&address(&server), login("guest", None)) {
             Ok(connection) => open.push(connection),
             Err(error) => break error,
         }

@@ -6,8 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use plimsoll_core::{Address, Answer, Layout, Op, OpKind, Outcome, StoreError, Value};
+use plimsoll_lab::Cluster;
 use plimsoll_store_mariadb::wire::{Login, Password};
-use plimsoll_store_mariadb::{Connection, PrivateMariadb};
+use plimsoll_store_mariadb::{Connection, MariadbRecipe, server};
 pub use plimsoll_testkit::wire::{Wire, kind, layout, sql, values};
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
@@ -18,7 +19,7 @@ pub struct Server {
 }
 
 struct Shared {
-    mariadb: PrivateMariadb,
+    mariadb: Cluster,
     port: u16,
 }
 
@@ -34,14 +35,14 @@ fn shared() -> &'static Shared {
 }
 
 /// A private server of one's own.
-pub fn start(settings: &[(&str, &str)]) -> Result<PrivateMariadb, StoreError> {
+pub fn start(settings: &[(&str, &str)]) -> Result<Cluster, StoreError> {
     let base = PathBuf::from("/var/tmp");
     let settings: Vec<_> = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let mut told = Vec::new();
-    let started =
-        PrivateMariadb::start(std::slice::from_ref(&base), &base, &settings, &Default::default(), &mut |what| {
-            told.push(what.to_owned());
-        });
+    let recipe = Box::new(MariadbRecipe { settings });
+    let started = Cluster::start(recipe, std::slice::from_ref(&base), &base, &Default::default(), &mut |what| {
+        told.push(what.to_owned());
+    });
     assert!(!told.is_empty(), "mariadbd is not installed: apt-get install mariadb-server (or run `cargo xtask test`)");
     started
 }
@@ -51,13 +52,13 @@ impl Server {
     pub fn start() -> Server {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let database = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let mut control = open_login(&shared().mariadb.address(), login("root", None)).expect("a connection");
+        let mut control = open_login(&address(&shared().mariadb), login("root", None)).expect("a connection");
         control.simple(&format!("CREATE DATABASE {database}")).expect("a database");
         Server { database }
     }
 
     pub fn address(&self) -> Address {
-        shared().mariadb.address()
+        address(&shared().mariadb)
     }
 
     pub fn tcp(&self) -> Address {
@@ -83,6 +84,11 @@ impl Server {
     pub fn url(&self, user: &str) -> String {
         format!("mysql://{user}@/?socket={}", self.socket().display())
     }
+}
+
+/// Where a server of ours listens.
+pub fn address(mariadb: &Cluster) -> Address {
+    server::address(mariadb.first())
 }
 
 /// A connection of whoever it is.

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Address, StoreError, StoreErrorKind};
-use plimsoll_lab::OwnServer as _;
-use plimsoll_store_mariadb::{Connection, PrivateMariadb};
+use plimsoll_core::{Nodes, StoreError, StoreErrorKind};
+use plimsoll_lab::Cluster;
+use plimsoll_store_mariadb::{Connection, MariadbRecipe};
 
-use crate::fixture::{login, open_login};
+use crate::fixture::{address, login, open_login};
 
 /// A base that the server's user can get to.
 fn base() -> tempfile::TempDir {
@@ -25,22 +25,22 @@ fn base() -> tempfile::TempDir {
     base
 }
 
-fn start(base: &Path, settings: &[(&str, &str)]) -> Result<PrivateMariadb, StoreError> {
+fn start(base: &Path, settings: &[(&str, &str)]) -> Result<Cluster, StoreError> {
     let settings: Vec<_> = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let mut told = Vec::new();
-    let started =
-        PrivateMariadb::start(&[base.to_owned()], &base.join("logs"), &settings, &Default::default(), &mut |what| {
-            told.push(what.to_owned());
-        });
+    let (recipe, logs) = (Box::new(MariadbRecipe { settings }), base.join("logs"));
+    let started = Cluster::start(recipe, &[base.to_owned()], &logs, &Default::default(), &mut |what| {
+        told.push(what.to_owned());
+    });
     assert!(!told.is_empty(), "mariadbd is not installed: apt-get install mariadb-server (or run `cargo xtask test`)");
     started
 }
 
-fn root(mariadb: &PrivateMariadb) -> Connection {
-    open_login(&mariadb.address(), login(mariadb.user(), None)).unwrap()
+fn root(mariadb: &Cluster) -> Connection {
+    open_login(&address(mariadb), login("root", None)).unwrap()
 }
 
-fn fill(mariadb: &PrivateMariadb) {
+fn fill(mariadb: &Cluster) {
     let mut control = root(mariadb);
     for statement in ["CREATE DATABASE d", "USE d", "CREATE TABLE t (n INT)"] {
         control.simple(statement).unwrap();
@@ -53,14 +53,14 @@ fn it_is_reached_by_its_socket_only_and_keeps_its_promises() {
     let base = base();
     let mariadb = start(base.path(), &[("innodb-buffer-pool-size", "32M")]).unwrap();
     let mut control = root(&mariadb);
-    assert_eq!(control.value("SELECT VERSION()").unwrap(), mariadb.version());
     let settings = "SELECT CONCAT_WS(' ', @@skip_networking, @@port, @@log_bin, @@innodb_flush_log_at_trx_commit, \
                     @@innodb_doublewrite, @@innodb_buffer_pool_load_at_startup, @@innodb_buffer_pool_size)";
     assert_eq!(control.value(settings).unwrap(), "ON 0 OFF 1 ON OFF 33554432");
-    let Address::Unix(socket) = mariadb.address() else { panic!("it listens on a socket") };
-    let sockets = socket.parent().unwrap().metadata().unwrap();
-    assert_eq!((sockets.mode() & 0o7777, sockets.uid()), (0o700, mariadb.data_dir().metadata().unwrap().uid()));
-    let status = fs::read_to_string(format!("/proc/{}/status", mariadb.pid().unwrap())).unwrap();
+    let socket = mariadb.first().socket_dir.join("socket");
+    assert!(socket.exists());
+    let sockets = mariadb.first().socket_dir.metadata().unwrap();
+    assert_eq!((sockets.mode() & 0o7777, sockets.uid()), (0o700, mariadb.first().data_dir.metadata().unwrap().uid()));
+    let status = fs::read_to_string(format!("/proc/{}/status", mariadb.pids()[0])).unwrap();
     assert!(!status.contains("\nUid:\t0\t"), "it does not run as root: {status}");
     drop(control);
     mariadb.close().unwrap();
@@ -70,38 +70,38 @@ fn it_is_reached_by_its_socket_only_and_keeps_its_promises() {
 #[test]
 fn a_restart_keeps_the_data_and_a_stopped_one_can_be_looked_at() {
     let base = base();
-    let mut mariadb = start(base.path(), &[]).unwrap();
+    let mariadb = start(base.path(), &[]).unwrap();
     fill(&mariadb);
-    let first = mariadb.pid().unwrap();
-    mariadb.restart().unwrap();
-    assert_ne!(mariadb.pid().unwrap(), first);
+    let first = mariadb.pids()[0];
+    mariadb.restart(Nodes::All).unwrap();
+    assert_ne!(mariadb.pids()[0], first);
     assert_eq!(root(&mariadb).value("SELECT SUM(n) FROM d.t").unwrap(), "500500");
 
-    mariadb.stop().unwrap();
-    assert_eq!(mariadb.pid(), None);
-    let cold = plimsoll_lab::drop_files(mariadb.data_dir()).unwrap();
+    mariadb.stop(Nodes::All).unwrap();
+    assert!(mariadb.pids().is_empty());
+    let cold = plimsoll_lab::drop_files(&mariadb.first().data_dir).unwrap();
     assert!(cold.file_bytes > 10_000_000 && cold.resident_bytes == 0, "{cold:?}");
-    mariadb.start_again().unwrap();
+    mariadb.start(Nodes::All).unwrap();
     assert_eq!(root(&mariadb).value("SELECT COUNT(*) FROM d.t").unwrap(), "1000");
 }
 
 #[test]
 fn one_that_was_killed_is_noticed_and_recovers() {
     let base = base();
-    let mut mariadb = start(base.path(), &[]).unwrap();
+    let mariadb = start(base.path(), &[]).unwrap();
     fill(&mariadb);
-    let pid = rustix::process::Pid::from_raw(mariadb.pid().unwrap() as i32).unwrap();
+    let pid = rustix::process::Pid::from_raw(mariadb.pids()[0] as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     let started = Instant::now();
     let error = loop {
-        if let Err(error) = mariadb.check() {
+        if let Err(error) = mariadb.check(Nodes::All) {
             break error;
         }
         assert!(started.elapsed() < Duration::from_secs(10), "nobody noticed");
         std::thread::sleep(Duration::from_millis(5));
     };
     assert_eq!((error.kind, &*error.what), (StoreErrorKind::Broken, "mariadbd was ended by signal 9"));
-    mariadb.start_again().unwrap();
+    mariadb.start(Nodes::All).unwrap();
     assert_eq!(root(&mariadb).value("SELECT COUNT(*) FROM d.t").unwrap(), "1000");
 }
 
@@ -129,11 +129,11 @@ fn closing_removes_everything() {
     let own_base = asked_base.is_none().then(base);
     let place = own_base.as_ref().map(tempfile::TempDir::path).or(asked_base.as_deref()).unwrap();
     let mariadb = start(place, &[]).unwrap();
-    println!("owner: {}", mariadb.pid().unwrap());
+    println!("owner: {}", mariadb.pids()[0]);
     if asked_base.is_some() {
         std::io::stdin().read_line(&mut String::new()).unwrap();
     }
-    let data = mariadb.data_dir().to_owned();
+    let data = mariadb.first().data_dir.clone();
     mariadb.close().unwrap();
     assert!(!data.parent().unwrap().exists());
 }

@@ -7,6 +7,7 @@ use plimsoll_core::{
     CacheSize, Cold, CounterSort, Durability, IndexMode, Layout, OpenOptions, Outcome, ParamValue, Params, Sessions,
     Statement, Store, StoreError, StoreErrorKind, Target, Value, Waits,
 };
+use plimsoll_lab::OpenStore;
 use plimsoll_store_mariadb::{Connection, kind};
 
 use crate::fixture::{Server, Wire, layout, login, open_login, sql, values};
@@ -24,24 +25,24 @@ fn options(target: Target) -> OpenOptions {
 }
 
 /// Opened under a run's name of the test's own: databases are seen by all tests that share the server.
-fn attached(server: &Server, user: &str, run_id: &str) -> Result<Box<dyn Store>, StoreError> {
+fn attached(server: &Server, user: &str, run_id: &str) -> Result<OpenStore, StoreError> {
     let options = options(Target::Attach { url: server.url(user), password: None });
-    kind().open(OpenOptions { run_id: run_id.to_owned(), ..options }, &mut |_| {})
+    plimsoll_lab::open(&*kind(), OpenOptions { run_id: run_id.to_owned(), ..options }, &mut |_| {})
 }
 
-fn private() -> (tempfile::TempDir, Box<dyn Store>) {
+fn private() -> (tempfile::TempDir, OpenStore) {
     private_with(Waits::default())
 }
 
-fn private_with(waits: Waits) -> (tempfile::TempDir, Box<dyn Store>) {
+fn private_with(waits: Waits) -> (tempfile::TempDir, OpenStore) {
     let dir = tempfile::tempdir().expect("a directory");
     let data_dir = dir.path().join("data");
     std::fs::create_dir(&data_dir).expect("a directory");
     let target = Target::Private { data_dir, said: false, log_dir: PathBuf::from(dir.path()) };
     let mut told = Vec::new();
-    let store = kind()
-        .open(OpenOptions { waits, ..options(target) }, &mut |what| told.push(what.to_owned()))
-        .expect("a private server");
+    let options = OpenOptions { waits, ..options(target) };
+    let store =
+        plimsoll_lab::open(&*kind(), options, &mut |what| told.push(what.to_owned())).expect("a private server");
     assert!(!told.is_empty(), "what takes a while is said");
     (dir, store)
 }
@@ -187,8 +188,7 @@ fn a_durability_is_what_was_asked_for() {
 fn a_durability_that_an_attached_server_does_not_keep_is_refused() {
     let settings = [("innodb-flush-log-at-trx-commit", "2"), ("log-bin", "binlog"), ("skip-log-bin", "0")];
     let server = crate::fixture::start(&settings[..1]).expect("a server");
-    let plimsoll_core::Address::Unix(socket) = server.address() else { panic!("a socket") };
-    let url = format!("mariadb://root@/?socket={}", socket.display());
+    let url = format!("mariadb://root@/?socket={}/socket", server.first().socket_dir.display());
     let target = Target::Attach { url, password: None };
     let mut store = kind().open(options(target), &mut |_| {}).expect("attached");
     let durable = store.sessions(1, Durability::Durable).map(|_| ()).expect_err("it is not");

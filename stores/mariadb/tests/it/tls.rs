@@ -6,23 +6,24 @@ use std::sync::Arc;
 use plimsoll_core::{
     Done, Layout, Outcome, StoreError, StoreErrorKind, Ticket, Value, ValueType, WireSession, WireState,
 };
+use plimsoll_lab::Cluster;
+use plimsoll_store_mariadb::Connection;
 use plimsoll_store_mariadb::conninfo::{Environment, resolve};
 use plimsoll_store_mariadb::wire::MySession;
-use plimsoll_store_mariadb::{Connection, PrivateMariadb};
 use plimsoll_testkit::certificates::Authority;
 
-use crate::fixture::{Server, TIMEOUT, ask, login, open_login, sql, start};
+use crate::fixture::{Server, TIMEOUT, address, ask, login, open_login, sql, start};
 
 /// A server that shows a certificate for `localhost`, and where it and its authority stand.
 struct Encrypted {
-    mariadb: Option<PrivateMariadb>,
+    mariadb: Option<Cluster>,
     authority: Authority,
     port: u16,
 }
 
 impl Drop for Encrypted {
     fn drop(&mut self) {
-        let closed = self.mariadb.take().map(PrivateMariadb::close);
+        let closed = self.mariadb.take().map(Cluster::close);
         assert!(closed.is_some_and(|closed| closed.is_ok()) || std::thread::panicking());
     }
 }
@@ -42,7 +43,7 @@ fn encrypted() -> Encrypted {
         ("ssl-key", &*path(&own.key)),
     ];
     let mariadb = start(&settings).expect("a server");
-    let mut control = open_login(&mariadb.address(), login("root", None)).expect("root");
+    let mut control = open_login(&address(&mariadb), login("root", None)).expect("root");
     for statement in [
         "CREATE USER careful@`%` IDENTIFIED BY 'pw' REQUIRE SSL",
         "CREATE USER easy@`%` IDENTIFIED BY 'pw'",

@@ -2,7 +2,7 @@
 
 use plimsoll_core::{Layout, Outcome, StoreErrorKind};
 
-use crate::fixture::{Server, ask, open_login, sql, start};
+use crate::fixture::{Server, address, ask, open_login, sql, start};
 
 /// The number of the connection that sleeps; waits until there is one.
 fn sleeper(control: &mut plimsoll_store_mariadb::Connection) -> String {
@@ -24,7 +24,7 @@ fn an_operation_is_unknown_when_its_server_is_killed() {
     let login = std::sync::Arc::new(crate::fixture::login("root", None));
     let timeout = crate::fixture::TIMEOUT;
     let mut connection = plimsoll_store_mariadb::Connection::open(
-        &server.address(),
+        &address(&server),
         login,
         std::sync::Arc::default(),
         &[],
@@ -32,7 +32,7 @@ fn an_operation_is_unknown_when_its_server_is_killed() {
         timeout,
     )
     .expect("prepared");
-    let mut control = open_login(&server.address(), crate::fixture::login("root", None)).expect("a connection");
+    let mut control = open_login(&address(&server), crate::fixture::login("root", None)).expect("a connection");
     let asker = std::thread::spawn(move || {
         let result = ask(&mut connection, 0, &[]);
         (result, connection.simple("SELECT 1").expect_err("the connection is gone"))
@@ -42,7 +42,7 @@ fn an_operation_is_unknown_when_its_server_is_killed() {
     while control.value(asleep).expect("an answer") == "0" {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    let pid = rustix::process::Pid::from_raw(server.pid().expect("it runs") as i32).expect("a pid");
+    let pid = rustix::process::Pid::from_raw(server.pids()[0] as i32).expect("a pid");
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("killed");
     let ((outcome, answer), error) = asker.join().expect("no panic");
     assert_eq!(outcome, Outcome::Unknown);

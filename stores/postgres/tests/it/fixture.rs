@@ -9,8 +9,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Address, Answer, Layout, Op, OpKind, Outcome, StoreError, Value};
+use plimsoll_lab::Cluster;
 use plimsoll_store_postgres::wire::{Login, Password};
-use plimsoll_store_postgres::{Connection, Endpoint, PrivatePostgres};
+use plimsoll_store_postgres::{Connection, Endpoint, PostgresRecipe};
 pub use plimsoll_testkit::wire::{Wire, kind, layout, sql, values};
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
@@ -30,11 +31,12 @@ struct Alone {
 }
 
 /// It is removed when this process has ended.
-fn shared() -> &'static PrivatePostgres {
-    static SHARED: OnceLock<PrivatePostgres> = OnceLock::new();
+fn shared() -> &'static Cluster {
+    static SHARED: OnceLock<Cluster> = OnceLock::new();
     SHARED.get_or_init(|| {
         let base = PathBuf::from("/var/tmp");
-        PrivatePostgres::start(std::slice::from_ref(&base), &base, &[], &Default::default(), &mut |_| {})
+        let recipe = Box::new(PostgresRecipe::default());
+        Cluster::start(recipe, std::slice::from_ref(&base), &base, &Default::default(), &mut |_| {})
             .expect("a private server")
     })
 }
@@ -66,7 +68,7 @@ impl Server {
     /// A database of its own on the shared server.
     pub fn start() -> Server {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let Address::Unix(socket) = shared().address() else { panic!("a private server has a socket") };
+        let socket = shared().first().socket_dir.join(".s.PGSQL.5432");
         let database = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let server = Server { alone: None, socket, database: "postgres".to_owned() };
         server.control().simple(&format!("CREATE DATABASE {database}")).expect("a database");

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Address, StoreError, StoreErrorKind};
-use plimsoll_lab::OwnServer as _;
-use plimsoll_store_postgres::server::{PrivatePostgres, find_postgres};
+use plimsoll_core::{Nodes, StoreError, StoreErrorKind};
+use plimsoll_lab::Cluster;
+use plimsoll_store_postgres::PostgresRecipe;
+use plimsoll_store_postgres::server::find_postgres;
 
 /// A base that the server's user can get to.
 fn base() -> tempfile::TempDir {
@@ -24,24 +25,23 @@ fn base() -> tempfile::TempDir {
     base
 }
 
-fn start(base: &Path, settings: &[(&str, &str)]) -> Result<PrivatePostgres, StoreError> {
+fn start(base: &Path, settings: &[(&str, &str)]) -> Result<Cluster, StoreError> {
     let settings: Vec<_> = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let mut told = Vec::new();
-    let started =
-        PrivatePostgres::start(&[base.to_owned()], &base.join("logs"), &settings, &Default::default(), &mut |what| {
-            told.push(what.to_owned());
-        });
+    let (recipe, logs) = (Box::new(PostgresRecipe { settings }), base.join("logs"));
+    let started = Cluster::start(recipe, &[base.to_owned()], &logs, &Default::default(), &mut |what| {
+        told.push(what.to_owned());
+    });
     assert!(!told.is_empty(), "postgres is not installed: apt-get install postgresql (or run `cargo xtask test`)");
     started
 }
 
 /// Asks through PostgreSQL's own client.
-fn ask(postgres: &PrivatePostgres, sql: &str) -> String {
-    let Address::Unix(socket) = postgres.address() else { panic!("it listens on a socket") };
+fn ask(postgres: &Cluster, sql: &str) -> String {
     let psql = find_postgres().unwrap().with_file_name("psql");
     let asked = Command::new(psql)
-        .args(["-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", postgres.user(), "-d", postgres.database(), "-h"])
-        .arg(socket.parent().unwrap())
+        .args(["-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres", "-h"])
+        .arg(&postgres.first().socket_dir)
         .args(["-c", sql])
         .output()
         .unwrap();
@@ -53,7 +53,6 @@ fn ask(postgres: &PrivatePostgres, sql: &str) -> String {
 fn it_is_reached_by_its_socket_only_and_keeps_its_promises() {
     let base = base();
     let postgres = start(base.path(), &[("shared_buffers", "32MB")]).unwrap();
-    assert_eq!(ask(&postgres, "show server_version"), postgres.version());
     let settings = "select string_agg(name || '=' || setting, ' ' order by name) from pg_settings where name in
         ('fsync', 'full_page_writes', 'listen_addresses', 'shared_buffers', 'synchronous_commit', 'data_directory_mode')";
     assert_eq!(
@@ -68,10 +67,11 @@ fn it_is_reached_by_its_socket_only_and_keeps_its_promises() {
         "C UTF8"
     );
 
-    let Address::Unix(socket) = postgres.address() else { panic!("it listens on a socket") };
-    let sockets = socket.parent().unwrap().metadata().unwrap();
-    assert_eq!((sockets.mode() & 0o7777, sockets.uid()), (0o700, postgres.data_dir().metadata().unwrap().uid()));
-    let status = fs::read_to_string(format!("/proc/{}/status", postgres.pid().unwrap())).unwrap();
+    let socket = postgres.first().socket_dir.join(".s.PGSQL.5432");
+    assert!(socket.exists());
+    let sockets = postgres.first().socket_dir.metadata().unwrap();
+    assert_eq!((sockets.mode() & 0o7777, sockets.uid()), (0o700, postgres.first().data_dir.metadata().unwrap().uid()));
+    let status = fs::read_to_string(format!("/proc/{}/status", postgres.pids()[0])).unwrap();
     assert!(!status.contains("\nUid:\t0\t"), "it does not run as root: {status}");
     postgres.close().unwrap();
     assert!(!socket.exists());
@@ -80,39 +80,39 @@ fn it_is_reached_by_its_socket_only_and_keeps_its_promises() {
 #[test]
 fn a_restart_keeps_the_data_and_a_stopped_one_can_be_looked_at() {
     let base = base();
-    let mut postgres = start(base.path(), &[]).unwrap();
+    let postgres = start(base.path(), &[]).unwrap();
     ask(&postgres, "create table t as select generate_series(1, 1000) as n");
-    let first = postgres.pid().unwrap();
-    postgres.restart().unwrap();
-    assert_ne!(postgres.pid().unwrap(), first);
+    let first = postgres.pids()[0];
+    postgres.restart(Nodes::All).unwrap();
+    assert_ne!(postgres.pids()[0], first);
     assert_eq!(ask(&postgres, "select sum(n) from t"), "500500");
 
-    postgres.stop().unwrap();
-    assert_eq!(postgres.pid(), None);
-    assert!(!postgres.data_dir().join("postmaster.pid").exists(), "it stopped in good order");
-    let cold = plimsoll_lab::drop_files(postgres.data_dir()).unwrap();
+    postgres.stop(Nodes::All).unwrap();
+    assert!(postgres.pids().is_empty());
+    assert!(!postgres.first().data_dir.join("postmaster.pid").exists(), "it stopped in good order");
+    let cold = plimsoll_lab::drop_files(&postgres.first().data_dir).unwrap();
     assert!(cold.file_bytes > 10_000_000 && cold.resident_bytes == 0, "{cold:?}");
-    postgres.start_again().unwrap();
+    postgres.start(Nodes::All).unwrap();
     assert_eq!(ask(&postgres, "select count(*) from t"), "1000");
 }
 
 #[test]
 fn one_that_was_killed_is_noticed_and_recovers() {
     let base = base();
-    let mut postgres = start(base.path(), &[]).unwrap();
+    let postgres = start(base.path(), &[]).unwrap();
     ask(&postgres, "create table t as select generate_series(1, 1000) as n");
-    let pid = rustix::process::Pid::from_raw(postgres.pid().unwrap() as i32).unwrap();
+    let pid = rustix::process::Pid::from_raw(postgres.pids()[0] as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     let started = Instant::now();
     let error = loop {
-        if let Err(error) = postgres.check() {
+        if let Err(error) = postgres.check(Nodes::All) {
             break error;
         }
         assert!(started.elapsed() < Duration::from_secs(10), "nobody noticed");
         std::thread::sleep(Duration::from_millis(5));
     };
     assert_eq!((error.kind, &*error.what), (StoreErrorKind::Broken, "postgres was ended by signal 9"));
-    postgres.start_again().unwrap();
+    postgres.start(Nodes::All).unwrap();
     assert_eq!(ask(&postgres, "select count(*) from t"), "1000");
 }
 
@@ -151,11 +151,11 @@ fn closing_removes_everything() {
     let own_base = asked_base.is_none().then(base);
     let place = own_base.as_ref().map(tempfile::TempDir::path).or(asked_base.as_deref()).unwrap();
     let postgres = start(place, &[]).unwrap();
-    println!("owner: {}", postgres.pid().unwrap());
+    println!("owner: {}", postgres.pids()[0]);
     if asked_base.is_some() {
         std::io::stdin().read_line(&mut String::new()).unwrap();
     }
-    let data = postgres.data_dir().to_owned();
+    let data = postgres.first().data_dir.clone();
     postgres.close().unwrap();
     assert!(!data.parent().unwrap().exists());
 }
@@ -231,13 +231,13 @@ fn kill(pid: &str) {
 #[test]
 fn the_shared_memory_of_one_that_was_killed_goes_with_its_data() {
     let base = base();
-    let mut postgres = start(base.path(), &[]).unwrap();
-    let pid = postgres.pid().unwrap().to_string();
+    let postgres = start(base.path(), &[]).unwrap();
+    let pid = postgres.pids()[0].to_string();
     let posix = mapped(std::slice::from_ref(&pid));
     assert_eq!((segments_of(&pid), posix.len()), (1, 1), "{posix:?}");
     kill(&pid);
     let killed = Instant::now();
-    while postgres.check().is_ok() {
+    while postgres.check(Nodes::All).is_ok() {
         assert!(killed.elapsed() < Duration::from_secs(10), "nobody noticed");
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -7,6 +7,7 @@ use plimsoll_core::{
     Answer, BlockingSession, CacheSize, Cold, CounterSort, Durability, IndexMode, Op, OpenOptions, Outcome, ParamValue,
     Params, Sessions, Store, StoreError, StoreErrorKind, Target, Value,
 };
+use plimsoll_lab::OpenStore;
 use plimsoll_store_postgres::kind;
 
 use crate::fixture::{Server, TIMEOUT, Wire, layout, sql, url, values};
@@ -23,17 +24,18 @@ fn options(target: Target) -> OpenOptions {
     }
 }
 
-fn attached(server: &Server, user: &str) -> Result<Box<dyn Store>, StoreError> {
-    kind().open(options(Target::Attach { url: url(server, user), password: None }), &mut |_| {})
+fn attached(server: &Server, user: &str) -> Result<OpenStore, StoreError> {
+    plimsoll_lab::open(&*kind(), options(Target::Attach { url: url(server, user), password: None }), &mut |_| {})
 }
 
-fn private() -> (tempfile::TempDir, Box<dyn Store>) {
+fn private() -> (tempfile::TempDir, OpenStore) {
     let dir = tempfile::tempdir().expect("a directory");
     let data_dir = dir.path().join("data");
     std::fs::create_dir(&data_dir).expect("a directory");
     let target = Target::Private { data_dir, said: false, log_dir: PathBuf::from(dir.path()) };
     let mut told = Vec::new();
-    let store = kind().open(options(target), &mut |what| told.push(what.to_owned())).expect("a private server");
+    let store = plimsoll_lab::open(&*kind(), options(target), &mut |what| told.push(what.to_owned()))
+        .expect("a private server");
     assert!(!told.is_empty(), "what takes a while is said");
     (dir, store)
 }
@@ -434,7 +436,7 @@ fn settings_of_a_private_server_are_the_plans() {
         std::fs::create_dir(&data_dir).expect("a directory");
         let mut options = options(Target::Private { data_dir, said: false, log_dir: PathBuf::from(dir.path()) });
         options.params.0.insert("settings".to_owned(), ParamValue::Text(text.to_owned()));
-        kind().open(options, &mut |_| {}).map(|store| (dir, store))
+        plimsoll_lab::open(&*kind(), options, &mut |_| {}).map(|store| (dir, store))
     };
     let (_dir, mut store) = with("work_mem=8MB wal_compression = on log_line_prefix='%m, %p'").expect("started");
     let settings = store.describe().expect("described").settings;

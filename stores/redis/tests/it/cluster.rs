@@ -333,9 +333,8 @@ fn a_private_cluster_keeps_its_keys_through_a_restart() {
     std::fs::set_permissions(base.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let target = Target::Private { data_dir: base.path().to_owned(), said: false, log_dir: base.path().join("logs") };
     let params = Params([("nodes".to_owned(), ParamValue::Int(3))].into());
-    let mut store = kind()
-        .open(OpenOptions { target, params, run_id: String::new(), waits: Default::default() }, &mut |_| {})
-        .unwrap();
+    let options = OpenOptions { target, params, run_id: String::new(), waits: Default::default() };
+    let mut store = plimsoll_lab::open(&*kind(), options, &mut |_| {}).unwrap();
     assert_eq!(store.processes().len(), 3);
     for pid in store.processes() {
         let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();

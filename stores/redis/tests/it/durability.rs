@@ -3,9 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use plimsoll_core::{Cold, Durability, Layout, OpenOptions, Outcome, Store, Target, Value};
-use plimsoll_lab::{OwnServer as _, page_cache};
-use plimsoll_store_redis::{Control, Node, PrivateRedis, kind};
+use plimsoll_core::{Cold, Durability, Layout, Nodes, OpenOptions, Outcome, Target, Value};
+use plimsoll_lab::{Cluster, OpenStore, page_cache};
+use plimsoll_store_redis::{Control, Node, RedisRecipe, kind};
 use plimsoll_testkit::ask::{Script, ask};
 
 use crate::fixture::{GET, PUT, TIMEOUT, kinds};
@@ -18,32 +18,30 @@ fn base() -> tempfile::TempDir {
     base
 }
 
-fn store(base: &Path) -> Box<dyn Store> {
+fn store(base: &Path) -> OpenStore {
     let target = Target::Private { data_dir: base.to_owned(), said: false, log_dir: base.join("logs") };
-    kind()
-        .open(
-            OpenOptions { target, params: Default::default(), run_id: String::new(), waits: Default::default() },
-            &mut |_| {},
-        )
-        .unwrap()
+    let options = OpenOptions { target, params: Default::default(), run_id: String::new(), waits: Default::default() };
+    plimsoll_lab::open(&*kind(), options, &mut |_| {}).unwrap()
 }
 
 #[test]
 fn a_killed_server_has_what_it_acknowledged() {
     let base = base();
-    let mut server =
-        PrivateRedis::start(None, &[base.path().to_owned()], base.path(), &[], None, &Default::default(), &mut |_| {})
-            .unwrap();
+    let recipe = RedisRecipe::new(None, Vec::new(), 1).unwrap();
+    let bases = [base.path().to_owned()];
+    let server =
+        Cluster::start(Box::new(recipe.clone()), &bases, base.path(), &Default::default(), &mut |_| {}).unwrap();
+    let endpoint = recipe.endpoint(server.first());
     for fsync in ["always", "no"] {
-        let mut control = Control::open(&server.endpoint(), TIMEOUT).unwrap();
+        let mut control = Control::open(&endpoint, TIMEOUT).unwrap();
         control.command(&[b"CONFIG", b"SET", b"appendfsync", fsync.as_bytes()]).unwrap();
         for n in 0..500 {
             let key = format!("{fsync}{n}");
             control.command(&[b"SET", key.as_bytes(), b"v"]).unwrap();
         }
-        server.kill().unwrap();
-        server.start_again().unwrap();
-        let mut control = Control::open(&server.endpoint(), TIMEOUT).unwrap();
+        server.kill(Nodes::All).unwrap();
+        server.start(Nodes::All).unwrap();
+        let mut control = Control::open(&endpoint, TIMEOUT).unwrap();
         let found = (0..500).filter(|n| {
             control.command(&[b"GET", format!("{fsync}{n}").as_bytes()]).unwrap() == Node::Text(b"v".to_vec())
         });

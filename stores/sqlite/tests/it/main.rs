@@ -10,12 +10,12 @@ mod sql;
 
 use plimsoll_core::{
     Answer, BlockingSession, Collection, Durability, Field, Index, IndexMode, Layout, Op, OpKind, OpenOptions, Outcome,
-    Params, Sessions, Store, Target, Value, ValueBuf, ValueType,
+    Params, Sessions, Target, Value, ValueBuf, ValueType,
 };
 
 /// A store in a directory of its own.
 pub(crate) struct Fixture {
-    pub(crate) store: Box<dyn Store>,
+    pub(crate) store: plimsoll_lab::OpenStore,
     pub(crate) dir: tempfile::TempDir,
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn open() -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let target = Target::Private { data_dir: dir.path().to_owned(), said: false, log_dir: dir.path().to_owned() };
     let options = OpenOptions { target, params: Params::default(), run_id: "test".into(), waits: Default::default() };
-    let store = plimsoll_store_sqlite::kind().open(options, &mut |_| {}).unwrap();
+    let store = plimsoll_lab::open(&*plimsoll_store_sqlite::kind(), options, &mut |_| {}).unwrap();
     Fixture { store, dir }
 }
 

@@ -103,7 +103,7 @@ fn the_cache_is_as_large_as_the_pragma_says() {
     let target = Target::Private { data_dir: dir.path().to_owned(), said: false, log_dir: dir.path().to_owned() };
     let params = Params([("cache_size".to_owned(), ParamValue::Int(8 << 20))].into());
     let options = OpenOptions { target, params, run_id: "test".into(), waits: Default::default() };
-    let mut store = plimsoll_store_sqlite::kind().open(options, &mut |_| {}).unwrap();
+    let mut store = plimsoll_lab::open(&*plimsoll_store_sqlite::kind(), options, &mut |_| {}).unwrap();
     let described = store.describe().unwrap().settings;
     let pragma = described.iter().find(|setting| setting.name == "cache_size").unwrap();
     assert_eq!(pragma.value, "-8192", "KiB");

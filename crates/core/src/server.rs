@@ -1,0 +1,224 @@
+//! Servers of our own: what a store says of how one is started, and what can be done to those that run.
+//!
+//! A store's [`Recipe`] is as pure as it can be: values in, what is to be written and executed out. Who does it is `lab`;
+//! what runs then is a cluster, of one node or more, that its [`Servers`] act on.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::error::StoreError;
+use crate::waits::Waits;
+
+/// A signal that asks a server to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopSignal {
+    /// SIGTERM.
+    Term,
+    /// SIGINT.
+    Int,
+    /// SIGQUIT.
+    Quit,
+}
+
+/// What is the same for all nodes of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerSpec {
+    /// The server's own name, as in "the private PostgreSQL"; its log's begins with it.
+    pub name: &'static str,
+    /// Whom it runs as where Plimsoll is root's.
+    pub user: &'static str,
+    /// The Debian package that makes that user.
+    pub package: &'static str,
+    /// On this signal it stops in good order.
+    pub stop: StopSignal,
+    /// On this one it ends soonest: nobody wants its data any more.
+    pub leave: StopSignal,
+    /// How many there are.
+    pub nodes: usize,
+    /// How many ports of the loopback interface each listens on.
+    pub ports: usize,
+}
+
+impl ServerSpec {
+    /// Of one node that listens on no port and stops on SIGTERM.
+    pub const fn new(name: &'static str, user: &'static str, package: &'static str) -> Self {
+        Self { name, user, package, stop: StopSignal::Term, leave: StopSignal::Term, nodes: 1, ports: 0 }
+    }
+}
+
+/// One server of a cluster: where it has its files, and where it listens.
+pub struct Node {
+    /// Its position, from 0.
+    pub number: usize,
+    /// The directory of its data: its user's, 0700.
+    pub data_dir: PathBuf,
+    /// The directory of its sockets: its user's, 0700, at most 60 bytes long; empty at every start.
+    pub socket_dir: PathBuf,
+    /// Ports of the loopback interface that nobody listened on.
+    pub ports: Vec<u16>,
+    /// What nobody else knows, the same for all nodes: a password for what listens on ports.
+    pub secret: String,
+}
+
+/// A program to be executed as a node's user in its data directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launch {
+    /// Its name in messages.
+    pub name: &'static str,
+    /// Where it is.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+impl Launch {
+    /// `program`, called `name` in messages, with `arguments`.
+    pub fn new<A: Into<String>>(name: &'static str, program: PathBuf, arguments: impl IntoIterator<Item = A>) -> Self {
+        Self { name, program, arguments: arguments.into_iter().map(Into::into).collect() }
+    }
+}
+
+/// How servers of one kind are made: what stands in a store's folder, with the store's parameters in it.
+pub trait Recipe: Send + Sync {
+    /// What is the same for all nodes.
+    fn spec(&self) -> ServerSpec;
+
+    /// Files of a node before its first start, by their names below its data directory. A name that ends with `/` is a
+    /// directory's.
+    ///
+    /// # Errors
+    /// What of the store's parameters cannot be, or is not installed.
+    fn files(&self, _node: &Node) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// What makes a node's data directory before its first start, where that needs a program.
+    ///
+    /// # Errors
+    /// `Missing`, with the line that installs it.
+    fn set_up(&self, _node: &Node) -> Result<Option<Launch>, StoreError> {
+        Ok(None)
+    }
+
+    /// A node's server, which stays in the foreground and logs to its standard output or error.
+    ///
+    /// # Errors
+    /// `Missing`, with the line that installs it.
+    fn launch(&self, node: &Node) -> Result<Launch, StoreError>;
+
+    /// Asks a node as a client does whether it is ready.
+    ///
+    /// # Errors
+    /// `Unreachable` while it is not yet; any other says that it will never be.
+    fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError>;
+
+    /// Makes a cluster of nodes that are ready, once.
+    ///
+    /// # Errors
+    /// What a node says no to.
+    fn form(&self, _nodes: &[Node], _waits: &Waits) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Waits until nodes that are ready, and were a cluster before, are one again.
+    ///
+    /// # Errors
+    /// `Broken` when that does not come about.
+    fn until_whole(&self, _nodes: &[Node], _waits: &Waits) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Which nodes of a cluster are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nodes {
+    /// All of them.
+    All,
+    /// The one at this position.
+    One(usize),
+}
+
+/// When something was done: from its beginning to when it had taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Its beginning.
+    pub from: Instant,
+    /// Its end.
+    pub until: Instant,
+}
+
+impl Span {
+    /// How long it took.
+    pub fn length(&self) -> Duration {
+        self.until - self.from
+    }
+}
+
+/// Servers of our own that run. An `Arc` of it is the handle by which anybody on any thread acts on them while they are
+/// used; every action returns when it has taken, with the time it took.
+///
+/// # Panics
+/// Where a node is named that there is not.
+pub trait Servers: Send + Sync {
+    /// Where they are: one or more.
+    fn nodes(&self) -> &[Node];
+
+    /// The only one, or the first.
+    fn first(&self) -> &Node {
+        &self.nodes()[0]
+    }
+
+    /// Ids of the processes at the roots of those that run.
+    fn pids(&self) -> Vec<u32>;
+
+    /// Whether they run.
+    ///
+    /// # Errors
+    /// How the first one ended that does not, with its last words; `Unreachable` of one that was stopped or killed here.
+    fn check(&self, nodes: Nodes) -> Result<(), StoreError>;
+
+    /// Kills them with all their descendants, as a crash would.
+    ///
+    /// # Errors
+    /// When the supervisor does not do its part.
+    fn kill(&self, nodes: Nodes) -> Result<Span, StoreError>;
+
+    /// Stops them in good order.
+    ///
+    /// # Errors
+    /// `Broken` when one takes too long; it is killed then.
+    fn stop(&self, nodes: Nodes) -> Result<Span, StoreError>;
+
+    /// Starts them where they were, with their data and settings; returns when they take sessions.
+    ///
+    /// # Errors
+    /// `Usage` when one runs; `Broken` and others, with the last words of one that does not start.
+    fn start(&self, nodes: Nodes) -> Result<Span, StoreError>;
+
+    /// Stops them in good order and starts them again.
+    ///
+    /// # Errors
+    /// As [`Servers::stop`] and [`Servers::start`].
+    fn restart(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        let stopped = self.stop(nodes)?;
+        Ok(Span { from: stopped.from, until: self.start(nodes)?.until })
+    }
+
+    /// Has all their processes stand still (SIGSTOP).
+    ///
+    /// # Errors
+    /// `Broken` when one of them goes on.
+    fn pause(&self, nodes: Nodes) -> Result<Span, StoreError>;
+
+    /// Has them go on (SIGCONT).
+    ///
+    /// # Errors
+    /// As the operating system says.
+    fn resume(&self, nodes: Nodes) -> Result<Span, StoreError>;
+
+    /// Runs a program to its end as a node's user where its server is stopped.
+    ///
+    /// # Errors
+    /// When it does not end well, with the words it said last; `Broken` when it is not done within `bound`, and killed.
+    fn run(&self, node: usize, launch: &Launch, bound: Duration) -> Result<(), StoreError>;
+}

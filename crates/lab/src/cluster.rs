@@ -1,0 +1,245 @@
+//! Servers of our own that run by a store's recipe: a cluster of one node or more, each in a place of its own, one
+//! supervisor for all.
+
+use std::net::TcpListener;
+use std::ops::{Deref, Range};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{Launch, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits};
+
+use crate::private_server::PrivateServer;
+use crate::supervisor::Supervisor;
+use crate::user::ServerUser;
+
+/// How long making a data directory may take, its sync on a slow disk included.
+const SET_UP_BOUND: Duration = Duration::from_secs(180);
+/// How long a start may take, recovery after a crash and loading the data included.
+const START_BOUND: Duration = Duration::from_secs(600);
+/// How long a stop may take: it writes all that is dirty in memory.
+const STOP_BOUND: Duration = Duration::from_secs(180);
+/// Between two looks whether a node is ready.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+/// How long one look may take.
+const LOOK_BOUND: Duration = Duration::from_secs(10);
+/// Bytes of what only the nodes and we know.
+const SECRET_BYTES: usize = 24;
+
+/// A running cluster. It ends, with all its files, when it is closed, dropped (its logs are kept then, for something
+/// failed), or Plimsoll dies. Everything that can be done to it meanwhile is said of [`Servers`].
+pub struct Cluster(Arc<Running>);
+
+struct Running {
+    recipe: Box<dyn Recipe>,
+    spec: ServerSpec,
+    nodes: Vec<Node>,
+    /// One for each node.
+    servers: Vec<Mutex<PrivateServer>>,
+    waits: Waits,
+}
+
+impl Cluster {
+    /// Makes directories under the first of `bases` that the servers' user can get to, starts the nodes there and makes a
+    /// cluster of them. Logs are copied to `log_dir` if anything fails. `progress` is told what takes a while.
+    ///
+    /// # Errors
+    /// `Missing` when a program is not installed; `Permission` when no base will do; `DiskFull`; `AddressTaken`; `Broken`
+    /// with the last words of a node that does not start.
+    pub fn start(
+        recipe: Box<dyn Recipe>,
+        bases: &[PathBuf],
+        log_dir: &Path,
+        waits: &Waits,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Self, StoreError> {
+        let spec = recipe.spec();
+        let user = ServerUser::caller_or(spec.user, spec.package)?;
+        progress(&format!("starting a private {}", spec.name));
+        let supervisor = Supervisor::start()?;
+        let (ports, secret) = (free_ports(spec.nodes * spec.ports)?, secret()?);
+        let (mut nodes, mut servers) = (Vec::new(), Vec::new());
+        for number in 0..spec.nodes {
+            let name = spec.name.to_lowercase();
+            let server = PrivateServer::new(&supervisor, &name, bases, user.clone(), spec.leave, log_dir, waits)?;
+            nodes.push(Node {
+                number,
+                data_dir: server.data_dir().to_owned(),
+                socket_dir: server.socket_dir().to_owned(),
+                ports: ports[number * spec.ports..][..spec.ports].to_vec(),
+                secret: secret.clone(),
+            });
+            servers.push(Mutex::new(server));
+        }
+        let running = Arc::new(Running { recipe, spec, nodes, servers, waits: waits.clone() });
+        let cluster = Self(running);
+        for node in &cluster.0.nodes {
+            cluster.0.set_up(node)?;
+        }
+        cluster.0.bring_up(Nodes::All)?;
+        if spec.nodes > 1 {
+            progress(&format!("making a cluster of {} nodes", spec.nodes));
+        }
+        cluster.0.recipe.form(&cluster.0.nodes, waits)?;
+        cluster.0.recipe.until_whole(&cluster.0.nodes, waits)?;
+        Ok(cluster)
+    }
+
+    /// What acts on the servers, for any thread. It keeps nobody from ending them.
+    pub fn handle(&self) -> Arc<dyn Servers> {
+        Arc::clone(&self.0) as Arc<dyn Servers>
+    }
+
+    /// Copies the log of a node, as far as it got, into the log directory; returns the copy's path.
+    ///
+    /// # Errors
+    /// As copying says.
+    pub fn keep_log(&self, node: usize) -> std::io::Result<PathBuf> {
+        self.0.server(node).keep_log()
+    }
+
+    /// Ends all nodes at once, removes their files, and waits until that is done.
+    ///
+    /// # Errors
+    /// `Broken` when something could not be removed; the next start tries again.
+    pub fn close(self) -> Result<(), StoreError> {
+        (0..self.0.nodes.len()).map(|number| self.0.server(number).end()).fold(Ok(()), Result::and)
+    }
+}
+
+impl Deref for Cluster {
+    type Target = dyn Servers;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Somebody may have a handle still. Of one that was closed there is nothing left to end.
+        (0..self.0.nodes.len()).for_each(|number| self.0.server(number).abandon());
+    }
+}
+
+impl Running {
+    fn server(&self, number: usize) -> MutexGuard<'_, PrivateServer> {
+        self.servers[number].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something to each of `nodes`, and says when.
+    fn each(&self, nodes: Nodes, mut act: impl FnMut(usize) -> Result<(), StoreError>) -> Result<Span, StoreError> {
+        let from = Instant::now();
+        self.numbers(nodes).try_for_each(&mut act)?;
+        Ok(Span { from, until: Instant::now() })
+    }
+
+    fn numbers(&self, nodes: Nodes) -> Range<usize> {
+        match nodes {
+            Nodes::All => 0..self.nodes.len(),
+            Nodes::One(number) => number..number + 1,
+        }
+    }
+
+    /// What a node needs before its first start.
+    fn set_up(&self, node: &Node) -> Result<(), StoreError> {
+        let files = self.recipe.files(node)?;
+        let mut server = self.server(node.number);
+        files.iter().try_for_each(|(name, bytes)| server.put(name, bytes))?;
+        match self.recipe.set_up(node)? {
+            Some(Launch { name, program, arguments }) => server.run(name, &program, &arguments, SET_UP_BOUND),
+            None => Ok(()),
+        }
+    }
+
+    /// Launches nodes, all together, and waits until each is ready.
+    fn bring_up(&self, nodes: Nodes) -> Result<(), StoreError> {
+        for number in self.numbers(nodes) {
+            let Launch { name, program, arguments } = self.recipe.launch(&self.nodes[number])?;
+            let mut server = self.server(number);
+            if server.pid().is_none() {
+                server.clear_sockets();
+            }
+            server.start(name, &program, &arguments)?;
+        }
+        self.numbers(nodes).try_for_each(|number| self.until_ready(number))
+    }
+
+    fn until_ready(&self, number: usize) -> Result<(), StoreError> {
+        let (until, waits) = (Instant::now() + START_BOUND, self.waits.with_answer(LOOK_BOUND));
+        loop {
+            // Not held while it is asked, so that somebody may end it meanwhile.
+            self.server(number).check()?;
+            let Err(error) = self.recipe.ready(&self.nodes[number], &waits) else { return Ok(()) };
+            match error.kind {
+                StoreErrorKind::Interrupted => return Err(error),
+                StoreErrorKind::Unreachable if Instant::now() < until => self.waits.pause(LOOK_INTERVAL)?,
+                _ => {
+                    let what = format!("the private {} takes no connections", self.spec.name);
+                    let why = StoreError::new(StoreErrorKind::Broken, what).detail(error.to_string());
+                    return Err(self.server(number).give_up(why));
+                }
+            }
+        }
+    }
+}
+
+impl Servers for Running {
+    fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        self.numbers(Nodes::All).filter_map(|number| self.server(number).pid()).collect()
+    }
+
+    fn check(&self, nodes: Nodes) -> Result<(), StoreError> {
+        self.numbers(nodes).try_for_each(|number| self.server(number).check())
+    }
+
+    fn kill(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.each(nodes, |number| self.server(number).kill())
+    }
+
+    fn stop(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.each(nodes, |number| self.server(number).stop(self.spec.stop, STOP_BOUND))
+    }
+
+    fn start(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        let from = Instant::now();
+        self.bring_up(nodes)?;
+        if nodes == Nodes::All {
+            self.recipe.until_whole(&self.nodes, &self.waits)?;
+        }
+        Ok(Span { from, until: Instant::now() })
+    }
+
+    fn pause(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.each(nodes, |number| self.server(number).pause(true))
+    }
+
+    fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.each(nodes, |number| self.server(number).pause(false))
+    }
+
+    fn run(&self, node: usize, launch: &Launch, bound: Duration) -> Result<(), StoreError> {
+        self.server(node).run(launch.name, &launch.program, &launch.arguments, bound)
+    }
+}
+
+/// Ports of the loopback interface that nobody listens on.
+fn free_ports(count: usize) -> Result<Vec<u16>, StoreError> {
+    // All are held until all are known, so that none is found twice.
+    let find = || {
+        let all = (0..count).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect::<std::io::Result<Vec<_>>>()?;
+        all.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<std::io::Result<_>>()
+    };
+    find().map_err(|error| StoreError::io("looking for free ports of 127.0.0.1", &error))
+}
+
+fn secret() -> Result<String, StoreError> {
+    let mut bytes = [0; SECRET_BYTES];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| StoreError::new(StoreErrorKind::Broken, format!("no random bytes to be had: {error}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

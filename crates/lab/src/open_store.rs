@@ -1,0 +1,151 @@
+//! A store that is open, with the servers of our own that it is on: what is done to both together.
+
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+
+use plimsoll_core::{Cold, Nodes, OpenOptions, Store, StoreError, StoreErrorKind, StoreKind, Target};
+
+use crate::cluster::Cluster;
+use crate::page_cache::{PageCache, drop_files};
+use crate::place::FALLBACK_BASES;
+
+/// A store, and what it is on. Closing or dropping it ends its servers and removes their files; where it is dropped their
+/// logs are kept, for something has failed.
+pub struct OpenStore {
+    // Dropped first: a client goes before its server.
+    store: Box<dyn Store>,
+    place: Place,
+    name: &'static str,
+    keeps_data: bool,
+}
+
+/// Where a store is.
+enum Place {
+    /// On servers of ours.
+    Cluster(Cluster),
+    /// Inside this process, with its files here.
+    Embedded(PathBuf),
+    /// At somebody's server.
+    Attached,
+}
+
+/// Opens a store of `kind`, on servers that are started for it where it needs some. `progress` is told what takes a while.
+///
+/// # Errors
+/// As [`Cluster::start`] and the store say.
+pub fn open(
+    kind: &dyn StoreKind,
+    mut options: OpenOptions,
+    progress: &mut dyn FnMut(&str),
+) -> Result<OpenStore, StoreError> {
+    let place = match &options.target {
+        Target::Private { data_dir, said, log_dir } => match kind.recipe(&options.params)? {
+            Some(recipe) => {
+                let bases = bases(data_dir, *said);
+                let cluster = Cluster::start(recipe, &bases, log_dir, &options.waits, progress)?;
+                options.target = Target::Servers(cluster.handle());
+                Place::Cluster(cluster)
+            }
+            None => Place::Embedded(data_dir.clone()),
+        },
+        _ => Place::Attached,
+    };
+    let spec = kind.spec();
+    let (name, keeps_data) = (spec.name, spec.keeps_data);
+    Ok(OpenStore { store: kind.open(options, progress)?, place, name, keeps_data })
+}
+
+/// Where a private server of a run may have its directories, best first: its data directory, and only there if that was
+/// `said`; otherwise where its user can get to, if that is not there.
+fn bases(data_dir: &Path, said: bool) -> Vec<PathBuf> {
+    let others = FALLBACK_BASES.into_iter().filter(|_| !said).map(PathBuf::from);
+    [data_dir.to_owned()].into_iter().chain(others).collect()
+}
+
+impl OpenStore {
+    /// Ids of the processes at the roots of its servers; none where it is embedded or attached.
+    pub fn processes(&self) -> Vec<u32> {
+        match &self.place {
+            Place::Cluster(cluster) => cluster.pids(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Stops and starts it, or closes and opens an embedded one.
+    ///
+    /// # Errors
+    /// `Usage` where it is somebody's; as its servers and the store say.
+    pub fn restart(&mut self) -> Result<(), StoreError> {
+        self.stop_and_start(|_| Ok(()))
+    }
+
+    /// The same with its files out of the page cache.
+    ///
+    /// # Errors
+    /// As its servers and the store say, and when its files cannot be read. It runs again then, if it can.
+    pub fn cold(&mut self) -> Result<Cold, StoreError> {
+        if matches!(self.place, Place::Attached) {
+            return Ok(Cold::NotPossible("an attached server is not ours to stop".to_owned()));
+        }
+        let (mut file_bytes, mut resident_bytes) = (0, 0);
+        self.stop_and_start(|files| {
+            let dropped: PageCache = drop_files(files).map_err(|error| StoreError::io(files.display(), &error))?;
+            file_bytes += dropped.file_bytes;
+            resident_bytes += dropped.resident_bytes;
+            Ok(())
+        })?;
+        if file_bytes == 0 && self.keeps_data {
+            return Ok(Cold::NotPossible("it has no files".to_owned()));
+        }
+        Ok(Cold::Done { file_bytes, resident_bytes })
+    }
+
+    fn stop_and_start(&mut self, between: impl FnMut(&Path) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let done = match &self.place {
+            Place::Attached => {
+                let what = format!("an attached {} server is not ours to restart", self.name);
+                let next = format!("Use a private server: --on {}", self.name);
+                return Err(StoreError::new(StoreErrorKind::Usage, what).next(next));
+            }
+            Place::Embedded(files) => {
+                self.store.disconnect()?;
+                std::iter::once(files.as_path()).try_for_each(between)
+            }
+            Place::Cluster(cluster) => {
+                self.store.disconnect()?;
+                cluster.stop(Nodes::All)?;
+                let done = cluster.nodes().iter().map(|node| node.data_dir.as_path()).try_for_each(between);
+                cluster.start(Nodes::All)?;
+                done
+            }
+        };
+        self.store.reconnect()?;
+        done
+    }
+
+    /// Drops what it made, stops what was started, and removes all files.
+    ///
+    /// # Errors
+    /// What could not be dropped or removed.
+    pub fn close(self) -> Result<(), StoreError> {
+        let closed = self.store.close();
+        match self.place {
+            Place::Cluster(cluster) => closed.and(cluster.close()),
+            _ => closed,
+        }
+    }
+}
+
+impl Deref for OpenStore {
+    type Target = dyn Store;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.store
+    }
+}
+
+impl DerefMut for OpenStore {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.store
+    }
+}

@@ -1,0 +1,148 @@
+//! Clusters of shells: how nodes are made by a recipe, and what can be done to each of them and to all.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{Launch, Node, Nodes, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
+use plimsoll_lab::Cluster;
+
+use crate::base;
+
+/// Each says that it is ready, counts, and stops when it is told to.
+struct Shells {
+    nodes: usize,
+    script: &'static str,
+}
+
+const COUNTS: &str = "trap 'echo stopped >>log; exit 0' TERM; echo >\"$0/socket\"; \
+    while :; do echo >>counts; sleep 0.01 & wait $!; done";
+
+impl Recipe for Shells {
+    fn spec(&self) -> ServerSpec {
+        ServerSpec { nodes: self.nodes, ports: 2, ..ServerSpec::new("Shell", "nobody", "base-passwd") }
+    }
+
+    fn files(&self, node: &Node) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        Ok(vec![("inner/".to_owned(), Vec::new()), ("inner/number".to_owned(), node.number.to_string().into_bytes())])
+    }
+
+    fn set_up(&self, _: &Node) -> Result<Option<Launch>, StoreError> {
+        Ok(Some(Launch::new("sh", "/bin/sh".into(), ["-c", "cat inner/number >set-up"])))
+    }
+
+    fn launch(&self, node: &Node) -> Result<Launch, StoreError> {
+        Ok(Launch::new("shell", "/bin/sh".into(), ["-c", self.script, &node.socket_dir.display().to_string()]))
+    }
+
+    fn ready(&self, node: &Node, _: &Waits) -> Result<(), StoreError> {
+        let is_there = node.socket_dir.join("socket").exists();
+        is_there.then_some(()).ok_or_else(|| StoreError::new(StoreErrorKind::Unreachable, "no socket"))
+    }
+
+    fn form(&self, nodes: &[Node], _: &Waits) -> Result<(), StoreError> {
+        nodes.iter().for_each(|node| fs::write(node.data_dir.join("formed"), "").unwrap());
+        Ok(())
+    }
+}
+
+fn start(base: &Path, nodes: usize, script: &'static str) -> Result<Cluster, StoreError> {
+    let recipe = Box::new(Shells { nodes, script });
+    Cluster::start(recipe, &[base.to_owned()], &base.join("logs"), &Default::default(), &mut |_| {})
+}
+
+fn counts(node: &Node) -> u64 {
+    fs::metadata(node.data_dir.join("counts")).map_or(0, |counts| counts.len())
+}
+
+/// Whether a node counts on within a time in which it would many times.
+fn goes_on(node: &Node) -> bool {
+    let (before, since) = (counts(node), Instant::now());
+    while since.elapsed() < Duration::from_secs(1) {
+        if counts(node) > before {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+#[test]
+fn nodes_are_made_by_the_recipe_and_removed_when_the_cluster_is_closed() {
+    let base = base();
+    let cluster = start(base.path(), 3, COUNTS).unwrap();
+    let roots: Vec<PathBuf> = cluster.nodes().iter().map(|node| node.data_dir.parent().unwrap().to_owned()).collect();
+    let mut ports = Vec::new();
+    for (number, node) in cluster.nodes().iter().enumerate() {
+        assert_eq!(node.number, number);
+        assert_eq!(fs::read_to_string(node.data_dir.join("set-up")).unwrap(), number.to_string());
+        assert!(node.data_dir.join("formed").exists() && goes_on(node));
+        assert_eq!((node.ports.len(), node.secret.len()), (2, 48));
+        ports.extend_from_slice(&node.ports);
+    }
+    assert_eq!(cluster.pids().len(), 3);
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!(ports.len(), 6, "each has ports of its own");
+    let handle = cluster.handle();
+    cluster.close().unwrap();
+    assert!(roots.iter().all(|root| !root.exists()), "whoever else has a handle");
+    assert!(handle.pids().is_empty() || handle.check(Nodes::All).is_err());
+    assert!(!base.path().join("logs").exists());
+}
+
+#[test]
+fn one_node_or_all_are_stopped_killed_and_started_from_any_thread() {
+    let base = base();
+    let cluster = start(base.path(), 2, COUNTS).unwrap();
+    let before = cluster.pids();
+    let handle = cluster.handle();
+    let acted = std::thread::spawn(move || {
+        let killed = handle.kill(Nodes::One(1)).unwrap();
+        assert_eq!(handle.check(Nodes::One(1)).unwrap_err().kind, StoreErrorKind::Unreachable);
+        handle.check(Nodes::One(0)).unwrap();
+        (killed, handle.start(Nodes::One(1)).unwrap())
+    });
+    let (killed, started) = acted.join().unwrap();
+    assert!(killed.from <= killed.until && killed.until <= started.from && started.length() > Duration::ZERO);
+    assert_eq!(cluster.pids()[0], before[0]);
+    assert_ne!(cluster.pids()[1], before[1]);
+    assert!(goes_on(&cluster.nodes()[1]));
+
+    cluster.restart(Nodes::All).unwrap();
+    assert!(cluster.pids().iter().all(|pid| !before.contains(pid)));
+    for node in cluster.nodes() {
+        assert_eq!(fs::read_to_string(node.data_dir.join("log")).unwrap(), "stopped\n", "in good order");
+    }
+    assert_eq!(cluster.start(Nodes::One(0)).unwrap_err().kind, StoreErrorKind::Usage, "it runs");
+    cluster.stop(Nodes::One(0)).unwrap();
+    cluster.run(0, &Launch::new("sh", "/bin/sh".into(), ["-c", "echo >ran"]), Duration::from_secs(10)).unwrap();
+    assert!(cluster.first().data_dir.join("ran").exists());
+}
+
+#[test]
+fn a_paused_node_stands_still_with_all_it_has_started_until_it_is_resumed() {
+    let base = base();
+    let script = "echo >\"$0/socket\"; sh -c 'while :; do echo >>counts; sleep 0.01; done' & wait";
+    let cluster = start(base.path(), 2, script).unwrap();
+    assert!(cluster.nodes().iter().all(goes_on));
+    cluster.pause(Nodes::One(0)).unwrap();
+    assert!(!goes_on(&cluster.nodes()[0]) && goes_on(&cluster.nodes()[1]));
+    cluster.check(Nodes::All).unwrap();
+    cluster.resume(Nodes::One(0)).unwrap();
+    assert!(goes_on(&cluster.nodes()[0]));
+    cluster.pause(Nodes::All).unwrap();
+    cluster.kill(Nodes::One(1)).unwrap();
+    cluster.close().unwrap();
+}
+
+#[test]
+fn a_node_that_does_not_start_says_why_and_its_log_is_kept() {
+    let base = base();
+    let error = start(base.path(), 2, "echo no such thing; exit 2").err().unwrap();
+    assert_eq!((error.kind, &*error.what), (StoreErrorKind::Broken, "shell ended with exit status 2"));
+    assert_eq!(error.detail.as_deref(), Some("no such thing"));
+    let names = || fs::read_dir(base.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(names().collect::<Vec<_>>(), ["logs"], "nothing else is left");
+    assert!(error.next.unwrap().contains("/logs/shell-"));
+}

@@ -1,0 +1,64 @@
+//! What is done to a private server's database while the server is stopped.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use plimsoll_core::{Launch, Nodes, Servers, StoreError};
+
+use crate::server::{BASE, LOAD_CONFIGURATION, SLAPADD, data_file};
+
+/// How long adding a whole load may take.
+const LOAD_BOUND: Duration = Duration::from_secs(3600);
+
+/// Removes all data of a server.
+///
+/// # Errors
+/// As stopping and starting it.
+pub(crate) fn empty(servers: &dyn Servers) -> Result<(), StoreError> {
+    servers.stop(Nodes::All)?;
+    for name in ["data.mdb", "lock.mdb"] {
+        let path = servers.first().data_dir.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(StoreError::io(path.display(), &error));
+            }
+            _ => {}
+        }
+    }
+    servers.start(Nodes::All).map(drop)
+}
+
+/// Adds entries by slapadd. `write` writes them as LDIF; parents come before what is below them. Everything is on the disk
+/// when this returns, if `sync` says so.
+///
+/// # Errors
+/// What `write` says; when slapadd is not there or refuses an entry, with its words. The server does not run then,
+/// and what it holds is of no use.
+pub(crate) fn add(
+    servers: &dyn Servers,
+    sync: bool,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let (program, node) = (SLAPADD.find()?, servers.first());
+    let path = node.data_dir.join("load.ldif");
+    let at = |error: io::Error| StoreError::io(path.display(), &error);
+    let mut file = BufWriter::new(File::create(&path).map_err(at)?);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).map_err(at)?;
+    write(&mut file)?;
+    file.flush().map_err(at)?;
+    drop(file);
+    servers.stop(Nodes::All)?;
+    let configuration = node.data_dir.join(LOAD_CONFIGURATION).display().to_string();
+    let ldif = path.display().to_string();
+    // Not quick (-q), which makes the file as long as it may become, and checks less.
+    let launch = Launch::new("slapadd", program, ["-f", &configuration, "-b", BASE, "-l", &ldif]);
+    servers.run(node.number, &launch, LOAD_BOUND)?;
+    fs::remove_file(&path).map_err(at)?;
+    if sync {
+        let data = data_file(node);
+        File::open(&data).and_then(|file| file.sync_all()).map_err(|error| StoreError::io(data.display(), &error))?;
+    }
+    servers.start(Nodes::All).map(drop)
+}
