@@ -281,12 +281,14 @@ pub trait StoreKind: Send + Sync {
         Ok("built in".to_owned())
     }
 
-    /// What will be done there, one line each, said before anything is: for attached stores first where that is, then
-    /// what will be made and dropped.
+    /// What will be done to a running one, one line each, said before anything is: first where it is, then what will be
+    /// made and dropped there. Nothing where none can be attached to.
     ///
     /// # Errors
     /// What can be told to be wrong with `options` without opening anything: a URL, a password file.
-    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError>;
+    fn announce(&self, _options: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
 
     /// How a private one's servers are made; `None` where it has none.
     ///
@@ -346,7 +348,9 @@ pub trait Store: Send {
     fn sync(&mut self) -> Result<(), StoreError>;
 
     /// The store's own tidying: analyze, vacuum, checkpoint, compaction; returns when it is quiet.
-    fn settle(&mut self) -> Result<(), StoreError>;
+    fn settle(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Lets go of its servers or, of an embedded store, of its files, so that they can be stopped, and everything that it
     /// was told is in its files afterwards.
@@ -368,11 +372,15 @@ pub trait Store: Send {
     }
 
     /// How the store would do this operation, in its own words; `None` when it has none.
-    fn explain(&mut self, kind: &OpKind, params: Values<'_>) -> Result<Option<String>, StoreError>;
+    fn explain(&mut self, _kind: &OpKind, _params: Values<'_>) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
 
     /// The store's own integrity check: `Ok(Some(what was checked))`, `Ok(None)` when it has none, or
     /// an error of kind `Corrupt` with its words. Any other error says that it could not be done.
-    fn check_integrity(&mut self) -> Result<Option<String>, StoreError>;
+    fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
 
     /// What the store counts of its own work and is worth plotting beside a load; empty where there is nothing.
     /// Called once a slice while sessions are at work: must be quick.
@@ -386,6 +394,9 @@ pub trait Store: Send {
         Ok(None)
     }
 
-    /// Drops what it made, stops what it started, and removes its files.
-    fn close(self: Box<Self>) -> Result<(), StoreError>;
+    /// Drops what it made in an attached server, or removes the files of an embedded store. What is on servers of our own
+    /// goes with them.
+    fn close(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }

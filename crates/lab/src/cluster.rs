@@ -90,14 +90,6 @@ impl Cluster {
         Arc::clone(&self.0) as Arc<dyn Servers>
     }
 
-    /// Copies the log of a node, as far as it got, into the log directory; returns the copy's path.
-    ///
-    /// # Errors
-    /// As copying says.
-    pub fn keep_log(&self, node: usize) -> std::io::Result<PathBuf> {
-        self.0.server(node).keep_log()
-    }
-
     /// Ends all nodes at once, removes their files, and waits until that is done.
     ///
     /// # Errors

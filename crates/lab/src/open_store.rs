@@ -17,6 +17,7 @@ pub struct OpenStore {
     place: Place,
     name: &'static str,
     keeps_data: bool,
+    is_closed: bool,
 }
 
 /// Where a store is.
@@ -52,7 +53,7 @@ pub fn open(
     };
     let spec = kind.spec();
     let (name, keeps_data) = (spec.name, spec.keeps_data);
-    Ok(OpenStore { store: kind.open(options, progress)?, place, name, keeps_data })
+    Ok(OpenStore { store: kind.open(options, progress)?, place, name, keeps_data, is_closed: false })
 }
 
 /// Where a private server of a run may have its directories, best first: its data directory, and only there if that was
@@ -127,11 +128,20 @@ impl OpenStore {
     ///
     /// # Errors
     /// What could not be dropped or removed.
-    pub fn close(self) -> Result<(), StoreError> {
-        let closed = self.store.close();
-        match self.place {
-            Place::Cluster(cluster) => closed.and(cluster.close()),
-            _ => closed,
+    pub fn close(mut self) -> Result<(), StoreError> {
+        self.is_closed = true;
+        match std::mem::replace(&mut self.place, Place::Attached) {
+            Place::Cluster(cluster) => cluster.close(),
+            _ => self.store.close(),
+        }
+    }
+}
+
+impl Drop for OpenStore {
+    fn drop(&mut self) {
+        // Not closed: something failed before. What an attached server holds of ours still goes.
+        if !self.is_closed && matches!(self.place, Place::Attached) {
+            let _ = self.store.close();
         }
     }
 }

@@ -88,10 +88,6 @@ impl StoreKind for Lying {
         &self.spec
     }
 
-    fn announce(&self, _options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        Ok(vec!["the lying store keeps records in memory and writes no file".into()])
-    }
-
     fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         let shared = open(&options)?;
         let (lie, one_in, told) = (self.lie, self.one_in, Arc::clone(&self.told));

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use plimsoll_core::{
     Answer, BlockingSession, Call, Durability, Footprint, Interface, KvCall, Layout, Op, OpKind, OpenOptions, Outcome,
-    Sessions, Store, StoreDescription, StoreError, StoreKind, StoreSpec, Value, Values,
+    Sessions, Store, StoreDescription, StoreError, StoreKind, StoreSpec, Value,
 };
 
 use crate::reference::{SPEC, open};
@@ -94,10 +94,6 @@ impl StoreKind for Pairs {
         &self.spec
     }
 
-    fn announce(&self, _options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        Ok(vec!["keys and values are kept in memory, and no file is written".into()])
-    }
-
     fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         open(&options)?;
         let (lie, one_in, told, seed) = (self.lie, self.one_in, Arc::clone(&self.told), self.seed);
@@ -172,25 +168,9 @@ impl Store for PairsStore {
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         let data_bytes = self.map.read().iter().map(|(key, entry)| (key.len() + entry.now.len()) as u64).sum();
         Ok(Footprint { data_bytes, index_bytes: None, total_bytes: None })
-    }
-
-    fn explain(&mut self, _kind: &OpKind, _params: Values<'_>) -> Result<Option<String>, StoreError> {
-        Ok(None)
-    }
-
-    fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
-        Ok(None)
-    }
-
-    fn close(self: Box<Self>) -> Result<(), StoreError> {
-        Ok(())
     }
 }
 

@@ -49,10 +49,6 @@ impl StoreKind for ReferenceKind {
         &SPEC
     }
 
-    fn announce(&self, _options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        Ok(vec!["the reference store keeps records in memory and writes no file".into()])
-    }
-
     fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         let shared = open(&options)?;
         let open = Box::new(|shared: &Shared| -> Box<dyn BlockingSession> { Box::new(Reference::new(shared)) });
@@ -114,10 +110,6 @@ impl Store for ReferenceStore {
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         let (data_bytes, index_bytes) =
             self.shared.read().iter().map(Table::bytes).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
@@ -131,14 +123,6 @@ impl Store for ReferenceStore {
         let indexed = self.shared.read()[usize::from(collection)].is_indexed(usize::from(field));
         let way = if indexed && access == Access::Indexed { "by the index" } else { "by reading every record" };
         Ok(Some(way.to_owned()))
-    }
-
-    fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
-        Ok(None)
-    }
-
-    fn close(self: Box<Self>) -> Result<(), StoreError> {
-        Ok(())
     }
 }
 

@@ -57,23 +57,24 @@ pub fn announce(
         let workload = make_workload(catalogue, trial)?;
         drive_spec::can_ask(trial, &*workload, kind.spec())?;
         precheck::trial(plan, trial, &*workload, kind.spec())?;
-        let mut lines = kind.announce(&options(&trial.store, directory, run_id(&trial.store.label), spec))?;
         let changes = writes::allowed(plan, trial, &*workload, kind.spec())?;
-        if trial.store.url.is_some() {
-            if trial.takes_as_is(plan.start) {
-                // Nothing is made there.
-                lines.truncate(1);
-            }
-            lines.push(writes::announced(trial.takes_as_is(plan.start), &changes, kind.spec()));
-            for line in lines {
-                let line = format!("{}: {line}", trial.store.label);
-                if said.insert(line.clone()) {
-                    sink.take(&Told::Notice(line));
-                }
-            }
-        } else {
-            // What is missing for a private server is said before anything is loaded anywhere.
+        if trial.store.url.is_none() {
+            // What is missing for a private server, or cannot be, is said before anything is loaded anywhere.
             kind.installed()?;
+            kind.recipe(&trial.store.params)?;
+            continue;
+        }
+        let mut lines = kind.announce(&options(&trial.store, directory, run_id(&trial.store.label), spec))?;
+        if trial.takes_as_is(plan.start) {
+            // Nothing is made there.
+            lines.truncate(1);
+        }
+        lines.push(writes::announced(trial.takes_as_is(plan.start), &changes, kind.spec()));
+        for line in lines {
+            let line = format!("{}: {line}", trial.store.label);
+            if said.insert(line.clone()) {
+                sink.take(&Told::Notice(line));
+            }
         }
     }
     Ok(())

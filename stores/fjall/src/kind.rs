@@ -59,15 +59,6 @@ impl StoreKind for FjallKind {
         &SPEC
     }
 
-    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        Ok(match &options.target {
-            Target::Private { data_dir, .. } => {
-                vec![format!("makes an embedded fjall database under {} and removes it afterwards", data_dir.display())]
-            }
-            _ => Vec::new(),
-        })
-    }
-
     fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         let Target::Private { data_dir, .. } = &options.target else {
             return Err(StoreError::new(StoreErrorKind::Usage, "fjall is embedded: there is none to attach to")

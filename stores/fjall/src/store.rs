@@ -252,7 +252,7 @@ impl Store for FjallStore {
         Ok(self.flushes.cycle(self.keyspaces()?, self.sizes.memtable_bytes))
     }
 
-    fn close(mut self: Box<Self>) -> Result<(), StoreError> {
+    fn close(&mut self) -> Result<(), StoreError> {
         self.stop();
         self.remove_files()
     }

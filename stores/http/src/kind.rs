@@ -51,10 +51,8 @@ impl StoreKind for Http {
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        let Target::Attach { url, password } = &options.target else {
-            return Ok(vec!["starts a private nginx, and removes it with its files afterwards".to_owned()]);
-        };
-        let endpoint = endpoint::resolve(url, password.as_deref())?;
+        let (url, password) = options.target.url()?;
+        let endpoint = endpoint::resolve(url, password)?;
         endpoint.tls_client()?;
         Ok(vec![
             format!("attaches to {}", endpoint.login.place),

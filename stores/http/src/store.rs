@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Durability, Footprint, Layout, Nodes, OpKind, Servers, Sessions, Setting, Store, StoreDescription, StoreError,
-    StoreErrorKind, Values, Waits, WireClient,
+    Durability, Footprint, Layout, Nodes, Servers, Sessions, Setting, Store, StoreDescription, StoreError,
+    StoreErrorKind, Waits, WireClient,
 };
 
 use crate::control::{greeted, look};
@@ -84,24 +84,8 @@ impl Store for HttpStore {
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         let ours = self.own.as_ref().map(|_| (INDEX_BYTES + SIZES_BYTES.iter().sum::<usize>()) as u64);
         Ok(Footprint { data_bytes: ours.unwrap_or(0), index_bytes: None, total_bytes: ours })
-    }
-
-    fn explain(&mut self, _: &OpKind, _: Values<'_>) -> Result<Option<String>, StoreError> {
-        Ok(None)
-    }
-
-    fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
-        Ok(None)
-    }
-
-    fn close(self: Box<Self>) -> Result<(), StoreError> {
-        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use plimsoll_core::{
     CacheSize, Counter, CounterSort, Durability, Footprint, KindId, Layout, LdapCall, LdapChange, LdapHow, LdapScope,
     Nodes, OpKind, Outcome, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Value,
-    ValueBuf, Values, Waits, WireClient, WireSession,
+    ValueBuf, Waits, WireClient, WireSession,
 };
 use plimsoll_tls::TlsSession;
 
@@ -387,11 +387,6 @@ impl Store for LdapStore {
         File::open(&file).and_then(|open| open.sync_all()).map_err(|error| StoreError::io(file.display(), &error))
     }
 
-    fn settle(&mut self) -> Result<(), StoreError> {
-        // LMDB puts nothing off.
-        Ok(())
-    }
-
     fn disconnect(&mut self) -> Result<(), StoreError> {
         self.control = None;
         Ok(())
@@ -412,14 +407,6 @@ impl Store for LdapStore {
         Ok(self.server.as_ref().map(|_| CacheSize::PageCache))
     }
 
-    fn explain(&mut self, _: &OpKind, _: Values<'_>) -> Result<Option<String>, StoreError> {
-        Ok(None)
-    }
-
-    fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
-        Ok(None)
-    }
-
     fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
         if self.server.is_none() {
             return Ok(Vec::new());
@@ -438,23 +425,14 @@ impl Store for LdapStore {
         }
     }
 
-    fn close(mut self: Box<Self>) -> Result<(), StoreError> {
-        if self.server.is_some() || !std::mem::take(&mut self.is_made) {
+    fn close(&mut self) -> Result<(), StoreError> {
+        if !std::mem::take(&mut self.is_made) {
             return Ok(());
         }
         let (unit, place) = (dn::below(&self.unit, &self.base), self.login.place.clone());
         self.clear().map_err(|error| {
             error.leaves(format!("{unit} at {place}"), format!("`ldapdelete -r {}` removes it.", quoted(&unit)))
         })
-    }
-}
-
-impl Drop for LdapStore {
-    fn drop(&mut self) {
-        // Not closed: something failed before. What an attached server holds of ours still goes.
-        if self.server.is_none() && self.is_made {
-            let _ = self.clear();
-        }
     }
 }
 

@@ -60,10 +60,8 @@ impl StoreKind for Mariadb {
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        let Target::Attach { url, password } = &options.target else {
-            return Ok(vec!["starts a private MariaDB, and removes it with its data afterwards".to_owned()]);
-        };
-        let info = conninfo::resolve(url, password.as_deref(), &Environment::of_process())?;
+        let (url, password) = options.target.url()?;
+        let info = conninfo::resolve(url, password, &Environment::of_process())?;
         let database = database_name(&options.run_id);
         Ok(vec![
             format!("attaches to {}", info.login.place),

@@ -429,24 +429,12 @@ impl Store for MariadbStore {
         cycle
     }
 
-    fn close(mut self: Box<Self>) -> Result<(), StoreError> {
-        if self.server.is_some() {
-            return Ok(());
-        }
+    fn close(&mut self) -> Result<(), StoreError> {
         let dropped = self.drop_database();
         self.has_database = false;
         let (database, place) = (&self.database, &self.login.place);
         dropped.map_err(|error| {
             error.leaves(format!("database {database} at {place}"), format!("DROP DATABASE {database} removes it."))
         })
-    }
-}
-
-impl Drop for MariadbStore {
-    fn drop(&mut self) {
-        // Not closed: something failed before. What an attached server holds of ours still goes.
-        if self.server.is_none() {
-            let _ = self.drop_database();
-        }
     }
 }

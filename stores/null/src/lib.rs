@@ -6,7 +6,7 @@
 use plimsoll_core::{
     Answer, BlockingSession, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind, OpenOptions, Outcome,
     SessionShape, SessionSpec, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, StoreKind, StoreSpec,
-    Target, Values,
+    Target,
 };
 
 const SPEC: StoreSpec = StoreSpec {
@@ -42,10 +42,6 @@ impl StoreKind for NullKind {
         &SPEC
     }
 
-    fn announce(&self, _: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        Ok(vec!["the null store makes nothing and writes nothing".to_owned()])
-    }
-
     fn open(&self, options: OpenOptions, _: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         match options.target {
             Target::Private { .. } => Ok(Box::new(NullStore)),
@@ -76,24 +72,8 @@ impl Store for NullStore {
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         Ok(Footprint { data_bytes: 0, index_bytes: Some(0), total_bytes: Some(0) })
-    }
-
-    fn explain(&mut self, _: &OpKind, _: Values<'_>) -> Result<Option<String>, StoreError> {
-        Ok(None)
-    }
-
-    fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
-        Ok(None)
-    }
-
-    fn close(self: Box<Self>) -> Result<(), StoreError> {
-        Ok(())
     }
 }
 

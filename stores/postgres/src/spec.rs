@@ -83,11 +83,8 @@ impl StoreKind for Postgres {
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        let Target::Attach { url, password } = &options.target else {
-            server_settings(&options.params)?;
-            return Ok(vec!["starts a private PostgreSQL, and removes it with its data afterwards".to_owned()]);
-        };
-        let info = conninfo::resolve(url, password.as_deref(), &Environment::of_process())?;
+        let (url, password) = options.target.url()?;
+        let info = conninfo::resolve(url, password, &Environment::of_process())?;
         only_for_private(&options.params)?;
         let schema = schema_name(&options.run_id);
         let places: Vec<&str> = info.hosts.iter().map(|host| host.login.place.as_str()).collect();

@@ -458,24 +458,12 @@ impl Store for PostgresStore {
         }))
     }
 
-    fn close(mut self: Box<Self>) -> Result<(), StoreError> {
-        if self.server.is_some() {
-            return Ok(());
-        }
+    fn close(&mut self) -> Result<(), StoreError> {
         let dropped = self.drop_schema();
         self.has_schema = false;
         let (schema, place) = (&self.schema, &self.endpoint.login.place);
         dropped.map_err(|error| {
             error.leaves(format!("schema {schema} at {place}"), format!("DROP SCHEMA {schema} CASCADE removes it."))
         })
-    }
-}
-
-impl Drop for PostgresStore {
-    fn drop(&mut self) {
-        // Not closed: something failed before. What an attached server holds of ours still goes.
-        if self.server.is_none() {
-            let _ = self.drop_schema();
-        }
     }
 }

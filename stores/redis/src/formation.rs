@@ -1,17 +1,15 @@
 //! How servers of our own become a cluster: each is master of an equal part of the slots.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use plimsoll_core::{Node, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{Node, StoreError, Waits};
 
 use crate::control::Control;
 use crate::server::RedisRecipe;
 use crate::slots::SLOTS;
 
-/// How long nodes may take to find each other, which they do in a second or two.
-const FORM_BOUND: Duration = Duration::from_secs(60);
-/// Between two looks whether they have.
+/// Between two looks whether nodes have found each other.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// How long one look may take.
 const LOOK_BOUND: Duration = Duration::from_secs(10);
@@ -40,22 +38,15 @@ pub(crate) fn form(recipe: &RedisRecipe, nodes: &[Node], waits: &Waits) -> Resul
 
 /// Waits until every node can be reached and knows who has which slots, all of them.
 pub(crate) fn until_whole(recipe: &RedisRecipe, nodes: &[Node], waits: &Waits) -> Result<(), StoreError> {
-    let until = Instant::now() + FORM_BOUND;
-    for node in nodes {
-        loop {
-            let mut control = Control::open(&recipe.endpoint(node), waits.with_answer(LOOK_BOUND))?;
+    let looks = waits.with_answer(LOOK_BOUND);
+    nodes.iter().try_for_each(|node| {
+        waits.until(LOOK_INTERVAL, "Read the nodes' logs", || {
+            let mut control = Control::open(&recipe.endpoint(node), &looks)?;
             let says = control.command(&[b"CLUSTER", b"INFO"])?.text();
             let masters = control.slots()?.into_iter().map(|range| range.master).collect::<BTreeSet<_>>();
-            if says.contains("cluster_state:ok") && masters.len() == nodes.len() {
-                break;
-            }
-            if Instant::now() > until {
-                let what = format!("the private cluster has not come about within {} s", FORM_BOUND.as_secs());
-                let said = says.split_ascii_whitespace().take(4).collect::<Vec<_>>().join(" ");
-                return Err(StoreError::new(StoreErrorKind::Broken, what).detail(said));
-            }
-            waits.pause(LOOK_INTERVAL)?;
-        }
-    }
-    Ok(())
+            let is_whole = says.contains("cluster_state:ok") && masters.len() == nodes.len();
+            let said = || says.split_ascii_whitespace().take(4).collect::<Vec<_>>().join(" ");
+            Ok(if is_whole { Ok(()) } else { Err(format!("the private cluster has not come about ({})", said())) })
+        })
+    })
 }

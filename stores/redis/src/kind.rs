@@ -76,15 +76,8 @@ impl StoreKind for Redis {
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        let Target::Attach { url, password } = &options.target else {
-            return Ok(vec![match options.params.int("nodes") {
-                nodes @ 2.. => {
-                    format!("starts a private cluster of {nodes} Redis, and removes it with its data afterwards")
-                }
-                _ => "starts a private Redis, and removes it with its data afterwards".to_owned(),
-            }]);
-        };
-        let endpoint = endpoint::resolve(url, password.as_deref(), &environment)?;
+        let (url, password) = options.target.url()?;
+        let endpoint = endpoint::resolve(url, password, &environment)?;
         endpoint.tls_client()?;
         let prefix = prefix_of(&options.run_id);
         Ok(vec![

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_core::{
-    Address, CacheSize, Counter, CounterSort, Cycle, Durability, Footprint, Layout, OpKind, Servers, Sessions, Setting,
-    Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient, WireSession,
+    Address, CacheSize, Counter, CounterSort, Cycle, Durability, Footprint, Layout, Servers, Sessions, Setting, Store,
+    StoreDescription, StoreError, StoreErrorKind, Waits, WireClient, WireSession,
 };
 use plimsoll_lab::tree_bytes;
 use plimsoll_tls::TlsClient;
@@ -380,10 +380,6 @@ impl Store for RedisStore {
         Ok(Some(CacheSize::InMemory { setting: "maxmemory", limit_bytes }))
     }
 
-    fn explain(&mut self, _: &OpKind, _: Values<'_>) -> Result<Option<String>, StoreError> {
-        Ok(None)
-    }
-
     fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
         let Some(program) = self.check_program.as_ref().filter(|_| !self.file_is_off) else { return Ok(None) };
         let mut said = Vec::new();
@@ -440,10 +436,7 @@ impl Store for RedisStore {
         Ok(longest)
     }
 
-    fn close(mut self: Box<Self>) -> Result<(), StoreError> {
-        if self.is_private {
-            return Ok(());
-        }
+    fn close(&mut self) -> Result<(), StoreError> {
         let cleared = self.clear().and_then(|()| self.note(false));
         self.is_noted = false;
         let (prefix, place) = (&self.prefix, &self.login.place);
@@ -453,15 +446,6 @@ impl Store for RedisStore {
                 format!("`redis-cli --scan --pattern '{prefix}*' | xargs -n 1 redis-cli unlink` removes them."),
             )
         })
-    }
-}
-
-impl Drop for RedisStore {
-    fn drop(&mut self) {
-        // Not closed: something failed before. What an attached server holds of ours still goes.
-        if !self.is_private && self.is_noted {
-            let _ = self.clear().and_then(|()| self.note(false));
-        }
     }
 }
 

@@ -61,15 +61,6 @@ impl StoreKind for SqliteKind {
         Ok(format!("built in, version {}", rusqlite::version()))
     }
 
-    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        Ok(match &options.target {
-            Target::Private { data_dir, .. } => {
-                vec![format!("sqlite: makes a database in {} and removes it afterwards", data_dir.display())]
-            }
-            _ => vec!["sqlite: there is nothing to attach to".to_owned()],
-        })
-    }
-
     fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         match &options.target {
             Target::Private { data_dir, .. } => {

@@ -320,7 +320,7 @@ impl Store for SqliteStore {
         Ok(Some(said))
     }
 
-    fn close(mut self: Box<Self>) -> Result<(), StoreError> {
+    fn close(&mut self) -> Result<(), StoreError> {
         let shut = self.shut();
         self.remove_files()?;
         shut

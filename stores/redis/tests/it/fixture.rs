@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Address, Answer, Call, Done, KvCall, OpKind, OpenOptions, Outcome, ParamValue, Params, Store, StoreError, Target,
-    Ticket, Value, ValueType, WireSession, WireState,
+    Address, Answer, Call, Done, KvCall, OpKind, OpenOptions, Outcome, ParamValue, Params, StoreError, Target, Ticket,
+    Value, ValueType, WireSession, WireState,
 };
 use plimsoll_store_redis::endpoint::{Endpoint, Login};
 use plimsoll_store_redis::server::find_server;
@@ -95,7 +95,7 @@ impl Server {
     }
 
     /// Attaches to it.
-    pub fn open(&self, params: &[(&str, &str)], password: Option<&str>) -> Result<Box<dyn Store>, StoreError> {
+    pub fn open(&self, params: &[(&str, &str)], password: Option<&str>) -> Result<plimsoll_lab::OpenStore, StoreError> {
         open(&self.url(), params, password)
     }
 }
@@ -108,10 +108,11 @@ impl Drop for Server {
 }
 
 /// Attaches to what listens at `url`.
-pub fn open(url: &str, params: &[(&str, &str)], password: Option<&str>) -> Result<Box<dyn Store>, StoreError> {
+pub fn open(url: &str, params: &[(&str, &str)], password: Option<&str>) -> Result<plimsoll_lab::OpenStore, StoreError> {
     let params = params.iter().map(|(name, value)| ((*name).to_owned(), ParamValue::Text((*value).to_owned())));
     let target = Target::Attach { url: url.to_owned(), password: password.map(str::to_owned) };
-    kind().open(
+    plimsoll_lab::open(
+        &*kind(),
         OpenOptions {
             target,
             params: Params(params.collect()),
