@@ -170,6 +170,13 @@ pub struct SessionSpec {
     pub bounded_by: Option<&'static str>,
 }
 
+impl SessionSpec {
+    /// Sessions of `shape` with one connection that take so many `bytes` each, as many as anybody wants.
+    pub const fn new(shape: SessionShape, bytes: u64) -> Self {
+        Self { shape, bytes, descriptors: 1, times: None, bounded_by: None }
+    }
+}
+
 /// The sessions of one phase, all of one shape.
 pub enum Sessions {
     /// One thread each.

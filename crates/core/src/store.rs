@@ -10,7 +10,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::layout::{IndexMode, Layout};
 use crate::op::{KindId, OpKind};
 use crate::server::{Recipe, Servers};
-use crate::session::{SessionSpec, Sessions};
+use crate::session::{SessionShape, SessionSpec, Sessions};
 use crate::value::{ValueBuf, Values};
 use crate::waits::Waits;
 
@@ -112,6 +112,25 @@ pub struct StoreSpec {
     pub packages: &'static [&'static str],
 }
 
+impl StoreSpec {
+    /// What most stores say: they can be private, keep what they are given as durable as asked, and speak no SQL.
+    pub const PLAIN: StoreSpec = StoreSpec {
+        name: "",
+        summary: "",
+        schemes: &[],
+        private: true,
+        interfaces: &[],
+        durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
+        dialect: None,
+        index_modes: &[IndexMode::None],
+        concurrent: true,
+        sessions: SessionSpec::new(SessionShape::Wire, 0),
+        keeps_data: true,
+        params: &[],
+        packages: &[],
+    };
+}
+
 /// Where the store is.
 #[derive(Clone)]
 pub enum Target {
@@ -174,6 +193,14 @@ pub struct Setting {
     pub default: Option<String>,
     /// Who set it: `plimsoll`, `server`, `command line`, `configuration file`.
     pub source: String,
+}
+
+impl Setting {
+    /// One that Plimsoll has made otherwise than it is by default.
+    pub fn ours(name: &str, value: impl Into<String>, default: &str) -> Self {
+        let default = Some(default.to_owned());
+        Self { name: name.to_owned(), value: value.into(), default, source: "plimsoll".to_owned() }
+    }
 }
 
 /// What a store says of itself when it is open.

@@ -18,23 +18,10 @@ use crate::table::Table;
 pub(crate) const SPEC: StoreSpec = StoreSpec {
     name: "reference",
     summary: "records in memory behind one lock: what others are tried against",
-    schemes: &[],
-    private: true,
     interfaces: &[Interface::Records],
-    durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
-    dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
-    concurrent: true,
-    sessions: SessionSpec {
-        shape: SessionShape::Blocking,
-        bytes: 4 << 10,
-        descriptors: 0,
-        times: None,
-        bounded_by: None,
-    },
-    keeps_data: true,
-    params: &[],
-    packages: &[],
+    sessions: SessionSpec { descriptors: 0, ..SessionSpec::new(SessionShape::Blocking, 4 << 10) },
+    ..StoreSpec::PLAIN
 };
 
 /// The reference store.

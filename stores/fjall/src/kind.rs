@@ -1,8 +1,8 @@
 //! What fjall says of itself before it is opened.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError,
-    StoreErrorKind, StoreKind, StoreSpec, Target,
+    IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError, StoreErrorKind,
+    StoreKind, StoreSpec, Target,
 };
 
 use crate::store::FjallStore;
@@ -17,26 +17,14 @@ struct FjallKind;
 static SPEC: StoreSpec = StoreSpec {
     name: "fjall",
     summary: "fjall, an embedded log-structured key-value store; indexes by keyindex",
-    schemes: &[],
-    private: true,
     interfaces: &[Interface::Kv, Interface::KvScan, Interface::Records],
-    durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
-    dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Keyindex],
-    concurrent: true,
-    sessions: SessionSpec {
-        shape: SessionShape::Blocking,
-        bytes: 64 << 10,
-        descriptors: 0,
-        times: None,
-        bounded_by: None,
-    },
-    keeps_data: true,
+    sessions: SessionSpec { descriptors: 0, ..SessionSpec::new(SessionShape::Blocking, 64 << 10) },
     params: &[
         ParamSpec::bytes("cache", "32MiB", "Size of the cache of blocks read from disk"),
         ParamSpec::bytes("memtable", "64MiB", "What is written to a keyspace until it is flushed to a table"),
     ],
-    packages: &[],
+    ..StoreSpec::PLAIN
 };
 
 /// What a database may take of memory; by default as fjall has it.

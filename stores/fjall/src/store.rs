@@ -135,21 +135,15 @@ impl FjallStore {
 
 impl Store for FjallStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
-        let setting = |name: &str, value: String, default: &str| Setting {
-            name: name.into(),
-            value,
-            default: Some(default.into()),
-            source: "plimsoll".into(),
-        };
         // So that `at-end` needs no system call for each write; each session asks for what its durability needs.
-        let mut settings = vec![setting("manual_journal_persist", "true".into(), "false")];
+        let mut settings = vec![Setting::ours("manual_journal_persist", "true", "false")];
         let default = Sizes::default();
         for (name, bytes, default) in [
             ("cache_size", self.sizes.cache_bytes, default.cache_bytes),
             ("max_memtable_size", self.sizes.memtable_bytes, default.memtable_bytes),
         ] {
             if bytes != default {
-                settings.push(setting(name, bytes.to_string(), &default.to_string()));
+                settings.push(Setting::ours(name, bytes.to_string(), &default.to_string()));
             }
         }
         Ok(StoreDescription { version: VERSION.into(), place: "embedded".into(), settings })

@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store,
-    StoreError, StoreKind, StoreSpec, Target,
+    Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError, StoreKind,
+    StoreSpec, Target,
 };
 
 use crate::endpoint;
@@ -13,25 +13,15 @@ static SPEC: StoreSpec = StoreSpec {
     name: "http",
     summary: "any HTTP/1.1 server, or a private nginx",
     schemes: &["http", "https", "http+unix"],
-    private: true,
     interfaces: &[Interface::Http],
-    durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
-    dialect: None,
-    index_modes: &[IndexMode::None],
-    concurrent: true,
-    sessions: SessionSpec {
-        shape: SessionShape::Wire,
-        bytes: 16 << 10,
-        descriptors: 1,
-        times: None,
-        bounded_by: Some("worker_connections"),
-    },
+    sessions: SessionSpec { bounded_by: Some("worker_connections"), ..SessionSpec::new(SessionShape::Wire, 16 << 10) },
     keeps_data: false,
     params: &[
         ParamSpec::flag("access_log", "a private server writes a line for each request"),
         ParamSpec::int("worker_connections", 100..=1_000_000, "4096", "most connections a private server takes"),
     ],
     packages: &["nginx"],
+    ..StoreSpec::PLAIN
 };
 
 /// HTTP/1.1 servers.

@@ -42,22 +42,16 @@ impl Store for HttpStore {
         }
         let server = look(&self.endpoint, &self.waits)?;
         let version = if server.is_empty() { "a server that does not say which".to_owned() } else { server };
-        let set = |name: &str, value: &str, default: &str| Setting {
-            name: name.to_owned(),
-            value: value.to_owned(),
-            default: Some(default.to_owned()),
-            source: "plimsoll".to_owned(),
-        };
         let (mut place, mut settings) = (self.login.place.clone(), Vec::new());
         if let Some((_, nginx)) = &self.own {
             place = "private server".to_owned();
-            settings.push(set("master_process", "off", "on"));
-            settings.push(set("worker_connections", &nginx.connections.to_string(), "512"));
-            settings.push(set("sendfile", "on", "off"));
-            settings.push(set("keepalive_timeout", "1d", "75s"));
-            settings.push(set("keepalive_time", "1d", "1h"));
-            settings.push(set("keepalive_requests", "1000000000", "1000"));
-            settings.push(set("access_log", if nginx.access_log { "on" } else { "off" }, "on"));
+            settings.push(Setting::ours("master_process", "off", "on"));
+            settings.push(Setting::ours("worker_connections", nginx.connections.to_string(), "512"));
+            settings.push(Setting::ours("sendfile", "on", "off"));
+            settings.push(Setting::ours("keepalive_timeout", "1d", "75s"));
+            settings.push(Setting::ours("keepalive_time", "1d", "1h"));
+            settings.push(Setting::ours("keepalive_requests", "1000000000", "1000"));
+            settings.push(Setting::ours("access_log", if nginx.access_log { "on" } else { "off" }, "on"));
         }
         Ok(StoreDescription { version, place, settings })
     }

@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store,
-    StoreError, StoreKind, StoreSpec, Target,
+    Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError, StoreKind,
+    StoreSpec, Target,
 };
 
 use crate::endpoint;
@@ -33,16 +33,11 @@ static SPEC: StoreSpec = StoreSpec {
     name: "ldap",
     summary: "any LDAP directory server, or a private OpenLDAP",
     schemes: &["ldap", "ldaps", "ldapi"],
-    private: true,
     interfaces: &[Interface::Ldap],
-    durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
-    dialect: None,
-    index_modes: &[IndexMode::None],
-    concurrent: true,
-    sessions: SessionSpec { shape: SessionShape::Wire, bytes: 48 << 10, descriptors: 1, times: None, bounded_by: None },
-    keeps_data: true,
+    sessions: SessionSpec::new(SessionShape::Wire, 48 << 10),
     params: PARAMS,
     packages: &["slapd"],
+    ..StoreSpec::PLAIN
 };
 
 /// LDAP directory servers.

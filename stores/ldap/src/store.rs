@@ -60,9 +60,7 @@ pub(crate) struct LdapStore {
 impl LdapStore {
     pub fn private(server: Arc<dyn Servers>, settings: SlapdRecipe, loads_offline: bool, waits: &Waits) -> Self {
         let endpoint = server::endpoint(server.first());
-        let mut store = Self::new(Some(server), Some(settings), endpoint, String::new(), waits);
-        store.loads_offline = loads_offline;
-        store
+        Self { loads_offline, ..Self::new(Some(server), Some(settings), endpoint, String::new(), waits) }
     }
 
     pub fn attach(
@@ -257,19 +255,13 @@ impl Store for LdapStore {
         if version.is_empty() {
             version = "a server that does not say which".to_owned();
         }
-        let set = |name: &str, value: String, default: &str| Setting {
-            name: name.to_owned(),
-            value,
-            default: Some(default.to_owned()),
-            source: "plimsoll".to_owned(),
-        };
         let mut settings = Vec::new();
         if let Some(own) = &self.settings {
-            settings.push(set("dbnosync", "FALSE for durable, TRUE for buffered and at-end".to_owned(), "FALSE"));
-            settings.push(set("index", own.index.clone(), "none"));
-            settings.push(set("maxsize", own.maxsize_bytes.to_string(), "10485760"));
+            settings.push(Setting::ours("dbnosync", "FALSE for durable, TRUE for buffered and at-end", "FALSE"));
+            settings.push(Setting::ours("index", own.index.clone(), "none"));
+            settings.push(Setting::ours("maxsize", own.maxsize_bytes.to_string(), "10485760"));
             if own.threads != 16 {
-                settings.push(set("threads", own.threads.to_string(), "16"));
+                settings.push(Setting::ours("threads", own.threads.to_string(), "16"));
             }
         }
         Ok(StoreDescription { version: version.trim().to_owned(), place, settings })

@@ -1,8 +1,8 @@
 //! What the store says of itself before it is opened, and opening it.
 
 use plimsoll_core::{
-    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec,
-    Store, StoreError, StoreKind, StoreSpec, Target,
+    Dialect, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store,
+    StoreError, StoreKind, StoreSpec, Target,
 };
 
 use crate::conninfo::{self, Environment};
@@ -25,22 +25,13 @@ static SPEC: StoreSpec = StoreSpec {
     name: "mariadb",
     summary: "MariaDB or MySQL, a private server or one that runs already",
     schemes: &["mysql", "mariadb"],
-    private: true,
     interfaces: &[Interface::Records, Interface::Sql],
-    durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
     dialect: Some(Dialect::Mysql),
     index_modes: &[IndexMode::None, IndexMode::Own],
-    concurrent: true,
-    sessions: SessionSpec {
-        shape: SessionShape::Wire,
-        bytes: 32 << 10,
-        descriptors: 1,
-        times: None,
-        bounded_by: Some("max_connections"),
-    },
-    keeps_data: true,
+    sessions: SessionSpec { bounded_by: Some("max_connections"), ..SessionSpec::new(SessionShape::Wire, 32 << 10) },
     params: PARAMS,
     packages: &["mariadb-server"],
+    ..StoreSpec::PLAIN
 };
 
 /// MariaDB and MySQL.

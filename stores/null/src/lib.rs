@@ -12,17 +12,11 @@ use plimsoll_core::{
 const SPEC: StoreSpec = StoreSpec {
     name: "null",
     summary: "takes everything and keeps nothing: measures the generator itself",
-    schemes: &[],
-    private: true,
     interfaces: &[Interface::Kv, Interface::KvScan, Interface::Records, Interface::Sql],
-    durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
-    dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
-    concurrent: true,
-    sessions: SessionSpec { shape: SessionShape::Instant, bytes: 16, descriptors: 0, times: None, bounded_by: None },
+    sessions: SessionSpec { descriptors: 0, ..SessionSpec::new(SessionShape::Instant, 16) },
     keeps_data: false,
-    params: &[],
-    packages: &[],
+    ..StoreSpec::PLAIN
 };
 
 /// The kind of store that keeps nothing.

@@ -47,23 +47,19 @@ static SPEC: StoreSpec = StoreSpec {
     name: "postgres",
     summary: "PostgreSQL, a private server or one that runs already",
     schemes: &["postgres", "postgresql"],
-    private: true,
     interfaces: &[Interface::Kv, Interface::KvScan, Interface::Records, Interface::Sql],
     durabilities: &[Durability::Durable, Durability::AtEnd],
     dialect: Some(Dialect::Postgres),
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
-    concurrent: true,
+    // Three for its process on this machine, of which the server sampler keeps files open.
     sessions: SessionSpec {
-        shape: SessionShape::Wire,
-        // Three for its process on this machine, of which the server sampler keeps files open.
-        bytes: 48 << 10,
         descriptors: 4,
-        times: None,
         bounded_by: Some("max_connections"),
+        ..SessionSpec::new(SessionShape::Wire, 48 << 10)
     },
-    keeps_data: true,
     params: PARAMS,
     packages: &["postgresql"],
+    ..StoreSpec::PLAIN
 };
 
 /// PostgreSQL.

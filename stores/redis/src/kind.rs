@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store,
-    StoreError, StoreKind, StoreSpec, Target,
+    Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError, StoreKind,
+    StoreSpec, Target,
 };
 
 use crate::endpoint;
@@ -41,22 +41,15 @@ static SPEC: StoreSpec = StoreSpec {
     name: "redis",
     summary: "Redis or Valkey, a private server or one that runs already",
     schemes: &["redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix"],
-    private: true,
     interfaces: &[Interface::Kv],
-    durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
-    dialect: None,
-    index_modes: &[IndexMode::None],
-    concurrent: true,
     sessions: SessionSpec {
-        shape: SessionShape::Wire,
-        bytes: 16 << 10,
-        descriptors: 1,
         times: Some("nodes"),
         bounded_by: Some("maxclients"),
+        ..SessionSpec::new(SessionShape::Wire, 16 << 10)
     },
-    keeps_data: true,
     params: PARAMS,
     packages: &["redis-server"],
+    ..StoreSpec::PLAIN
 };
 
 /// Redis and Valkey.

@@ -19,30 +19,19 @@ mod statements;
 mod store;
 
 use plimsoll_core::{
-    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError,
+    Dialect, IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError,
     StoreErrorKind, StoreKind, StoreSpec, Target,
 };
 
 const SPEC: StoreSpec = StoreSpec {
     name: "sqlite",
     summary: "SQLite inside Plimsoll: one file, write-ahead log, one writer at a time",
-    schemes: &[],
-    private: true,
     interfaces: &[Interface::Kv, Interface::KvScan, Interface::Records, Interface::Sql],
-    durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
     dialect: Some(Dialect::Sqlite),
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
-    concurrent: true,
-    sessions: SessionSpec {
-        shape: SessionShape::Blocking,
-        bytes: 2 << 20,
-        descriptors: 2,
-        times: None,
-        bounded_by: None,
-    },
-    keeps_data: true,
+    sessions: SessionSpec { descriptors: 2, ..SessionSpec::new(SessionShape::Blocking, 2 << 20) },
     params: &[ParamSpec::bytes("cache_size", "2000KiB", "page cache of each connection")],
-    packages: &[],
+    ..StoreSpec::PLAIN
 };
 
 /// SQLite as a kind of store.
