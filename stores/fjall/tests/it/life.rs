@@ -326,7 +326,7 @@ fn where_nothing_can_be_flushed_whoever_waits_for_it_is_told_at_once() {
         let error = if settle { store.settle().unwrap_err() } else { store.footprint().map(drop).unwrap_err() };
         assert_eq!(error.kind, StoreErrorKind::Broken, "{error}");
         assert!(error.what.contains("could not write its tables"), "{error}");
-        Box::new(store).close().unwrap();
+        store.close().unwrap();
         assert!(started.elapsed() < std::time::Duration::from_secs(30), "{:?}", started.elapsed());
     }
 }

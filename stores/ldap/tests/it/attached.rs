@@ -52,7 +52,7 @@ fn what_another_run_left_is_named() {
         waits: Default::default(),
     };
     let mut said = Vec::new();
-    let store = plimsoll_store_ldap::kind().open(options, &mut |words| said.push(words.to_owned())).unwrap();
+    let mut store = plimsoll_store_ldap::kind().open(options, &mut |words| said.push(words.to_owned())).unwrap();
     let words = format!("ldapdelete -r 'ou=plimsoll-test-1,{BASE}'");
     assert!(said.iter().any(|line| line.contains(&words)), "{said:?}");
     store.close().unwrap();
