@@ -3,14 +3,20 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_core::{Launch, Nodes, Servers, StoreError};
+use plimsoll_core::{Launch, Node, Nodes, Servers, StoreError};
 
-use crate::server::{BASE, LOAD_CONFIGURATION, SLAPADD, data_file};
+use crate::server::{BASE, LOAD_CONFIGURATION, SLAPADD};
 
 /// How long adding a whole load may take.
 const LOAD_BOUND: Duration = Duration::from_secs(3600);
+
+/// The file that holds all entries and indexes.
+pub(crate) fn data_file(node: &Node) -> PathBuf {
+    node.data_dir.join("data.mdb")
+}
 
 /// Removes all data of a server.
 ///

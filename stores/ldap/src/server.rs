@@ -5,6 +5,7 @@
 //! server's own defaults but for what the caller sets.
 
 use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::{Address, Launch, Node, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
@@ -57,11 +58,6 @@ pub fn endpoint(node: &Node) -> Endpoint {
     Endpoint { address: Address::Unix(node.socket_dir.join("ldapi")), encryption: Encryption::None, login }
 }
 
-/// The file that holds all its entries and indexes.
-pub(crate) fn data_file(node: &Node) -> PathBuf {
-    node.data_dir.join("data.mdb")
-}
-
 impl Recipe for SlapdRecipe {
     fn spec(&self) -> ServerSpec {
         // The user that Debian's package makes.
@@ -89,17 +85,8 @@ impl Recipe for SlapdRecipe {
 
 /// A path as the host of an ldapi URL.
 fn encoded(path: &Path) -> String {
-    let mut out = String::new();
-    for byte in path.display().to_string().bytes() {
-        match byte {
-            b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
-            byte if byte.is_ascii_alphanumeric() => out.push(char::from(byte)),
-            byte => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-    }
-    out
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric().then(|| char::from(*byte).to_string());
+    path.as_os_str().as_bytes().iter().map(|byte| plain(byte).unwrap_or_else(|| format!("%{byte:02X}"))).collect()
 }
 
 /// The whole of its slapd.conf; what adds a load offline syncs nothing by itself.

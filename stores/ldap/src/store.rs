@@ -375,7 +375,7 @@ impl Store for LdapStore {
     fn sync(&mut self) -> Result<(), StoreError> {
         // The server writes what it acknowledges; the kernel needs to be told to keep it.
         let Some(server) = &self.server else { return Ok(()) };
-        let file = server::data_file(server.first());
+        let file = offline::data_file(server.first());
         File::open(&file).and_then(|open| open.sync_all()).map_err(|error| StoreError::io(file.display(), &error))
     }
 
@@ -386,7 +386,7 @@ impl Store for LdapStore {
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         let Some(server) = &self.server else { return Ok(Footprint::default()) };
-        let file = server::data_file(server.first());
+        let file = offline::data_file(server.first());
         let file_bytes = file.metadata().map_err(|error| StoreError::io(file.display(), &error))?.len();
         let pages = self.control()?.entry(OWN_MONITOR, &["olmMDBPagesUsed", "olmMDBPagesFree"])?.unwrap_or_default();
         let number = |at: usize| pages.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
