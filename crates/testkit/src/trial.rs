@@ -8,7 +8,7 @@ use plimsoll_core::{
     ValueBuf, Workload, WorkloadSpec,
 };
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
-use plimsoll_verify::{AnswerVerdict, EachKey, Judge, Ledger, LedgerVerdict, ReadBack};
+use plimsoll_verify::{AnswerVerdict, EachKey, Ledger, LedgerVerdict, ReadBack};
 
 use crate::ask::{OP_TIMEOUT, Script, ask};
 use crate::params::defaults;
@@ -79,15 +79,14 @@ impl Trial {
         let by_key = (0..).zip(self.workload.kinds()).find(|(_, kind)| kind.call == Call::Kv(KvCall::Get));
         let found = match by_key {
             Some((kind, _)) => {
-                let each = EachKey::new(Arc::clone(&self.workload), kind, ledger.history().records(), 1);
+                let each = EachKey::new(Arc::clone(&self.workload), kind, ledger.records(), 1);
                 let sessions = store.sessions(1, self.durability).map_err(|error| error.to_string())?;
                 self.phase(READ_BACK, &clock, &load, sessions, Box::new(each), &mut ledger)?;
-                ReadBack::of_phase(ledger.history(), READ_BACK)
+                ledger.found(READ_BACK)
             }
             None => self.read_back(store)?,
         };
-        let judge = Judge::new(ledger.history());
-        Ok(Outcomes { answers: judge.answers(), ledger: judge.ledger(&found) })
+        Ok(Outcomes { answers: ledger.answers(), ledger: ledger.verdict(&found) })
     }
 
     fn phase(
@@ -114,6 +113,7 @@ impl Trial {
             stop: Arc::new(AtomicBool::new(false)),
         };
         drive.run(&mut |_| ledger.drain()).map_err(|error| error.to_string())?;
+        ledger.drain();
         Ok(())
     }
 

@@ -163,7 +163,7 @@ impl Turns<'_, '_, '_> {
         let start = self.bench.plan.start;
         let goes_on = place.trials > 0 && trial.loads() && start != Start::Fresh;
         let wanted = if goes_on { Start::AsIs } else { start };
-        let keeps = trial::ledger_goes_on(&**workload);
+        let keeps = trial::goes_on(&**workload);
         let found = Found { start: wanted, data: keeps && wanted != Start::Fresh && place.trials > 0 };
         self.bench.ledger = place.ledger.take();
         self.bench.sinks.show(&Told::Next(match part {

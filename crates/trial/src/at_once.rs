@@ -11,7 +11,7 @@ use crate::phase::TrialRun;
 
 impl TrialRun<'_, '_> {
     /// Hands all operations of a load over at once. The seconds that it took; `None` where the store is loaded through its
-    /// sessions, as it always is under a ledger, which has to see each write.
+    /// sessions. A ledger takes note that everything was loaded: contents follow from the seed.
     pub(crate) fn load_at_once(
         &mut self,
         clients: u32,
@@ -19,11 +19,8 @@ impl TrialRun<'_, '_> {
         stream: &Arc<dyn Stream>,
         end: &mut PhaseEnd,
     ) -> Result<Option<f64>, TrialError> {
-        if self.ledger.is_some() {
-            return Ok(None);
-        }
         let kinds: Vec<OpKind> = self.workload.kinds().to_vec();
-        let started = Instant::now();
+        let (started, from_ns) = (Instant::now(), self.bench.sinks.clock.now_ns());
         let (mut client, mut cycle, mut operations) = (0, 0, 0_u64);
         let bench = &*self.bench;
         let taken = self.store.load_at_once(&kinds, durability, &mut |params| {
@@ -40,6 +37,9 @@ impl TrialRun<'_, '_> {
         })?;
         let Some(how) = taken else { return Ok(None) };
         let seconds = started.elapsed().as_secs_f64();
+        if let Some(ledger) = &mut self.ledger {
+            ledger.loaded(from_ns, self.bench.sinks.clock.now_ns());
+        }
         // It was stopped meanwhile.
         self.server_is_new()?;
         end.push(ResultName::Ops, operations as f64);

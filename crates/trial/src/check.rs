@@ -9,11 +9,11 @@ use plimsoll_core::{
 use plimsoll_drive::{DriveSpec, Limit};
 use plimsoll_plan::model::Step;
 use plimsoll_record::data::{About, AnswerCheck, EventClass, LedgerCheck, Level, PhaseEnd, ResultName};
-use plimsoll_verify::{EachKey, History, Judge, ReadBack};
+use plimsoll_verify::{EachKey, ReadBack};
 
 use crate::error::TrialError;
 use crate::phase::{Driven, Keep, TrialRun};
-use crate::sink::{Sinks, Told};
+use crate::sink::Told;
 
 /// Clients that read back key by key.
 const READ_BACK_CLIENTS: u32 = 16;
@@ -74,16 +74,8 @@ fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<Ledger
     let Some(ledger) = &mut trial.ledger else {
         return Err(TrialError::usage("this workload has no right answers"));
     };
-    let history = ledger.history();
-    let judge = Judge::new(history);
-    if ordinal as usize + 1 == trial.trial.phases.len() {
-        // Nothing is asked any more: the same judge says what the answers were worth.
-        tell_answers(trial.bench.sinks, trial.trial.ordinal, &judge)?;
-        tell_skipped(trial.bench.sinks, trial.trial.ordinal, history)?;
-        trial.answers_checked = true;
-    }
-    let found = found.unwrap_or_else(|| ReadBack::of_phase(history, ordinal as u16));
-    let verdict = judge.ledger(&found);
+    ledger.drain();
+    let verdict = ledger.verdict(&found.unwrap_or_else(|| ledger.found(ordinal as u16)));
     Ok(Some(LedgerCheck {
         trial: trial.trial.ordinal,
         phase: ordinal,
@@ -104,7 +96,7 @@ fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<Ledger
 /// Reads what may be there, one key after the other: the ledger itself looks on.
 fn key_by_key(trial: &mut TrialRun<'_, '_>, ordinal: u32, kind: KindId) -> Result<Option<ReadBack>, TrialError> {
     let Some(ledger) = &mut trial.ledger else { return Ok(None) };
-    let records = ledger.history().records();
+    let records = ledger.records();
     let stream = Arc::new(EachKey::new(Arc::clone(&trial.workload), kind, records, READ_BACK_CLIENTS));
     let op_timeout = Duration::from_nanos(trial.bench.plan.timeouts.load_ns);
     let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, ..trial.spec() };
@@ -199,45 +191,36 @@ fn once(
 }
 
 impl TrialRun<'_, '_> {
-    /// Holds every answer of the trial against the truth and records what came of it, unless the check has.
+    /// Records what every answer of the trial was worth.
     pub(crate) fn check_answers(&mut self) -> Result<(), TrialError> {
-        let Some(ledger) = self.ledger.as_mut().filter(|_| !self.answers_checked) else { return Ok(()) };
-        let history = ledger.history();
-        if let Some(gap) = history.gap() {
+        let Some(ledger) = self.ledger.as_mut() else { return Ok(()) };
+        ledger.drain();
+        let (sinks, trial) = (self.bench.sinks, self.trial.ordinal);
+        if let Some(gap) = ledger.gap() {
             let text = format!("no answer was held against the truth: {gap}");
-            self.bench.sinks.event(Some(self.trial.ordinal), Level::Warning, EventClass::Ledger, "", text)?;
+            sinks.event(Some(trial), Level::Warning, EventClass::Ledger, "", text)?;
         }
-        tell_skipped(self.bench.sinks, self.trial.ordinal, history)?;
-        tell_answers(self.bench.sinks, self.trial.ordinal, &Judge::new(history))
+        if ledger.skipped() > 0 {
+            let text = format!(
+                "{} answers came faster than the ledger could judge them and were not held against the truth; every \
+                 acknowledged write was looked for all the same",
+                ledger.skipped()
+            );
+            sinks.event(Some(trial), Level::Warning, EventClass::Ledger, "", text)?;
+        }
+        for verdict in ledger.answers() {
+            sinks.tell(Told::Answers(AnswerCheck {
+                trial,
+                phase: u32::from(verdict.phase),
+                wrong: verdict.wrong(),
+                op: verdict.kind_name,
+                answers: verdict.answers,
+                expected: verdict.expected,
+                got: verdict.got,
+                missing: verdict.missing,
+                examples: verdict.examples,
+            }))?;
+        }
+        Ok(())
     }
-}
-
-/// Says how many answers came while the ledger was behind, and so were held against nothing.
-fn tell_skipped(sinks: &Sinks<'_>, trial: u32, history: &History) -> Result<(), TrialError> {
-    if history.skipped() > 0 {
-        let text = format!(
-            "{} answers came faster than the ledger could judge them and were not held against the truth; every \
-             acknowledged write was looked for all the same",
-            history.skipped()
-        );
-        sinks.event(Some(trial), Level::Warning, EventClass::Ledger, "", text)?;
-    }
-    Ok(())
-}
-
-fn tell_answers(sinks: &Sinks<'_>, trial: u32, judge: &Judge<'_>) -> Result<(), TrialError> {
-    for verdict in judge.answers() {
-        sinks.tell(Told::Answers(AnswerCheck {
-            trial,
-            phase: u32::from(verdict.phase),
-            wrong: verdict.wrong(),
-            op: verdict.kind_name,
-            answers: verdict.answers,
-            expected: verdict.expected,
-            got: verdict.got,
-            missing: verdict.missing,
-            examples: verdict.examples,
-        }))?;
-    }
-    Ok(())
 }

@@ -61,7 +61,7 @@ impl Search<'_> {
     pub fn run(&self, bench: &mut Bench<'_>, store: &mut OpenStore) -> Result<u32, TrialError> {
         bench.ledger = None;
         let start = bench.plan.start;
-        let keeps = start != Start::Fresh && trial::ledger_goes_on(&**self.workload);
+        let keeps = start != Start::Fresh && trial::goes_on(&**self.workload);
         let reads = !writes::asked(self.trial, &**self.workload).iter().any(|(_, kind)| kind.writes());
         let mut driven = 0;
         let seen = bench.witness.as_ref().map(|witness| witness.watch_for(WATCH, bench.spec.stop));

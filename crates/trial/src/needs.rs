@@ -6,7 +6,7 @@ use plimsoll_core::{
     Call, Catalogue, IndexMode, KvCall, ParamSpec, ParamType, ParamValue, SessionShape, StoreSpec, StreamSpec, Workload,
 };
 use plimsoll_drive::{INSTANT_WORKERS, worker_addresses};
-use plimsoll_plan::model::{Drive, Limit, Pace, Plan, Step, Trial};
+use plimsoll_plan::model::{Drive, Plan, Step, Trial};
 use plimsoll_sample::room::{self, Room};
 use plimsoll_verify::Ledger;
 
@@ -35,8 +35,6 @@ const OWN_DESCRIPTORS: u64 = 64;
 const WORKER_DESCRIPTORS: u64 = 8;
 /// Connections of our own that a server of our own takes beside sessions, and what servers keep for themselves.
 const CONTROL_SESSIONS: u64 = 16;
-/// Operations a second that are assumed of a closed loop, as far as its ledger grows with them.
-const ASSUMED_PER_S: f64 = 20_000.0;
 
 /// So much of something: a part that is there in any case, and one for each client.
 #[derive(Debug, Clone, Default)]
@@ -140,9 +138,7 @@ impl Needs {
             };
             let fewer = match needed.clients_for(limit.left) {
                 Some(clients) => format!("at most {} clients fit", count(clients)),
-                None if what == "memory" => {
-                    "use fewer records, fewer operations or no ledger (ledger = \"off\")".to_owned()
-                }
+                None if what == "memory" => "use fewer records or no ledger (ledger = \"off\")".to_owned(),
                 None => "use fewer clients".to_owned(),
             };
             return Err(TrialError::usage(text).detail(needed.parts.join("\n")).next(format!("{advice}{fewer}")));
@@ -248,22 +244,7 @@ impl Crowd<'_> {
         let scans =
             |name: &str| workload.kinds().iter().any(|kind| kind.name == name && kind.call == Call::Kv(KvCall::Scan));
         let scans = self.drive.is_some_and(|drive| drive.mix.iter().any(|(kind, share)| *share > 0 && scans(kind)));
-        Ledger::bytes(workload, workers, self.operations(), scans)
-    }
-
-    /// Operations of the phase, as far as that can be known.
-    fn operations(&self) -> u64 {
-        let Some(drive) = self.drive else { return 0 };
-        match (drive.limit, &drive.pace) {
-            (Limit::OpsPerClient(ops), _) => ops.saturating_mul(u64::from(drive.clients)),
-            (Limit::DurationNs(ns), pace) => {
-                let rate_per_s = match pace {
-                    Pace::Open { rate, .. } => rate.constant().unwrap_or(ASSUMED_PER_S),
-                    Pace::Closed => ASSUMED_PER_S,
-                };
-                (rate_per_s * (ns + drive.warmup_ns) as f64 / 1e9) as u64
-            }
-        }
+        Ledger::bytes(workload, workers, scans)
     }
 }
 

@@ -78,8 +78,6 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) workload: Arc<dyn Workload>,
     /// What was acknowledged; `None` when the workload has no truth.
     pub(crate) ledger: Option<Ledger>,
-    /// Whether the answers have been held against the truth.
-    pub(crate) answers_checked: bool,
     /// What it found in the store.
     pub(crate) found: crate::trial::Found,
     /// The store is to be settled before the first operation that counts.

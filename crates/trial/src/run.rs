@@ -167,7 +167,7 @@ fn each_trial<'a>(bench: &mut Bench<'a>, open: &mut Option<Open<'a>>) -> Result<
             continue;
         }
         let same = before.is_some_and(|before| before.has_same_data(planned) && before.loads() == planned.loads())
-            && trial::ledger_goes_on(&*workload);
+            && trial::goes_on(&*workload);
         let found = Found { start: plan.start, data: same && plan.start != Start::Fresh };
         trial::run(bench, store, kind.spec(), trial, workload, found)?;
         before = Some(planned);

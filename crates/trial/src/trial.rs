@@ -80,7 +80,6 @@ pub fn run(
         trial,
         workload,
         ledger,
-        answers_checked: false,
         place: description.place,
         is_sized: !spec.keeps_data,
         not_cold: None,
@@ -124,9 +123,9 @@ fn settings_in_force(store: &mut dyn Store, trial: &model::Trial) -> Result<Opti
     Ok(all)
 }
 
-/// Whether a trial may go on with the data of the one before: what a ledger is to vouch for it has to have seen from
-/// the start, and not every ledger can be carried on.
-pub fn ledger_goes_on(workload: &dyn Workload) -> bool {
+/// Whether a trial may go on with the data of the one before. Where each client owns the records that it writes, loading
+/// them is one of the things that is measured: they are loaded again.
+pub fn goes_on(workload: &dyn Workload) -> bool {
     workload.truth().is_none_or(plimsoll_core::Truth::sees_contents)
 }
 

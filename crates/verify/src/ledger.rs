@@ -1,52 +1,68 @@
-//! The ledger: who wrote what and when, and what was answered, gathered from all workers of a trial.
+//! The ledger: who wrote what and when, and what was answered, gathered from all workers of a trial, and judged while its
+//! phases run.
+//!
+//! An answer is judged as soon as everything has been told that happened before it came. What cannot be decided then,
+//! because it depends on what becomes of a write that is open, waits for that. What can matter no more is forgotten: memory
+//! goes by records and operations in flight, not by operations.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
-use plimsoll_core::{Observer, Workload};
+use plimsoll_core::{Observer, Outcome, Truth, Version, Workload};
 
-use crate::history::History;
-use crate::log::{Chunk, ChunkRoom, Event, Part, Row, Watch};
-use crate::running::{RING_WORDS, Running};
-use crate::witness::{Post, Shared, Witness};
+use crate::field::Field;
+use crate::judge::Judge;
+use crate::line::{Line, Write};
+use crate::log::{ALIEN, CLOCK_SKEW_NS, NEVER, Row, Watch};
+use crate::readback::{ReadBack, key_position};
+use crate::records::Records;
+use crate::ring::Ring;
+use crate::verdict::AnswerVerdict;
+use crate::witness::{Post, Witness};
+use crate::words::Examples;
 
-/// Operations to a chunk.
-const CHUNK_EVENTS: usize = 8_192;
-/// Rows to a chunk.
-const CHUNK_ROWS: usize = 32_768;
-/// Chunks of one worker. Between two drains it can write down one less than these.
-const CHUNKS: usize = 16;
+/// Words of all rings of a phase together, as far as each has room for an answer of many records.
+const RINGS_WORDS: usize = 8 << 20;
+/// Words of one ring, at least and at most: 128 KiB and 64 MiB.
+const RING_WORDS: (usize, usize) = (1 << 14, 1 << 23);
+/// A worker that has said nothing for so long, while others have, has nothing to say about that time.
+const SILENCE_NS: u64 = 1_000_000_000;
+/// Notes between two looks at what may be forgotten.
+const NOTES_A_LOOK: usize = 1_024;
+/// Notes whose records are brought near together.
+const NOTES_AHEAD: usize = 64;
+/// The bounds of questions that have none.
+const NO_BOUNDS: [Field; 2] = [Field::Null, Field::Null];
 
 /// The ledger of one trial: it lives through all its phases, from an empty store on, and through those that follow on
 /// the same data ([`Ledger::next_trial`]). A store that is emptied again needs a new one.
 ///
-/// Of values under keys that say themselves which write they are of and are never deleted (`kv`), answers are judged by
-/// [`Ledger::drain`], while phases run, and what can matter no more is forgotten. Memory: 64 MiB for all workers, at
-/// least 128 KiB each, allocated by [`Ledger::observers`]; about 100 bytes a record, 80 MiB for what was written last, 40
-/// bytes a write whose outcome nobody saw; nothing for an operation. Limit: an observer has room for 10,000 reads or
-/// writes, 1.3 million with few workers, between two drains. Beyond three quarters of that answers are left out and
-/// counted ([`History::skipped`]); a write that is left out makes the verdict *incomplete*.
+/// [`Ledger::drain`] judges what has been noted since the last call. What is asked of the ledger besides tells what is known
+/// since then.
 ///
-/// Of all others the whole history is kept. Memory: 16 MiB a worker, and in the history 64 bytes an operation and 16
-/// a row of an answer (10 s of 50,000 operations a second with 200 answers a second of 500 rows: 46 MiB).
-/// Limits: 120,000 operations and 490,000 rows a worker between two drains, 2 GiB of history. What is beyond
-/// them is counted, and makes the verdict *incomplete*, never silently good.
+/// Memory: 64 MiB for all workers, at least 128 KiB each, allocated by [`Ledger::observers`]; for a record about 100 bytes,
+/// 100 more where fields of it are asked for, 80 MiB for what was written last, 40 bytes a write whose outcome nobody
+/// saw; nothing for an operation. Limit: an observer has room for 10,000 reads or writes, 1.3 million with few workers,
+/// between two drains. Beyond three quarters of that answers are left out and counted ([`Ledger::skipped`]); a write that
+/// is left out makes the verdict *incomplete*.
 pub struct Ledger {
-    history: History,
+    pub(crate) post: Post,
     lines: Vec<Line>,
-    shared: Arc<Shared>,
-    key: usize,
-    sees_contents: bool,
-    room: ChunkRoom,
+    words: Vec<u64>,
+    pub(crate) records: Records,
+    judge: Judge,
+    /// What was read back, and in which phase.
+    found: (u16, Vec<Row>),
+    operations: u64,
+    /// Answers that nobody looked at because the ledger was behind.
+    skipped: u64,
+    /// Observers that had not gone when their notes were taken over last.
+    at_work: u64,
+    /// Words of one ring, at least and at most.
+    ring_words: (usize, usize),
     trials: u32,
-}
-
-/// One observer, seen from the control thread.
-struct Line {
-    part: usize,
-    full: Receiver<Box<Chunk>>,
-    free: SyncSender<Box<Chunk>>,
 }
 
 impl Ledger {
@@ -56,115 +72,210 @@ impl Ledger {
     /// # Panics
     /// When the workload has 2^32 - 1 records or more.
     pub fn new(workload: Arc<dyn Workload>) -> Option<Self> {
-        let mut ledger = Self::with_room(workload, ChunkRoom { events: CHUNK_EVENTS, rows: CHUNK_ROWS })?;
-        ledger.judge_while_running(RING_WORDS);
-        Some(ledger)
+        Self::with_rings(workload, RING_WORDS)
     }
 
-    /// Bytes of memory that a ledger of `workload` comes to, about: `workers` drive `operations` operations, some of which
-    /// may be scans.
-    pub fn bytes(workload: &dyn Workload, workers: u64, operations: u64, scans: bool) -> u64 {
-        let records = workload.record_count();
-        if workload.truth().is_some_and(plimsoll_core::Truth::sees_contents) {
-            let ring = ((64 << 20) / workers.max(1)).clamp(8 * RING_WORDS.0 as u64, 8 * RING_WORDS.1 as u64);
-            return ring.next_power_of_two() * workers + records * if scans { 220 } else { 140 } + (80 << 20);
-        }
-        let events = (records + operations).saturating_mul(80).min(2 << 30);
-        events + workers * (CHUNKS * (CHUNK_EVENTS * size_of::<Event>() + CHUNK_ROWS * size_of::<Row>())) as u64
-    }
-
-    /// Judges while phases run where that can be done, with rings of so many words, at least and at most.
-    pub(crate) fn judge_while_running(&mut self, ring_words: (usize, usize)) {
-        let History { workload, watches, running, .. } = &mut self.history;
-        if Running::can(&**workload, watches) {
-            *running = Some(Running::new(Arc::clone(workload), Arc::clone(watches), ring_words));
-        }
-    }
-
-    pub(crate) fn with_room(workload: Arc<dyn Workload>, room: ChunkRoom) -> Option<Self> {
-        let sees_contents = workload.truth()?.sees_contents();
+    /// The same with rings of so many words of 8 bytes between a worker and the ledger, at least and at most.
+    ///
+    /// # Panics
+    /// As above.
+    pub fn with_rings(workload: Arc<dyn Workload>, ring_words: (usize, usize)) -> Option<Self> {
+        let has_digests = !workload.truth()?.sees_contents();
         assert!(workload.record_count() < u64::from(u32::MAX), "the ledger counts records in 32 bits");
-        let collection = workload.layout().collections.first();
-        let (key, columns) = (key_position(&*workload), collection.map_or(2, |collection| collection.fields.len()));
-        let watches = workload.kinds().iter().map(|kind| Watch::of(kind, columns)).collect();
-        let history = History::new(workload, watches);
-        Some(Self { history, lines: Vec::new(), shared: Arc::default(), key, sees_contents, room, trials: 0 })
+        let columns = workload.layout().collections.first().map_or(2, |collection| collection.fields.len());
+        let watches: Arc<[Watch]> = workload.kinds().iter().map(|kind| Watch::of(kind, columns)).collect();
+        let key = key_position(&*workload);
+        Some(Self {
+            lines: Vec::new(),
+            words: Vec::new(),
+            records: Records::new(Arc::clone(&workload), &watches),
+            judge: Judge::new(Arc::clone(&workload), Arc::clone(&watches)),
+            post: Post { workload, watches, shared: Arc::default(), key, has_digests },
+            found: (0, Vec::new()),
+            operations: 0,
+            skipped: 0,
+            at_work: 0,
+            ring_words,
+            trials: 0,
+        })
+    }
+
+    /// Bytes of memory that a ledger of `workload` comes to, about, with `workers`; `scans` when some operations are.
+    pub fn bytes(workload: &dyn Workload, workers: u64, scans: bool) -> u64 {
+        let ring = ((8 * RINGS_WORDS as u64) / workers.max(1)).clamp(8 * RING_WORDS.0 as u64, 8 * RING_WORDS.1 as u64);
+        let sees_contents = workload.truth().is_some_and(Truth::sees_contents);
+        let a_record = 140 + if scans { 80 } else { 0 } + if sees_contents { 0 } else { 120 };
+        ring.next_power_of_two() * workers + workload.record_count() * a_record + (80 << 20)
     }
 
     /// Observers for the workers of one phase, with all their memory. `phase` is the phase's position in its
-    /// trial, and comes back in [`crate::AnswerVerdict::phase`]. Tickets of each worker are below `tickets`.
-    ///
-    /// The phase's observers have to be dropped before [`Ledger::history`] is asked for.
+    /// trial, and comes back in [`AnswerVerdict::phase`]. Tickets of each worker are below `tickets`.
     pub fn observers(&mut self, phase: u16, workers: usize, tickets: usize) -> Vec<Box<dyn Observer>> {
         self.observers_of(phase, workers, tickets, false)
     }
 
-    /// The same for a phase that reads back what the store holds, key by key: [`crate::ReadBack::of_phase`] makes
-    /// something of it. Its answers are not judged as answers.
+    /// The same for a phase that reads back what the store holds, key by key: [`Ledger::found`] has it then. Its answers are
+    /// not judged as answers.
     pub fn observers_reading_back(&mut self, phase: u16, workers: usize, tickets: usize) -> Vec<Box<dyn Observer>> {
+        self.found = (phase, Vec::new());
         self.observers_of(phase, workers, tickets, true)
     }
 
     fn observers_of(&mut self, phase: u16, workers: usize, tickets: usize, reads_back: bool) -> Vec<Box<dyn Observer>> {
-        if let Some(running) = &mut self.history.running {
-            return running.observers(phase, workers, tickets, reads_back, &self.shared);
-        }
-        (0..workers).map(|_| self.observer(phase, tickets, reads_back)).collect()
+        let (least, most) = self.ring_words;
+        let words = (RINGS_WORDS / workers.max(1)).clamp(least, most);
+        let mut observer = || -> Box<dyn Observer> {
+            let ring = Ring::new(words, tickets, self.post.watches.len());
+            let watches = Arc::clone(&self.post.watches);
+            self.lines.push(Line::new(Arc::clone(&ring), watches, phase, tickets, reads_back));
+            Box::new(Witness::new(self.post.clone(), ring, tickets, reads_back))
+        };
+        (0..workers).map(|_| observer()).collect()
     }
 
-    fn observer(&mut self, phase: u16, tickets: usize, reads_back: bool) -> Box<dyn Observer> {
-        let (full_sender, full) = sync_channel(CHUNKS);
-        let (free, free_receiver) = sync_channel(CHUNKS);
-        for _ in 1..CHUNKS {
-            free.try_send(Box::new(Chunk::new(self.room))).expect("the channel has room for all chunks");
+    /// All records of the workload were loaded between these times, by no operation that an observer has seen: what they
+    /// hold follows from the seed.
+    pub fn loaded(&mut self, from_ns: u64, to_ns: u64) {
+        for id in 0..self.post.workload.record_count() as u32 {
+            let number = self.records.sent(id, Version::Loaded.stamp(), from_ns, 0);
+            self.records.ended(id, number, Outcome::Ok, to_ns);
         }
-        self.history.parts.push(Part { reads_back, ..Part::default() });
-        self.lines.push(Line { part: self.history.parts.len() - 1, full, free });
-        Box::new(Witness::new(Post {
-            workload: Arc::clone(&self.history.workload),
-            watches: Arc::clone(&self.history.watches),
-            key: self.key,
-            sees_contents: self.sees_contents,
-            phase,
-            room: self.room,
-            tickets,
-            full: full_sender,
-            free: free_receiver,
-            shared: Arc::clone(&self.shared),
-        }))
     }
 
-    /// Takes over what the observers have filled since the last call, and gives them empty chunks. To be
-    /// called by the control thread at least once a second while a phase runs.
+    /// Takes over what the observers have noted since the last call, and judges what can be judged. To be called at least
+    /// once a second while a phase runs.
     pub fn drain(&mut self) {
-        let history = &mut self.history;
-        if let Some(running) = &mut history.running {
-            return running.drain();
+        // First, for what an observer notes before it goes is taken over now.
+        self.at_work = self.post.shared.at_work.load(Ordering::Acquire);
+        for line in &mut self.lines {
+            line.take(&mut self.words, &mut self.judge.aliens);
+            for (kind, count) in line.ring.take_skipped().filter(|(_, count)| *count > 0) {
+                self.judge.tally(line.phase, kind).0.unanswered += count;
+                self.skipped += count;
+            }
         }
-        self.lines.retain(|line| {
+        let (certain_ns, likely_ns) = self.told();
+        self.go_through(certain_ns, likely_ns);
+        self.judge.take_waiting(&mut self.records, certain_ns);
+        self.lines.retain(|line| !line.is_closed || !line.writes.is_empty() || !line.answers.is_empty());
+        self.records.sweep(self.horizon_ns(), likely_ns);
+    }
+
+    /// Up to which time everything has been told, for certain and as far as silent workers have nothing to tell.
+    fn told(&self) -> (u64, u64) {
+        let open = || self.lines.iter().filter(|line| !line.is_closed);
+        let now_ns = self.lines.iter().map(|line| line.last_ns).max().unwrap_or(0);
+        let certain = open().map(|line| line.last_ns).min().unwrap_or(NEVER);
+        (certain, if certain == NEVER { NEVER } else { certain.max(now_ns.saturating_sub(SILENCE_NS)) })
+    }
+
+    /// Nobody asks any more for anything before this.
+    fn horizon_ns(&self) -> u64 {
+        let now_ns = self.lines.iter().map(|line| line.last_ns).max().unwrap_or(0);
+        let of_line = |line: &Line| {
+            let floor_ns = if line.is_closed { NEVER } else { line.floor_ns.max(now_ns.saturating_sub(SILENCE_NS)) };
+            // What is open is known to be open however long its worker says nothing.
+            let open_ns = if line.is_closed { None } else { line.ring.oldest_open_ns() };
+            line.earliest_ns().min(floor_ns).min(open_ns.unwrap_or(NEVER))
+        };
+        let lines = self.lines.iter().filter(|line| !line.reads_back).map(of_line).min();
+        // With nobody at work, what comes next comes after what has come.
+        lines.unwrap_or(now_ns).min(now_ns).min(self.judge.earliest_ns()).saturating_sub(CLOCK_SKEW_NS)
+    }
+
+    /// Goes through what was noted in the order of its times, up to `told_ns`. Up to `certain_ns` nothing more can come.
+    fn go_through(&mut self, certain_ns: u64, told_ns: u64) {
+        let mut horizon_ns = self.horizon_ns();
+        let mut notes = 0;
+        // For each line its writes, and its answers: writes first where times are the same.
+        let due = |lines: &[Line], place: usize| {
+            let line = &lines[place / 2];
+            if place.is_multiple_of(2) { line.writes.front().map(|write| write.at_ns) } else { line.answer_due_ns() }
+        };
+        let key = |time_ns: u64, place: usize| Reverse((time_ns, place % 2, place));
+        let mut queue = BinaryHeap::new();
+        for place in 0..2 * self.lines.len() {
+            queue.extend(due(&self.lines, place).filter(|time_ns| *time_ns < told_ns).map(|at| key(at, place)));
+        }
+        while let Some(Reverse((_, _, place))) = queue.pop() {
             loop {
-                match line.full.try_recv() {
-                    Ok(mut chunk) => {
-                        history.take(line.part, &chunk);
-                        chunk.clear();
-                        // Fails when the observer is gone: then nobody needs the chunk.
-                        let _ = line.free.try_send(chunk);
-                    }
-                    Err(TryRecvError::Empty) => return true,
-                    Err(TryRecvError::Disconnected) => return false,
+                if notes % NOTES_A_LOOK == 0 {
+                    horizon_ns = self.horizon_ns();
+                }
+                if notes % NOTES_AHEAD == 0 {
+                    self.lines.iter().for_each(|line| line.touch(&self.records, NOTES_AHEAD));
+                }
+                notes += 1;
+                match place % 2 {
+                    0 => self.write(place / 2, horizon_ns),
+                    _ => self.answer(place / 2, certain_ns),
+                }
+                let next_ns = due(&self.lines, place).filter(|time_ns| *time_ns < told_ns);
+                let Some(time_ns) = next_ns else { break };
+                if queue.peek().is_some_and(|next| *next > key(time_ns, place)) {
+                    queue.push(key(time_ns, place));
+                    break;
                 }
             }
-        });
+        }
+    }
+
+    fn write(&mut self, line: usize, horizon_ns: u64) {
+        let line = &mut self.lines[line];
+        let Some(Write { at_ns, stamp, id, ticket, outcome }) = line.writes.pop_front() else { return };
+        let Some(open) = line.open.get_mut(ticket as usize) else { return };
+        let Some(outcome) = outcome else {
+            if id != ALIEN {
+                let number = self.records.sent(id, stamp, at_ns, horizon_ns);
+                self.records.past.sent(stamp);
+                open.push((id, number));
+            }
+            return;
+        };
+        self.operations += 1;
+        for (id, number) in open.drain(..) {
+            if std::mem::take(&mut self.records.state_mut(number).is_shown) {
+                self.judge.settle(number, outcome);
+            }
+            self.records.ended(id, number, outcome, at_ns);
+        }
+    }
+
+    fn answer(&mut self, line: usize, told_ns: u64) {
+        let line = &mut self.lines[line];
+        let Some(event) = line.next_answer() else { return };
+        let value = [Row { id: event.id, digest: 0, stamp: event.stamp }];
+        let (watch, rows) = (self.post.watches[usize::from(event.kind)], event.row_count as usize);
+        self.operations += u64::from(!watch.writes());
+        if line.reads_back {
+            if event.outcome == Outcome::Ok && rows > 0 && event.id != ALIEN {
+                self.found.1.extend(value);
+            }
+            return;
+        }
+        if watch == Watch::Value || watch.writes() {
+            let rows = &value[..rows.min(1)];
+            return self.judge.take(&mut self.records, &event, rows, &NO_BOUNDS, told_ns);
+        }
+        let rows: Vec<Row> = line.rows.drain(..rows.min(line.rows.len())).collect();
+        let bounds = match watch {
+            Watch::Find { .. } => line.bounds.pop_front().unwrap_or(NO_BOUNDS),
+            _ => NO_BOUNDS,
+        };
+        self.judge.take(&mut self.records, &event, &rows, &bounds, told_ns);
     }
 
     /// Goes on with the next trial on the same data: what each record can be is kept, and nothing else. `None` where
-    /// something was not written down, or where versions do not vouch for contents: a record that is older than what is
-    /// kept could not be told from a spoilt one.
+    /// something was not noted.
     pub fn next_trial(mut self) -> Option<Self> {
-        if self.history().gap().is_some() {
+        self.drain();
+        if self.gap().is_some() {
             return None;
         }
-        self.history.running.as_mut()?.fold();
+        self.records.fold();
+        self.judge.forget();
+        self.found.1 = Vec::new();
+        (self.operations, self.skipped) = (0, 0);
         self.trials += 1;
         Some(self)
     }
@@ -174,19 +285,60 @@ impl Ledger {
         self.trials
     }
 
-    /// Everything up to now. The observers of all phases have to be dropped before, otherwise the history
-    /// says that it is incomplete.
-    pub fn history(&mut self) -> &History {
-        self.history.at_work = self.shared.at_work.load(Ordering::Acquire);
-        self.drain();
-        self.history.overflows = self.shared.overflows.load(Ordering::Relaxed);
-        &self.history
+    /// Why nothing can be vouched for, in one sentence; `None` when everything was noted. The observers of all phases have to
+    /// be dropped before the last drain.
+    pub fn gap(&self) -> Option<String> {
+        let overflows = self.post.shared.overflows.load(Ordering::Relaxed);
+        if overflows > 0 {
+            return Some(format!("{overflows} operations came faster than the ledger was drained"));
+        }
+        (self.at_work > 0).then(|| format!("{} workers were still at work when the ledger was read", self.at_work))
     }
-}
 
-/// Position of the value that names a record, in a row.
-pub(crate) fn key_position(workload: &dyn Workload) -> usize {
-    workload.layout().collections.first().map_or(0, |collection| usize::from(collection.key))
+    /// Answers that were not held against anything, because the ledger was behind when they came: they count as
+    /// unanswered. Acknowledged writes are all known.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Operations noted.
+    pub fn operations(&self) -> u64 {
+        self.operations
+    }
+
+    /// Records that were loaded or that anybody tried to write have numbers below this.
+    pub fn records(&self) -> u64 {
+        (self.records.len() as u64).max(self.post.workload.record_count())
+    }
+
+    /// What `phase` read key by key, with observers of [`Ledger::observers_reading_back`].
+    pub fn found(&self, phase: u16) -> ReadBack {
+        let rows = if self.found.0 == phase { self.found.1.clone() } else { Vec::new() };
+        ReadBack::of_rows(Arc::clone(&self.post.workload), rows)
+    }
+
+    /// What came of all answers: one verdict for each phase and kind that had any, in that order.
+    pub fn answers(&self) -> Vec<AnswerVerdict> {
+        let has_gap = self.gap().is_some();
+        let verdict = |(&(phase, kind), (verdict, examples)): (&(u16, u16), &(AnswerVerdict, Examples))| {
+            let kind_name = self.post.workload.kinds()[usize::from(kind)].name.clone();
+            let unanswered = verdict.unanswered + self.judge.waiting(phase, kind);
+            if has_gap {
+                // Nobody knows what a right answer is.
+                let unanswered = verdict.answers + unanswered;
+                return AnswerVerdict { phase, kind, kind_name, unanswered, ..AnswerVerdict::default() };
+            }
+            let examples = examples.sentences();
+            AnswerVerdict { phase, kind, kind_name, unanswered, examples, ..verdict.clone() }
+        };
+        self.judge.tallies.iter().map(verdict).collect()
+    }
+
+    /// States and values that are known.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.records.state_count() + self.records.contents.len()
+    }
 }
 
 #[cfg(test)]
@@ -194,7 +346,7 @@ mod tests {
     use plimsoll_core::{Answer, Op, Outcome, ParamType, ParamValue, Params, Stream, StreamSpec, Ticket, ValueBuf};
 
     use super::*;
-    use crate::{Judge, ReadBack};
+    use crate::ReadBack;
 
     fn coupons(records: i64) -> Arc<dyn Workload> {
         let spec = plimsoll_workload::all().into_iter().find(|spec| spec.name == "coupons").unwrap();
@@ -245,7 +397,8 @@ mod tests {
         let mut observers = ledger.observers(0, 1, 1);
         run(&mut *observers[0], &*load(&*workload), |_| Some(Outcome::Ok));
         drop(observers);
-        let verdict = Judge::new(ledger.history()).ledger(&everything(&workload));
+        ledger.drain();
+        let verdict = ledger.verdict(&everything(&workload));
         assert_eq!((verdict.acknowledged, verdict.borne_out, verdict.read_back), (1_000, 1_000, 1_000));
         assert_eq!(verdict.loss_upper_bound, Some(0.003));
         assert!(verdict.is_kept());
@@ -262,21 +415,23 @@ mod tests {
         let mut observers = ledger.observers(0, 1, 1);
         run(&mut *observers[0], &*load(&*workload), |cycle| (cycle != 3 && cycle != 9).then_some(Outcome::Ok));
         drop(observers);
-        let verdict = Judge::new(ledger.history()).ledger(&everything(&workload));
+        ledger.drain();
+        let verdict = ledger.verdict(&everything(&workload));
         assert_eq!((verdict.acknowledged, verdict.unknown), (80, 20));
         assert!(verdict.is_kept(), "{verdict:#?}");
-        let verdict = Judge::new(ledger.history()).ledger(&ReadBack::new(workload));
+        let verdict = ledger.verdict(&ReadBack::new(workload));
         assert_eq!(verdict.lost, 80);
     }
 
     #[test]
     fn a_ledger_that_is_not_drained_says_that_it_is_incomplete() {
         let workload = coupons(10_000);
-        let mut ledger = Ledger::with_room(workload.clone(), ChunkRoom { events: 8, rows: 100 }).unwrap();
+        let mut ledger = Ledger::with_rings(workload.clone(), (1 << 9, 1 << 9)).unwrap();
         let mut observers = ledger.observers(0, 1, 1);
         run(&mut *observers[0], &*load(&*workload), |_| Some(Outcome::Ok));
         drop(observers);
-        let verdict = Judge::new(ledger.history()).ledger(&everything(&workload));
+        ledger.drain();
+        let verdict = ledger.verdict(&everything(&workload));
         assert!(!verdict.is_kept() && verdict.sentence().contains("incomplete"), "{}", verdict.sentence());
         assert_eq!(verdict.loss_upper_bound, None);
     }
@@ -284,7 +439,7 @@ mod tests {
     #[test]
     fn a_ledger_that_is_drained_keeps_everything_in_little_room() {
         let workload = coupons(10_000);
-        let mut ledger = Ledger::with_room(workload.clone(), ChunkRoom { events: 8, rows: 100 }).unwrap();
+        let mut ledger = Ledger::with_rings(workload.clone(), (1 << 9, 1 << 9)).unwrap();
         let mut observers = ledger.observers(0, 1, 1);
         let stream = load(&*workload);
         let mut params = ValueBuf::new();
@@ -298,9 +453,22 @@ mod tests {
             }
         }
         drop(observers);
-        let verdict = Judge::new(ledger.history()).ledger(&everything(&workload));
+        ledger.drain();
+        let verdict = ledger.verdict(&everything(&workload));
         assert!(verdict.is_kept(), "{verdict:#?}");
         assert_eq!(verdict.acknowledged, 10_000);
+    }
+
+    #[test]
+    fn what_was_loaded_by_nobodys_operation_is_looked_for_too() {
+        let workload = coupons(1_000);
+        let mut ledger = Ledger::new(workload.clone()).unwrap();
+        ledger.loaded(2_000, 5_000_000);
+        let verdict = ledger.verdict(&everything(&workload));
+        assert_eq!((verdict.acknowledged, verdict.borne_out), (1_000, 1_000));
+        assert!(verdict.is_kept(), "{verdict:#?}");
+        let verdict = ledger.verdict(&ReadBack::new(workload));
+        assert_eq!((verdict.lost, verdict.lost_window_ns), (1_000, Some((5_000_000, 5_000_000))));
     }
 
     #[test]
@@ -308,9 +476,11 @@ mod tests {
         let workload = coupons(10);
         let mut ledger = Ledger::new(workload.clone()).unwrap();
         let observers = ledger.observers(0, 2, 1);
-        assert!(ledger.history().gap().unwrap().contains("2 workers"));
+        ledger.drain();
+        assert!(ledger.gap().unwrap().contains("2 workers"));
         drop(observers);
-        assert_eq!(ledger.history().gap(), None);
+        ledger.drain();
+        assert_eq!(ledger.gap(), None);
     }
 
     #[test]
@@ -322,6 +492,7 @@ mod tests {
         let kind = load(&*workload).op(0, 0, &mut params).unwrap();
         observers[0].sent(Ticket(4), 0, 0, 0, &Op::new(kind, params.values()));
         drop(observers);
-        assert!(ledger.history().gap().is_some());
+        ledger.drain();
+        assert!(ledger.gap().is_some());
     }
 }

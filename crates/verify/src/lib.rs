@@ -1,5 +1,5 @@
-//! Whether a store told the truth: the ledger of what it acknowledged, and the checkers that hold its answers
-//! and its records against it.
+//! Whether a store told the truth: the ledger of what it acknowledged, which holds its answers and its records
+//! against that.
 //!
 //! Pure over what was acknowledged and what is found: no I/O, no clock, no store. It does not decide what is
 //! asked (that is a workload) nor when (that is the drive loop); it is told of every operation through
@@ -9,13 +9,12 @@
 //! let mut ledger = Ledger::new(workload).expect("a workload with a truth");
 //! for each phase {
 //!     let observers = ledger.observers(phase, workers, tickets);   // one for each worker
-//!     … the phase runs; once a slice: ledger.drain() …
+//!     … the phase runs; many times a second: ledger.drain() …
 //! }
 //! let mut found = ReadBack::new(workload);                         // nothing writes any more
 //! found.add_records(&all);
-//! let judge = Judge::new(ledger.history());
-//! judge.answers();                                                 // every answer, by phase and kind
-//! judge.ledger(&found);                                            // every acknowledged write
+//! ledger.answers();                                                // every answer, by phase and kind
+//! ledger.verdict(&found);                                          // every acknowledged write
 //! ```
 //!
 //! # What is right while writes run
@@ -26,32 +25,38 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`ledger`] | [`Ledger`]: gathers from all workers, phase by phase |
-//! | `witness`, `log` | the worker's side, without waiting or allocating; what is written down |
-//! | [`history`] | [`History`]: all that was gathered, and whether it is all |
-//! | `range` | questions for records in the order of their keys |
-//! | `timeline` | what each record can have been at each time |
-//! | [`answers`] | [`Judge`], [`AnswerVerdict`]: every answer held against that |
-//! | `running` | the ledger that judges while a phase runs and forgets what can matter no more: of values under keys |
+//! | [`ledger`] | [`Ledger`]: gathers from all workers, judges while the phase runs, and forgets what can matter no more |
+//! | `witness` | the worker's side, without waiting or allocating |
+//! | `ring`, `line` | notes between a worker and the ledger; what one worker has noted, in order |
+//! | `records`, `contents` | what each record can be from now on; what its states hold |
+//! | `past` | what is remembered of what it was |
+//! | `judge`, `range` | holds an answer against that; the same of ranges of keys |
 //! | [`readback`] | [`ReadBack`]: what the store holds in the end |
-//! | [`verdict`] | [`LedgerVerdict`]: what became of every acknowledged write |
+//! | `audit` | holds that against what each record can be |
+//! | [`verdict`] | [`AnswerVerdict`], [`LedgerVerdict`]: what came of it |
 
-pub mod answers;
-pub mod history;
 pub mod ledger;
 pub mod readback;
 pub mod verdict;
 
+mod audit;
+mod contents;
 mod digest;
+mod field;
+mod judge;
+mod line;
 mod log;
+#[cfg(test)]
+mod old;
+mod past;
 mod range;
-mod running;
-mod timeline;
+mod records;
+mod ring;
+#[cfg(test)]
+mod tests;
 mod witness;
 mod words;
 
-pub use answers::{AnswerVerdict, Judge};
-pub use history::History;
 pub use ledger::Ledger;
 pub use readback::{EachKey, ReadBack};
-pub use verdict::LedgerVerdict;
+pub use verdict::{AnswerVerdict, LedgerVerdict};

@@ -1,99 +1,107 @@
-//! Questions for records in the order of their keys: `count` of them from one key on.
+//! Holds an answer to a question for records in the order of their keys, `count` of them from one key on, against what
+//! each can have been.
 //!
 //! An answer has to be in order. Up to its last record, or to the last there is when it has fewer than were asked for,
 //! it must have every record that was there all the time.
 
-use plimsoll_core::ValueBuf;
+use std::collections::BTreeMap;
+use std::ops::Bound;
 
-use crate::answers::{AnswerVerdict, Bench, compare};
-use crate::history::History;
-use crate::log::{Event, Part, Row};
-use crate::timeline::{Field, Interval};
-use crate::words::Examples;
+use plimsoll_core::{Value, ValueBuf, Workload};
+
+use crate::judge::{Findings, Judge, Place, Why, Worth};
+use crate::log::{Event, Interval, Row};
+use crate::records::{Always, Records};
+use crate::words::Words;
 
 /// The records in the order of their keys.
-pub(crate) struct Order {
-    /// Numbers of records, the one with the least key first.
-    records: Vec<u32>,
-    /// Of each record, its place among them.
-    places: Vec<u32>,
-}
+pub(crate) type Order = BTreeMap<Box<[u8]>, u32>;
 
-impl Order {
-    pub fn new(history: &History, records: usize) -> Self {
-        let mut key = ValueBuf::new();
-        let mut keys: Vec<(Field, u32)> = (0..records as u32)
-            .map(|id| {
-                key.clear();
-                if let Some(truth) = history.workload.truth() {
-                    truth.key(u64::from(id), &mut key);
-                }
-                (Field::of(key.values().get(0)), id)
-            })
-            .collect();
-        keys.sort_unstable_by(|(a, _), (b, _)| compare(a.value(), b.value()));
-        let mut places = vec![0; records];
-        for (place, (_, id)) in (0..).zip(&keys) {
-            places[*id as usize] = place;
-        }
-        Self { records: keys.into_iter().map(|(_, id)| id).collect(), places }
+fn key(workload: &dyn Workload, id: u32) -> Box<[u8]> {
+    let mut key = ValueBuf::new();
+    if let Some(truth) = workload.truth() {
+        truth.key(u64::from(id), &mut key);
+    }
+    match key.values().get(0) {
+        Value::Bytes(key) => key.into(),
+        Value::Text(key) => key.as_bytes().into(),
+        _ => Box::default(),
     }
 }
 
-impl Bench<'_> {
-    pub(crate) fn range(
-        &mut self,
-        part: &Part,
+impl Judge {
+    pub fn range(&mut self, records: &mut Records, event: &Event, rows: &[Row], told_ns: u64) -> Result<Findings, Why> {
+        let worths = self.worths(records, event, rows, told_ns)?;
+        let record_count = records.len().max(self.workload.record_count() as usize);
+        // Records that have come since.
+        for id in self.order.len()..record_count {
+            self.order.insert(key(&*self.workload, id as u32), id as u32);
+        }
+        let mut findings = Findings::default();
+        if event.id as usize >= record_count {
+            return Ok(findings);
+        }
+        findings.worths = worths;
+        self.given.next_question(record_count);
+        let first = key(&*self.workload, event.id);
+        let end = self.in_order(&first, event, rows, &mut findings);
+        self.expected(records, (&first, end.as_deref()), event, rows, &mut findings)?;
+        let too_many = rows.len().saturating_sub(event.asked as usize);
+        if too_many > 0 {
+            let words = Words::new(&*self.workload).too_many(event);
+            let (verdict, examples) = self.tally(event.phase, event.kind);
+            verdict.not_matching += too_many as u64;
+            examples.add("not_matching", || words);
+        }
+        Ok(findings)
+    }
+
+    /// Goes through the rows: each record once, none before the first, each behind the one before. Returns the last key.
+    fn in_order(&mut self, first: &[u8], event: &Event, rows: &[Row], findings: &mut Findings) -> Option<Box<[u8]>> {
+        let mut last: Option<Box<[u8]>> = None;
+        for (row, worth) in rows.iter().zip(&findings.worths) {
+            if *worth == Worth::Alien {
+                continue;
+            }
+            let key = if row.id == event.id { first.into() } else { key(&*self.workload, row.id) };
+            if self.given.is_again(row.id) {
+                findings.misplaced.push((Place::Duplicated, *row));
+            } else if *key < *first {
+                findings.misplaced.push((Place::NotMatching, *row));
+            } else if last.as_ref().is_some_and(|last| key < *last) {
+                findings.misplaced.push((Place::Disordered, *row));
+            }
+            last = last.max(Some(key));
+        }
+        last
+    }
+
+    /// Finds out which records had to be in the answer, from the first key to the end of what it has.
+    fn expected(
+        &self,
+        records: &Records,
+        (first, end): (&[u8], Option<&[u8]>),
         event: &Event,
         rows: &[Row],
-        verdict: &mut AnswerVerdict,
-        examples: &mut Examples,
-    ) {
-        let judge = self.judge;
-        let (Some(order), true) = (&judge.order, judge.timelines.knows(event.id)) else { return };
+        findings: &mut Findings,
+    ) -> Result<(), Why> {
         let at = Interval::of(event);
-        let first = order.places[event.id as usize] as usize;
-        let asked = event.bounds as usize;
-        if rows.len() > asked {
-            verdict.not_matching += (rows.len() - asked) as u64;
-            examples.add("not_matching", || self.words.too_many(event));
-        }
-        let mut end = first;
-        for row in rows {
-            if self.row(part, event, *row, at, verdict, examples).is_none() && !judge.timelines.has_come(row.id, at) {
-                continue;
-            }
-            let place = order.places[row.id as usize] as usize;
-            if self.is_again(row.id) {
-                verdict.duplicated += 1;
-                examples.add("duplicated", || self.words.duplicated(event, *row));
-            } else if place < first {
-                verdict.not_matching += 1;
-                examples.add("not_matching", || self.words.not_matching(event, *row));
-            } else if place < end {
-                verdict.disordered += 1;
-                examples.add("disordered", || self.words.disordered(event, *row));
-            }
-            end = end.max(place + 1);
-        }
         // With all that was asked for nothing is known of what follows. Of what is not there no more is missed than was
         // asked for.
-        let mut wanting = asked.saturating_sub(rows.len());
-        let end = if wanting == 0 { end } else { order.records.len() };
-        for &id in &order.records[first..end.max(first)] {
-            let is_given = self.is_given(id);
-            if judge.timelines.can_be_absent(id as usize, at) {
-                continue;
+        let wanting = (event.asked as usize).saturating_sub(rows.len());
+        for (key, id) in self.order.range::<[u8], _>((Bound::Included(first), Bound::Unbounded)) {
+            if wanting == 0 && end.is_none_or(|end| **key > *end) {
+                break;
             }
-            verdict.expected += 1;
-            if !is_given {
-                verdict.missing += 1;
-                examples.add("missing", || self.missing(event, id, at));
-                wanting = wanting.saturating_sub(1);
-                if wanting == 0 && rows.len() < asked {
-                    break;
-                }
+            match records.presence(*id, at) {
+                Always::No => {}
+                Always::Open(number) => return Err(Why::Open(number)),
+                Always::Yes => findings.expect(*id, &self.given),
+            }
+            if wanting > 0 && findings.missing.len() == wanting {
+                break;
             }
         }
+        Ok(())
     }
 }

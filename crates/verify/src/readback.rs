@@ -3,15 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use plimsoll_core::{
-    Answer, Call, KindId, OpKind, Outcome, RecordsCall, Stream, Truth, ValueBuf, Values, Version, Workload,
-};
+use plimsoll_core::{Answer, Call, KindId, OpKind, RecordsCall, Stream, Truth, ValueBuf, Values, Version, Workload};
 
-use crate::answers::within;
 use crate::digest::digest;
-use crate::history::History;
-use crate::ledger::key_position;
-use crate::log::{ALIEN, NO_STAMP, Part, Row};
+use crate::field::within;
+use crate::log::{ALIEN, NO_STAMP, Row};
 use crate::witness::record_number;
 use crate::words::shown;
 
@@ -39,24 +35,13 @@ pub(crate) struct IndexAnswer {
 
 impl ReadBack {
     /// An empty one.
-    ///
     pub fn new(workload: Arc<dyn Workload>) -> Self {
-        let key = key_position(&*workload);
-        Self { workload, key, rows: Vec::new(), aliens: Vec::new(), index: None }
+        Self::of_rows(workload, Vec::new())
     }
 
-    /// What `phase` read key by key, with observers of [`crate::Ledger::observers_reading_back`].
-    pub fn of_phase(history: &History, phase: u16) -> Self {
-        let mut found = Self::new(Arc::clone(&history.workload));
-        if let Some(running) = &history.running {
-            found.rows = running.found(phase).to_vec();
-            return found;
-        }
-        for part in history.parts.iter().filter(|part| part.reads_back) {
-            let events = part.events.iter().filter(|event| event.phase == phase && event.id != ALIEN);
-            found.rows.extend(events.filter(|event| event.outcome == Outcome::Ok).filter_map(Part::value_of));
-        }
-        found
+    pub(crate) fn of_rows(workload: Arc<dyn Workload>, rows: Vec<Row>) -> Self {
+        let key = key_position(&*workload);
+        Self { workload, key, rows, aliens: Vec::new(), index: None }
     }
 
     /// Announces that `kind`, a find, will be asked through the index with `params`, so that records can be
@@ -115,6 +100,11 @@ impl ReadBack {
         let stamp = truth.and_then(|truth| truth.version(values)).map_or(NO_STAMP, Version::stamp);
         Row { id, digest: digest(values), stamp }
     }
+}
+
+/// Position of the value that names a record, in a row.
+pub(crate) fn key_position(workload: &dyn Workload) -> usize {
+    workload.layout().collections.first().map_or(0, |collection| usize::from(collection.key))
 }
 
 /// Reads every record there may be once, by its key, dealt to `clients` in turn.

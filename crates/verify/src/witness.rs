@@ -1,214 +1,199 @@
-//! The worker's side of the ledger: writes down what goes out and comes back, and never waits.
+//! The worker's side of the ledger: what is about to be written, what came of it, what was answered, as notes in a ring.
+//! It neither waits nor allocates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender};
 
-use plimsoll_core::{Answer, Observer, Op, Outcome, Ticket, Truth, Value, Values, Version, Workload};
+use plimsoll_core::{Answer, Observer, Op, Outcome, Ticket, Truth, Value, Version, Workload};
 
 use crate::digest::digest;
-use crate::log::{ALIEN, Chunk, ChunkRoom, Event, NEVER, NO_STAMP, Row, Watch};
+use crate::log::{ABSENT, ALIEN, NO_STAMP, Watch};
+use crate::ring::{Header, Note, Pen, Ring, pair, value_words};
+
+/// Keys that are no record's, noted to be shown; of each so many words.
+const ALIEN_KEYS: usize = 16;
+const ALIEN_KEY_WORDS: usize = 9;
+/// Answers leave one word in so many to writes: with an answer less, less is known; with a write less, nothing.
+const LEFT_TO_WRITES: usize = 4;
 
 /// What a witness and the ledger share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// Operations that could not be written down.
+    /// Operations that could not be noted.
     pub overflows: AtomicU64,
-    /// Witnesses that have not handed over their last chunk.
+    /// Witnesses that have not gone.
     pub at_work: AtomicU64,
 }
 
-/// Everything the ledger gives a witness.
+/// What all witnesses of a ledger know.
+#[derive(Clone)]
 pub(crate) struct Post {
     pub workload: Arc<dyn Workload>,
     pub watches: Arc<[Watch]>,
-    /// Position of the field that names a record.
-    pub key: usize,
-    /// Versions vouch for contents.
-    pub sees_contents: bool,
-    pub phase: u16,
-    pub room: ChunkRoom,
-    /// Tickets are below this.
-    pub tickets: usize,
-    pub full: SyncSender<Box<Chunk>>,
-    pub free: Receiver<Box<Chunk>>,
     pub shared: Arc<Shared>,
+    /// Position of the value that names a record, in a row.
+    pub key: usize,
+    /// Rows are noted with their digests: versions do not vouch for contents.
+    pub has_digests: bool,
 }
 
-/// The chunk that is written to, and the way to the next one.
-struct Page {
-    chunk: Box<Chunk>,
-    room: ChunkRoom,
-    full: SyncSender<Box<Chunk>>,
-    free: Receiver<Box<Chunk>>,
-    /// Rows, pairs of bounds and aliens in the chunks handed over.
-    rows_before: u64,
-    bounds_before: u32,
-    aliens_before: i64,
+/// An operation in flight.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    sent_ns: u64,
+    cycle: u64,
+    client: u32,
+    id: u32,
+    /// Records that a range asks for.
+    asked: u32,
+    kind: u16,
+    watch: Watch,
 }
 
-impl Page {
-    /// Hands the chunk over and goes on with an empty one; `None` when there is none.
-    #[cold]
-    fn turn(&mut self) -> Option<()> {
-        let empty = self.free.try_recv().ok()?;
-        self.rows_before += self.chunk.rows.len() as u64;
-        self.bounds_before += (self.chunk.bounds.len() / 2) as u32;
-        self.aliens_before += self.chunk.aliens.len() as i64;
-        let full = std::mem::replace(&mut self.chunk, empty);
-        // There is room for all chunks that exist; if the ledger is gone, nobody wants them.
-        let _ = self.full.try_send(full);
-        Some(())
-    }
-
-    fn push_event(&mut self, event: Event) -> Option<()> {
-        if self.chunk.events.len() == self.room.events {
-            self.turn()?;
-        }
-        self.chunk.events.push(event);
-        Some(())
-    }
-
-    fn push_row(&mut self, row: Row) -> Option<()> {
-        if self.chunk.rows.len() == self.room.rows {
-            self.turn()?;
-        }
-        self.chunk.rows.push(row);
-        Some(())
-    }
-
-    /// Position of these bounds among all of this witness; those of the question before are used again.
-    fn bounds(&mut self, low: Value<'_>, high: Value<'_>) -> Option<u32> {
-        if self.chunk.last_bounds() != Some((low, high)) {
-            if self.chunk.bounds_are_full() {
-                self.turn()?;
-            }
-            self.chunk.bounds.push(low);
-            self.chunk.bounds.push(high);
-        }
-        Some(self.bounds_before + (self.chunk.bounds.len() / 2) as u32 - 1)
-    }
-
-    fn row_count(&self) -> u64 {
-        self.rows_before + self.chunk.rows.len() as u64
-    }
-}
-
-/// Observes one worker. Dropping it hands over what it holds, operations in flight as unknown.
+/// Observes one worker. Dropping it says that operations in flight are unknown.
 pub(crate) struct Witness {
-    workload: Arc<dyn Workload>,
-    watches: Arc<[Watch]>,
-    key: usize,
-    sees_contents: bool,
-    phase: u16,
-    in_flight: Vec<Option<Event>>,
-    page: Page,
-    shared: Arc<Shared>,
+    post: Post,
+    open: Vec<Option<Open>>,
+    pen: Pen,
+    aliens: usize,
+    /// What is read is what the store holds in the end: no part of it may be left out.
+    reads_back: bool,
 }
 
 impl Witness {
-    pub fn new(post: Post) -> Self {
+    pub fn new(post: Post, ring: Arc<Ring>, tickets: usize, reads_back: bool) -> Self {
         post.shared.at_work.fetch_add(1, Ordering::Relaxed);
-        let page = Page {
-            chunk: Box::new(Chunk::new(post.room)),
-            room: post.room,
-            full: post.full,
-            free: post.free,
-            rows_before: 0,
-            bounds_before: 0,
-            aliens_before: 0,
-        };
-        Self {
-            workload: post.workload,
-            watches: post.watches,
-            key: post.key,
-            sees_contents: post.sees_contents,
-            phase: post.phase,
-            in_flight: vec![None; post.tickets],
-            page,
-            shared: post.shared,
-        }
+        Self { post, open: vec![None; tickets], pen: Pen::new(ring), aliens: 0, reads_back }
     }
 
+    #[cold]
     fn overflow(&self) {
-        self.shared.overflows.fetch_add(1, Ordering::Relaxed);
+        self.post.shared.overflows.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Writes down the records of an insert, or the rows of an answer: where they begin and how many they
-    /// are; `None` when there is no room.
-    fn rows<'a>(&mut self, rows: impl Iterator<Item = Values<'a>>, digests: bool) -> Option<(u64, u32)> {
-        let truth = self.workload.truth()?;
-        let start = self.page.row_count();
-        let mut count = 0;
-        for values in rows {
-            let key = values.get(self.key);
-            let id = record_number(truth, key);
-            let stamp = if id == ALIEN {
-                let before = self.page.aliens_before;
-                self.page.chunk.keep_alien(key).map_or(NO_STAMP, |position| before + position as i64)
-            } else {
-                truth.version(values).map_or(NO_STAMP, Version::stamp)
-            };
-            let digest = if digests && !self.sees_contents { digest(values) } else { 0 };
-            self.page.push_row(Row { id, digest, stamp })?;
-            count += 1;
-        }
-        Some((start, count))
+    #[cold]
+    fn skip(&self, kind: u16) {
+        if self.reads_back { self.overflow() } else { self.pen.skip(kind) }
     }
 
-    fn begin(&mut self, at_ns: u64, client: u32, cycle: u64, op: &Op<'_>, watch: Watch) -> Option<Event> {
-        let mut event = Event {
-            cycle,
-            sent_ns: at_ns,
-            finished_ns: NEVER,
-            row_start: 0,
-            row_count: 0,
-            bounds: 0,
-            client,
-            id: ALIEN,
-            stamp: NO_STAMP,
-            kind: op.kind,
-            phase: self.phase,
-            outcome: Outcome::Unknown,
+    /// Notes a write that is about to go out; false when there is no room for it.
+    fn write(&mut self, ticket: u32, open: &mut Open, op: &Op<'_>) -> bool {
+        let Some(truth) = self.post.workload.truth() else { return false };
+        let own = || Version::Written { client: open.client, cycle: open.cycle }.stamp();
+        let (columns, key) = match open.watch {
+            Watch::Insert { columns } => (columns, self.post.key),
+            _ => (op.params.len(), 0),
         };
-        match watch {
-            Watch::Insert { columns } => {
-                (event.row_start, event.row_count) = self.rows(op.params.rows(columns), false)?;
-            }
-            Watch::Update | Watch::Delete | Watch::Get | Watch::Value => {
-                event.id = record_number(self.workload.truth()?, op.params.get(0));
-            }
-            Watch::Put => {
-                let truth = self.workload.truth()?;
-                event.id = record_number(truth, op.params.get(0));
-                event.stamp = truth.written(op.params).map_or(NO_STAMP, Version::stamp);
-            }
-            Watch::Range => {
-                event.id = record_number(self.workload.truth()?, op.params.get(0));
-                event.bounds = match op.params.get(1) {
-                    Value::Int(count) => u32::try_from(count.max(0)).unwrap_or(u32::MAX),
-                    _ => 0,
-                };
-            }
-            Watch::Find { .. } => event.bounds = self.page.bounds(op.params.get(0), op.params.get(1))?,
-            Watch::All | Watch::Ignore => {}
+        let rows = op.params.rows(columns);
+        if !self.pen.has_room(4 * rows.len(), 0) {
+            return false;
         }
-        Some(event)
+        for row in rows {
+            let stamp = match open.watch {
+                Watch::Update => own(),
+                Watch::Delete => ABSENT + own(),
+                _ => truth.written(row).map_or(NO_STAMP, Version::stamp),
+            };
+            open.id = record_number(truth, row.get(key));
+            self.pen.put(header(Note::Sent, Outcome::Ok, op.kind, ticket));
+            self.pen.put(open.sent_ns);
+            self.pen.put(pair(open.id, open.client));
+            self.pen.put(stamp as u64);
+        }
+        self.pen.publish();
+        true
     }
 
-    fn end(&mut self, mut event: Event, at_ns: u64, outcome: Outcome, answer: &Answer) -> Option<()> {
-        event.outcome = outcome;
-        event.finished_ns = if outcome == Outcome::Unknown { NEVER } else { at_ns };
-        let watch = self.watches[usize::from(event.kind)];
-        if outcome == Outcome::Ok && watch == Watch::Value {
-            // One value in most answers there are: it needs no row of its own.
-            let version = self.workload.truth()?.version_under(u64::from(event.id), answer.values.values());
-            event.stamp = version.map_or(NO_STAMP, Version::stamp);
-            event.row_count = answer.rows as u32;
-        } else if outcome == Outcome::Ok && !watch.writes() {
-            (event.row_start, event.row_count) = self.rows(answer.row_iter(), true)?;
+    /// Notes a question that is about to go out; false when there is no room for it.
+    fn question(&mut self, ticket: u32, open: &mut Open, op: &Op<'_>) -> bool {
+        let (first, second) = (op.params.get(0), op.params.get(1));
+        match open.watch {
+            Watch::All => {}
+            Watch::Find { .. } => {
+                if !self.pen.has_room(1 + value_words(first) + value_words(second), LEFT_TO_WRITES) {
+                    return false;
+                }
+                self.pen.put(header(Note::Bounds, Outcome::Ok, op.kind, ticket));
+                self.pen.put_value(first);
+                self.pen.put_value(second);
+                self.pen.publish();
+            }
+            _ => open.id = self.post.workload.truth().map_or(ALIEN, |truth| record_number(truth, first)),
         }
-        self.page.push_event(event)
+        if let (Watch::Range, Value::Int(count)) = (open.watch, second) {
+            open.asked = u32::try_from(count.max(0)).unwrap_or(u32::MAX);
+        }
+        self.pen.opened(ticket, open.sent_ns);
+        true
+    }
+
+    fn end(&mut self, ticket: u32, open: Open, at_ns: u64, outcome: Outcome, answer: &Answer) {
+        if open.watch.writes() {
+            if !self.pen.has_room(2, 0) {
+                return self.overflow();
+            }
+            self.pen.put(header(Note::Ended, outcome, open.kind, ticket));
+            self.pen.put(at_ns);
+            self.pen.publish();
+            // A write that found no record is an answer too.
+            let is_of_one = !matches!(open.watch, Watch::Insert { .. }) && open.id != ALIEN;
+            if outcome == Outcome::NotFound && is_of_one {
+                self.value(ticket, open, at_ns, outcome, 0, NO_STAMP);
+            }
+            return;
+        }
+        match (open.watch, outcome) {
+            (Watch::Value, Outcome::Ok) => {
+                let truth = self.post.workload.truth();
+                let version = truth.and_then(|truth| truth.version_under(u64::from(open.id), answer.values.values()));
+                let stamp = version.map_or(NO_STAMP, Version::stamp);
+                self.value(ticket, open, at_ns, outcome, answer.rows as u32, stamp);
+            }
+            (watch, Outcome::Ok) if watch != Watch::Value => self.rows(ticket, open, at_ns, answer),
+            _ => self.value(ticket, open, at_ns, outcome, 0, NO_STAMP),
+        }
+        self.pen.closed(ticket);
+    }
+
+    #[inline]
+    fn value(&mut self, ticket: u32, open: Open, at_ns: u64, outcome: Outcome, rows: u32, stamp: i64) {
+        if !self.pen.has_room(7, LEFT_TO_WRITES) {
+            return self.skip(open.kind);
+        }
+        value_note(ticket, &open, at_ns, outcome, rows, stamp).into_iter().for_each(|word| self.pen.put(word));
+        self.pen.publish();
+    }
+
+    fn rows(&mut self, ticket: u32, open: Open, at_ns: u64, answer: &Answer) {
+        let rows = answer.row_iter();
+        let words = rows.len().saturating_mul(2).saturating_add(6 + ALIEN_KEYS * ALIEN_KEY_WORDS);
+        if words > 1 << 40 || !self.pen.has_room(words, LEFT_TO_WRITES) {
+            return self.skip(open.kind);
+        }
+        let Some(truth) = self.post.workload.truth() else { return };
+        self.pen.put(header(Note::Rows, Outcome::Ok, open.kind, ticket));
+        self.pen.put(open.sent_ns);
+        self.pen.put(at_ns);
+        self.pen.put(pair(open.id, open.client));
+        self.pen.put(open.cycle);
+        self.pen.put(pair(rows.len() as u32, open.asked));
+        for values in rows {
+            let key = values.get(self.post.key);
+            let id = record_number(truth, key);
+            if id != ALIEN {
+                self.pen.put(pair(id, if self.post.has_digests { digest(values) } else { 0 }));
+                self.pen.put(truth.version(values).map_or(NO_STAMP, Version::stamp) as u64);
+                continue;
+            }
+            let is_kept = self.aliens < ALIEN_KEYS && value_words(key) <= ALIEN_KEY_WORDS;
+            self.aliens += usize::from(is_kept);
+            self.pen.put(pair(id, u32::from(is_kept)));
+            match is_kept {
+                true => self.pen.put_value(key),
+                false => self.pen.put(NO_STAMP as u64),
+            }
+        }
+        self.pen.publish();
     }
 }
 
@@ -217,30 +202,49 @@ pub(crate) fn record_number(truth: &dyn Truth, key: Value<'_>) -> u32 {
     truth.record_id(key).and_then(|id| u32::try_from(id).ok()).unwrap_or(ALIEN)
 }
 
+fn header(note: Note, outcome: Outcome, kind: u16, ticket: u32) -> u64 {
+    Header { note, outcome, kind, ticket }.word()
+}
+
+fn value_note(ticket: u32, open: &Open, at_ns: u64, outcome: Outcome, rows: u32, stamp: i64) -> [u64; 7] {
+    [
+        header(Note::Value, outcome, open.kind, ticket),
+        open.sent_ns,
+        at_ns,
+        pair(open.id, open.client),
+        open.cycle,
+        pair(rows, open.asked),
+        stamp as u64,
+    ]
+}
+
 impl Observer for Witness {
     fn sent(&mut self, ticket: Ticket, at_ns: u64, client: u32, cycle: u64, op: &Op<'_>) {
-        let watch = self.watches.get(usize::from(op.kind)).copied().unwrap_or(Watch::Ignore);
+        let watch = self.post.watches.get(usize::from(op.kind)).copied().unwrap_or(Watch::Ignore);
         if watch == Watch::Ignore {
             return;
         }
-        let event = self.begin(at_ns, client, cycle, op, watch);
-        match self.in_flight.get_mut(ticket.0 as usize) {
-            Some(slot) if event.is_some() => {
-                // A ticket given out again before it was finished: its operation stays unknown.
-                let before = std::mem::replace(slot, event);
-                if before.is_some_and(|before| self.page.push_event(before).is_none()) {
-                    self.overflow();
-                }
-            }
-            _ => self.overflow(),
+        match self.open.get_mut(ticket.0 as usize).map(Option::take) {
+            // A ticket given out again before it was finished: its operation stays unknown.
+            Some(Some(before)) => self.end(ticket.0, before, at_ns, Outcome::Unknown, &Answer::default()),
+            Some(None) => {}
+            None => return self.overflow(),
+        }
+        let mut open = Open { sent_ns: at_ns, cycle, client, id: ALIEN, asked: 0, kind: op.kind, watch };
+        let is_noted = match watch.writes() {
+            true => self.write(ticket.0, &mut open, op),
+            false => self.question(ticket.0, &mut open, op),
+        };
+        match (is_noted, watch.writes()) {
+            (true, _) => self.open[ticket.0 as usize] = Some(open),
+            (false, true) => self.overflow(),
+            (false, false) => self.skip(op.kind),
         }
     }
 
     fn finished(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, answer: &Answer) {
-        let Some(event) = self.in_flight.get_mut(ticket.0 as usize).and_then(Option::take) else { return };
-        if self.end(event, at_ns, outcome, answer).is_none() {
-            self.overflow();
-        }
+        let Some(open) = self.open.get_mut(ticket.0 as usize).and_then(Option::take) else { return };
+        self.end(ticket.0, open, at_ns, outcome, answer);
     }
 
     // What reads and writes are the steps; the operation around them is ignored, so its ticket is free for them. A step
@@ -256,11 +260,16 @@ impl Observer for Witness {
 
 impl Drop for Witness {
     fn drop(&mut self) {
-        // Not on the hot path any more: the chunk may grow.
-        self.page.chunk.events.extend(self.in_flight.iter_mut().filter_map(Option::take));
-        let nothing = Box::new(Chunk::new(ChunkRoom { events: 0, rows: 0 }));
-        let last = std::mem::replace(&mut self.page.chunk, nothing);
-        let _ = self.page.full.try_send(last);
-        self.shared.at_work.fetch_sub(1, Ordering::Release);
+        let mut rest = Vec::new();
+        for (ticket, open) in (0u32..).zip(&mut self.open) {
+            let Some(open) = open.take() else { continue };
+            let at_ns = open.sent_ns;
+            match open.watch.writes() {
+                true => rest.extend([header(Note::Ended, Outcome::Unknown, open.kind, ticket), at_ns]),
+                false => rest.extend(value_note(ticket, &open, at_ns, Outcome::Unknown, 0, NO_STAMP)),
+            }
+        }
+        self.pen.close(&rest);
+        self.post.shared.at_work.fetch_sub(1, Ordering::Release);
     }
 }

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use plimsoll_core::{Value, ValueBuf, Version, Workload};
 
-use crate::log::{ABSENT, ALIEN, Event, Row};
-use crate::timeline::{Effect, Fate};
+use crate::log::{ABSENT, ALIEN, Effect, Event, Row, is_absent};
 
 /// Sentences kept of each sort.
-const EXAMPLES_PER_SORT: usize = 3;
+pub(crate) const EXAMPLES_PER_SORT: usize = 3;
 
 /// A few sentences of each sort.
 #[derive(Debug, Default)]
@@ -21,10 +20,6 @@ impl Examples {
         if sentences.len() < EXAMPLES_PER_SORT {
             sentences.push(sentence());
         }
-    }
-
-    pub fn into_sentences(self) -> Vec<String> {
-        self.0.into_values().flatten().collect()
     }
 
     /// All sentences.
@@ -64,22 +59,23 @@ impl<'a> Words<'a> {
 
     /// What an effect made of its record, and when.
     pub fn effect(&self, effect: &Effect) -> String {
-        let what = match (effect.stamp, effect.written) {
-            (_, false) => return "the empty store".into(),
-            (ABSENT, _) => format!("the delete {} of client {}", within_phase(effect.cycle), effect.client),
-            (0, _) => "the load".to_owned(),
-            _ => format!("write {} of client {}", within_phase(effect.cycle), effect.client),
+        let what = match effect.author() {
+            _ if effect.stamp == ABSENT => return "the empty store".into(),
+            None => "the load".to_owned(),
+            Some((client, cycle)) => {
+                let sort = if is_absent(effect.stamp) { "the delete" } else { "write" };
+                format!("{sort} {} of client {client}", within_phase(cycle))
+            }
         };
-        match effect.fate {
-            Fate::Acknowledged => format!("{what}, acknowledged at {}", seconds(effect.acknowledged_ns)),
-            Fate::Unknown => format!("{what}, sent at {} and never answered", seconds(effect.sent_ns)),
-            Fate::Refused => format!("{what}, refused at {}", seconds(effect.acknowledged_ns)),
+        match effect.is_acknowledged {
+            true => format!("{what}, acknowledged at {}", seconds(effect.done_ns)),
+            false => format!("{what}, sent at {} and never answered", seconds(effect.sent_ns)),
         }
     }
 
     /// The last write to a record that was acknowledged.
     pub fn last(&self, effects: &[Effect]) -> String {
-        let last = effects.iter().rev().find(|effect| effect.is_acknowledged_write());
+        let last = effects.iter().rev().find(|effect| effect.is_acknowledged);
         last.map_or_else(|| "a write that was only seen".into(), |effect| self.effect(effect))
     }
 
@@ -106,7 +102,7 @@ impl<'a> Words<'a> {
     }
 
     pub fn too_many(&self, event: &Event) -> String {
-        let (asked, got) = (event.bounds, event.row_count);
+        let (asked, got) = (event.asked, event.row_count);
         format!("{} asked for {asked} records and got {got}", self.operation(event))
     }
 
@@ -186,4 +182,17 @@ fn within_phase(cycle: u64) -> u64 {
 /// A time since the run's start.
 pub(crate) fn seconds(ns: u64) -> String {
     format!("{:.6} s", ns as f64 / 1e9)
+}
+
+/// 1234567 as `1,234,567`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }

@@ -7,7 +7,7 @@ use plimsoll_core::{Durability, OpenOptions, Params, Store, StreamSpec, Target, 
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
 use plimsoll_testkit::ask::{Script, ask};
 use plimsoll_testkit::trial::workload;
-use plimsoll_verify::{Judge, Ledger, LedgerVerdict, ReadBack};
+use plimsoll_verify::{Ledger, LedgerVerdict, ReadBack};
 
 const CLIENTS: u32 = 2;
 
@@ -48,8 +48,8 @@ fn verdicts(first_cycle: u64) -> [LedgerVerdict; 2] {
         held.push(read_back(&mut *store, &workload));
     }
     store.close().unwrap();
-    let judge = Judge::new(ledger.history());
-    [judge.ledger(&held[1]), judge.ledger(&held[2])]
+    ledger.drain();
+    [ledger.verdict(&held[1]), ledger.verdict(&held[2])]
 }
 
 fn read_back(store: &mut dyn Store, workload: &Arc<dyn Workload>) -> ReadBack {

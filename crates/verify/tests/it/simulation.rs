@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use plimsoll_core::{Answer, Observer, Op, Outcome, Ticket, Truth, Value, ValueBuf, Version, Workload};
-use plimsoll_verify::{AnswerVerdict, Judge, Ledger, LedgerVerdict, ReadBack};
+use plimsoll_verify::{AnswerVerdict, Ledger, LedgerVerdict, ReadBack};
 
 use crate::toy::{ALL, DELETE, FIND, GET, INSERT, Toy, UPDATE};
 
@@ -86,7 +86,7 @@ pub struct Simulation {
 impl Simulation {
     pub fn new(seed: u64, records: u64, clients: u64, troubles: Troubles) -> Self {
         let toy = Arc::new(Toy::new(records));
-        let mut ledger = Ledger::new(toy.clone()).unwrap();
+        let mut ledger = Ledger::with_rings(toy.clone(), (1 << 15, 1 << 15)).unwrap();
         // Two clients to a worker, as on a wire executor.
         let observers = ledger.observers(0, clients.div_ceil(2) as usize, 2);
         Self {
@@ -228,8 +228,9 @@ impl Simulation {
         assert!(found.expect_index(&self.toy.kinds()[usize::from(FIND)], bounds.values()));
         found.add_records(&answer(&self.toy, &records));
         found.add_index_records(&answer(&self.toy, &index));
-        let judge = Judge::new(self.ledger.history());
-        (judge.answers(), judge.ledger(&found))
+        self.ledger.drain();
+        assert_eq!(self.ledger.skipped(), 0);
+        (self.ledger.answers(), self.ledger.verdict(&found))
     }
 
     fn choose(&mut self, client: u64) -> Ask {

@@ -5,7 +5,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plimsoll_core::Outcome;
+use plimsoll_core::{Outcome, Value};
+
+use crate::field::Field;
 
 /// A number that two threads look at often, with its cache line for itself.
 #[derive(Debug, Default)]
@@ -14,7 +16,7 @@ struct Apart(AtomicU64);
 
 /// What a worker and the ledger share.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(crate) struct Ring {
     /// A power of two.
     words: Box<[AtomicU64]>,
     /// Words published so far.
@@ -71,7 +73,7 @@ impl Ring {
 
 /// The worker's end of a ring.
 #[derive(Debug)]
-pub(super) struct Pen {
+pub(crate) struct Pen {
     ring: Arc<Ring>,
     at: u64,
     /// Words taken, when they were looked at last.
@@ -97,20 +99,31 @@ impl Pen {
     /// Writes a word of a note that has room.
     #[inline]
     pub fn put(&mut self, word: u64) {
-        self.set(self.at, word);
+        let mask = self.ring.words.len() - 1;
+        self.ring.words[self.at as usize & mask].store(word, Ordering::Relaxed);
         self.at += 1;
     }
 
-    /// Where the next word goes.
-    pub fn position(&self) -> u64 {
-        self.at
+    /// Writes a value.
+    pub fn put_value(&mut self, value: Value<'_>) {
+        let (sort, bytes): (u64, &[u8]) = match value {
+            Value::Null => return self.put(NULL),
+            Value::Bool(value) => return self.put_plain(BOOL, u64::from(value)),
+            Value::Int(value) => return self.put_plain(INT, value as u64),
+            Value::Float(value) => return self.put_plain(FLOAT, value.to_bits()),
+            Value::Timestamp(value) => return self.put_plain(TIMESTAMP, value as u64),
+            Value::Text(text) => (TEXT, text.as_bytes()),
+            Value::Bytes(bytes) => (BYTES, bytes),
+        };
+        self.put(sort | (bytes.len() as u64) << 8);
+        for part in bytes.chunks(8) {
+            self.put(part.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+        }
     }
 
-    /// Writes a word of the note that is being written again.
-    #[inline]
-    pub fn set(&mut self, at: u64, word: u64) {
-        let mask = self.ring.words.len() - 1;
-        self.ring.words[at as usize & mask].store(word, Ordering::Relaxed);
+    fn put_plain(&mut self, sort: u64, word: u64) {
+        self.put(sort);
+        self.put(word);
     }
 
     /// Shows the ledger what has been written.
@@ -144,23 +157,64 @@ impl Pen {
     }
 }
 
+/// Sorts of values, in the lowest byte of their first word; above it the length of texts and bytes.
+const NULL: u64 = 0;
+const BOOL: u64 = 1;
+const INT: u64 = 2;
+const FLOAT: u64 = 3;
+const TIMESTAMP: u64 = 4;
+const TEXT: u64 = 5;
+const BYTES: u64 = 6;
+
+/// Words that a value takes.
+pub(crate) fn value_words(value: Value<'_>) -> usize {
+    match value {
+        Value::Null => 1,
+        Value::Text(text) => 1 + text.len().div_ceil(8),
+        Value::Bytes(bytes) => 1 + bytes.len().div_ceil(8),
+        _ => 2,
+    }
+}
+
+/// The value that these words begin with, and those that follow it.
+pub(crate) fn take_value(words: &[u64]) -> (Field, &[u64]) {
+    let Some((first, rest)) = words.split_first() else { return (Field::Null, &[]) };
+    let len = (first >> 8) as usize;
+    let bytes = || -> Vec<u8> { rest.iter().flat_map(|word| word.to_le_bytes()).take(len).collect() };
+    let plain = rest.first().copied().unwrap_or(0);
+    let field = match first & 0xff {
+        BOOL => Field::Bool(plain != 0),
+        INT => Field::Int(plain as i64),
+        FLOAT => Field::Float(f64::from_bits(plain)),
+        TIMESTAMP => Field::Timestamp(plain as i64),
+        TEXT => Field::Text(String::from_utf8(bytes()).unwrap_or_default().into()),
+        BYTES => Field::Bytes(bytes().into()),
+        _ => Field::Null,
+    };
+    let taken = value_words(field.value()) - 1;
+    (field, rest.get(taken..).unwrap_or_default())
+}
+
 /// What a note is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Note {
-    /// A value is about to be written. Words: time, record and client, stamp.
+pub(crate) enum Note {
+    /// A record is about to be written. Words: time, record and client, stamp.
     Sent,
-    /// What came of that. Words: time.
+    /// What came of all that was sent with this ticket. Words: time.
     Ended,
     /// An answer of one value, or none. Words: sent, finished, record and client, cycle, rows, stamp.
     Value,
     /// An answer of several records. Words: sent, finished, record and client, cycle, rows and how many were asked for;
-    /// then for each record its number and the length of the key that follows, its stamp, that key.
-    Range,
+    /// then for each record its number and digest, and its stamp; in place of a digest, of a record that is none, whether
+    /// its key is in place of the stamp.
+    Rows,
+    /// The bounds of a question that is about to be sent. Words: two values.
+    Bounds,
 }
 
 /// A note's first word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+pub(crate) struct Header {
     pub note: Note,
     pub outcome: Outcome,
     pub kind: u16,
@@ -183,7 +237,8 @@ impl Header {
             0 => Note::Sent,
             1 => Note::Ended,
             2 => Note::Value,
-            _ => Note::Range,
+            3 => Note::Rows,
+            _ => Note::Bounds,
         };
         let outcome = match word >> 8 & 0xff {
             0 => Outcome::Ok,
@@ -197,13 +252,13 @@ impl Header {
 
 /// Two numbers in one word.
 #[inline]
-pub(super) fn pair(low: u32, high: u32) -> u64 {
+pub(crate) fn pair(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
 /// The two numbers of a word.
 #[inline]
-pub(super) fn unpair(word: u64) -> (u32, u32) {
+pub(crate) fn unpair(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
@@ -213,13 +268,41 @@ mod tests {
 
     #[test]
     fn a_header_is_what_it_was() {
-        for note in [Note::Sent, Note::Ended, Note::Value, Note::Range] {
+        for note in [Note::Sent, Note::Ended, Note::Value, Note::Rows, Note::Bounds] {
             for outcome in [Outcome::Ok, Outcome::NotFound, Outcome::Rejected, Outcome::Unknown] {
                 let header = Header { note, outcome, kind: 0xfedc, ticket: 0x9876_5432 };
                 assert_eq!(Header::of(header.word()), header);
             }
         }
         assert_eq!(unpair(pair(7, u32::MAX)), (7, u32::MAX));
+    }
+
+    #[test]
+    fn a_value_is_what_it_was() {
+        let values = [
+            Value::Null,
+            Value::Bool(true),
+            Value::Int(-7),
+            Value::Float(-0.5),
+            Value::Timestamp(9),
+            Value::Text(""),
+            Value::Text("nine char"),
+            Value::Bytes(b"\x00\xff\x01"),
+            Value::Bytes(b"12345678"),
+        ];
+        let ring = Ring::new(64, 1, 1);
+        let (mut pen, mut words) = (Pen::new(Arc::clone(&ring)), Vec::new());
+        values.iter().for_each(|value| pen.put_value(*value));
+        pen.publish();
+        ring.take(&mut words);
+        assert_eq!(words.len(), values.iter().map(|value| value_words(*value)).sum::<usize>());
+        let mut words = words.as_slice();
+        for value in values {
+            let (field, rest) = take_value(words);
+            assert_eq!(field.value(), value);
+            words = rest;
+        }
+        assert!(words.is_empty());
     }
 
     #[test]

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use plimsoll_core::Outcome;
 
-use super::records::Records;
-use super::ring::{Header, Note, Ring, unpair};
-use crate::log::{ABSENT, ALIEN, Event, NEVER, NO_STAMP, Row};
+use crate::field::Field;
+use crate::log::{ALIEN, CLOCK_SKEW_NS, Event, NEVER, NO_STAMP, Row, Watch};
+use crate::records::Records;
+use crate::ring::{Header, Note, Ring, take_value, unpair};
 
-/// Keys that are no record's, kept of one worker.
-const ALIENS_KEPT: usize = 16;
+/// Keys that are no record's, kept to be shown.
+const ALIENS_KEPT: usize = 64;
 
 /// A write that is sent, or what came of it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Write {
+pub(crate) struct Write {
     pub at_ns: u64,
     /// Of one that is sent.
     pub stamp: i64,
@@ -25,17 +26,21 @@ pub(super) struct Write {
 }
 
 /// One observer, seen from the ledger.
-pub(super) struct Line {
+pub(crate) struct Line {
     pub ring: Arc<Ring>,
+    watches: Arc<[Watch]>,
     pub phase: u16,
     pub reads_back: bool,
     pub writes: VecDeque<Write>,
     pub answers: VecDeque<Event>,
     /// Records of the answers that have several, in the same order.
     pub rows: VecDeque<Row>,
-    pub aliens: Vec<String>,
-    /// For each ticket the write that is open: its record and its state's number.
-    pub open: Vec<Option<(u32, u32)>>,
+    /// Lower and upper bounds of the answers to questions that have them, in the same order.
+    pub bounds: VecDeque<[Field; 2]>,
+    /// For each ticket the bounds asked for last.
+    asked: Vec<[Field; 2]>,
+    /// For each ticket the writes that are open: their records and their states' numbers.
+    pub open: Vec<Vec<(u32, u32)>>,
     /// The time of the last note.
     pub last_ns: u64,
     /// What is taken from now on was asked no earlier.
@@ -50,16 +55,19 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub fn new(ring: Arc<Ring>, phase: u16, tickets: usize, reads_back: bool) -> Self {
+    pub fn new(ring: Arc<Ring>, watches: Arc<[Watch]>, phase: u16, tickets: usize, reads_back: bool) -> Self {
+        let has_bounds = watches.iter().any(|watch| matches!(watch, Watch::Find { .. }));
         Self {
             ring,
+            watches,
             phase,
             reads_back,
             writes: VecDeque::new(),
             answers: VecDeque::new(),
             rows: VecDeque::new(),
-            aliens: Vec::new(),
-            open: vec![None; tickets],
+            bounds: VecDeque::new(),
+            asked: vec![<[Field; 2]>::default(); if has_bounds { tickets } else { 0 }],
+            open: vec![Vec::new(); tickets],
             last_ns: 0,
             floor_ns: 0,
             is_closed: false,
@@ -69,8 +77,8 @@ impl Line {
         }
     }
 
-    /// Takes over what the worker has noted since; `words` is room for that.
-    pub fn take(&mut self, words: &mut Vec<u64>) {
+    /// Takes over what the worker has noted since; `words` is room for that, `aliens` takes keys that are no record's.
+    pub fn take(&mut self, words: &mut Vec<u64>, aliens: &mut Vec<Field>) {
         // In this order: a question that is not open any more has its answer in the ring.
         let open_ns = self.ring.oldest_open_ns().unwrap_or(NEVER);
         self.floor_ns = open_ns.min(self.last_ns);
@@ -78,13 +86,13 @@ impl Line {
         let is_closed = self.ring.take(words);
         let mut words = words.as_slice();
         while let Some((first, rest)) = words.split_first() {
-            words = self.note(Header::of(*first), rest);
+            words = self.note(Header::of(*first), rest, aliens);
         }
         self.is_closed = is_closed;
     }
 
     /// Reads a note; returns what follows it.
-    fn note<'a>(&mut self, header: Header, words: &'a [u64]) -> &'a [u64] {
+    fn note<'a>(&mut self, header: Header, words: &'a [u64], aliens: &mut Vec<Field>) -> &'a [u64] {
         let Header { note, outcome, kind, ticket } = header;
         match (note, words) {
             (Note::Sent, [at_ns, who, stamp, rest @ ..]) => {
@@ -100,62 +108,61 @@ impl Line {
                 self.writes.push_back(Write { at_ns: self.last_ns, stamp: NO_STAMP, id: ALIEN, ticket, outcome });
                 rest
             }
-            (Note::Value, [sent_ns, finished_ns, who, cycle, rows, stamp, rest @ ..]) => {
-                let ((id, client), (row_count, _)) = (unpair(*who), unpair(*rows));
+            (Note::Value | Note::Rows, [sent_ns, finished_ns, who, cycle, rows, rest @ ..]) => {
+                let ((id, client), (row_count, asked)) = (unpair(*who), unpair(*rows));
+                let (stamp, rest) = match rest {
+                    [stamp, rest @ ..] if note == Note::Value => (*stamp as i64, rest),
+                    _ => (NO_STAMP, rest),
+                };
                 self.last_ns = self.last_ns.max(*finished_ns);
+                if let (Some(Watch::Find { .. }), Some(bounds)) =
+                    (self.watches.get(usize::from(kind)), self.asked.get_mut(ticket as usize))
+                {
+                    self.bounds.push_back(std::mem::take(bounds));
+                }
                 self.answer(Event {
                     cycle: *cycle,
                     sent_ns: *sent_ns,
                     finished_ns: if outcome == Outcome::Unknown { NEVER } else { *finished_ns },
-                    row_start: 0,
                     row_count,
-                    bounds: 0,
+                    asked,
                     client,
                     id,
-                    stamp: *stamp as i64,
+                    stamp,
                     kind,
                     phase: self.phase,
                     outcome,
                 });
-                rest
+                if note == Note::Rows { self.several(row_count, rest, aliens) } else { rest }
             }
-            (Note::Range, [sent_ns, finished_ns, who, cycle, rows, rest @ ..]) => {
-                let ((id, client), (row_count, bounds)) = (unpair(*who), unpair(*rows));
-                self.last_ns = self.last_ns.max(*finished_ns);
-                self.answer(Event {
-                    cycle: *cycle,
-                    sent_ns: *sent_ns,
-                    finished_ns: *finished_ns,
-                    row_start: 0,
-                    row_count,
-                    bounds,
-                    client,
-                    id,
-                    stamp: ABSENT,
-                    kind,
-                    phase: self.phase,
-                    outcome,
-                });
-                self.range(row_count, rest)
+            (Note::Bounds, rest) => {
+                let (low, rest) = take_value(rest);
+                let (high, rest) = take_value(rest);
+                if let Some(asked) = self.asked.get_mut(ticket as usize) {
+                    *asked = [low, high];
+                }
+                rest
             }
             // Notes are published as a whole.
             _ => &[],
         }
     }
 
-    fn range<'a>(&mut self, rows: u32, mut words: &'a [u64]) -> &'a [u64] {
+    fn several<'a>(&mut self, rows: u32, mut words: &'a [u64], aliens: &mut Vec<Field>) -> &'a [u64] {
         for _ in 0..rows {
-            let [who, stamp, rest @ ..] = words else { return &[] };
-            let (id, key_bytes) = unpair(*who);
-            let (key, rest) = rest.split_at((key_bytes as usize).div_ceil(8).min(rest.len()));
-            let mut stamp = *stamp as i64;
-            if !key.is_empty() && self.aliens.len() < ALIENS_KEPT {
-                let bytes: Vec<u8> = key.iter().flat_map(|word| word.to_le_bytes()).take(key_bytes as usize).collect();
-                stamp = self.aliens.len() as i64;
-                self.aliens.push(String::from_utf8(bytes).unwrap_or_else(|_| format!("a key of {key_bytes} bytes")));
+            let [who, rest @ ..] = words else { return &[] };
+            let (id, digest) = unpair(*who);
+            if id == ALIEN && digest != 0 {
+                let (key, rest) = take_value(rest);
+                let stamp = if aliens.len() < ALIENS_KEPT { aliens.len() as i64 } else { NO_STAMP };
+                aliens.extend((stamp != NO_STAMP).then_some(key));
+                self.rows.push_back(Row { id, digest: 0, stamp });
+                words = rest;
+            } else {
+                let [stamp, rest @ ..] = rest else { return &[] };
+                self.rows.push_back(Row { id, digest, stamp: *stamp as i64 });
+                words = rest;
             }
-            self.rows.push_back(Row { id, digest: 0, stamp });
-            words = rest;
         }
         words
     }
@@ -196,7 +203,7 @@ impl Line {
         self.answers.front().map(|event| match event.finished_ns {
             // Nothing is judged.
             NEVER => 0,
-            finished_ns => finished_ns + crate::timeline::CLOCK_SKEW_NS,
+            finished_ns => finished_ns + CLOCK_SKEW_NS,
         })
     }
 }

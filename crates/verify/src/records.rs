@@ -1,17 +1,26 @@
 //! What each record can be from now on: the states that a question which is open, or comes yet, may find.
 //!
-//! The rule is that of [`crate::timeline`]; what it cannot need any more is retired as soon as that is known. Of two
-//! states of one record the older ends when the younger's write has happened, if that was sent after the older's had
-//! happened. So of all writes that had happened by some time only the one sent last has to be known: what had
-//! happened before it was sent has ended.
+//! A write happens at one moment between its sending and its acknowledgement. A record's *state* is what the latest write
+//! that has happened made of it; a deleted record has one too, in which it is absent. From outside a state can be alive
+//! from the moment its write was sent, until the first moment at which some later write must have happened: one that was
+//! sent after this one had been acknowledged, and has itself been acknowledged.
+//!
+//! A write without an answer may have happened, may happen much later (a server goes on working for a client that has
+//! gone), or never: its state can be alive from its sending on, for ever, and ends no other. If an answer shows it, it has
+//! happened by the time that answer arrived, and ends others like an acknowledged one. A refused write has no state. It is
+//! kept, so that a record which shows it can be told from plain garbage.
+//!
+//! What no question can need any more is retired as soon as that is known: of all writes that had happened by some time
+//! only the one sent last has to be known, for what had happened before it was sent has ended.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use plimsoll_core::{Outcome, Version};
+use plimsoll_core::{Outcome, Version, Workload};
 
-use super::past::{Past, Retired};
-use crate::log::{ABSENT, NEVER};
-use crate::timeline::{Effect, Fate, Interval};
+use crate::contents::Contents;
+use crate::log::{Effect, Interval, NEVER, Row, Watch, is_absent};
+use crate::past::Past;
 
 /// In place of a state's number: there are no more.
 const NO_MORE: u32 = u32::MAX;
@@ -47,7 +56,7 @@ enum Stage {
 
 /// A state that a record can have.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct State {
+pub(crate) struct State {
     pub sent_ns: u64,
     /// By this time it has happened; [`NEVER`] when that is not known.
     done_ns: u64,
@@ -57,7 +66,7 @@ pub(super) struct State {
     /// The state of the same record before.
     next: u32,
     stage: Stage,
-    /// Another write with the same stamp is known: nobody can tell which of them is seen.
+    /// Another write with the same stamp is known, or it is a delete: nobody can tell which of them is seen.
     has_twin: bool,
     /// Answers have shown it while it was open.
     pub is_shown: bool,
@@ -65,31 +74,45 @@ pub(super) struct State {
 
 /// What a record that an answer has is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
+pub(crate) enum Look {
     /// A state that could be alive.
     Alive,
     /// The same, unless the write with this number is refused yet.
     AliveUnlessRefused(u32),
-    /// That depends on what becomes of a write that is open, and on more than whether it is refused.
-    Open,
+    /// That depends on what becomes of the open write with this number, and on more than whether it is refused.
+    Open(u32),
     /// It had ended before the question was asked.
     Stale(u32),
     /// No state that is known now.
     Gone,
 }
 
-/// Whether a record can have been absent.
+/// Whether a record was as asked for at each moment of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Absence {
+pub(crate) enum Always {
+    Yes,
+    /// It can have been otherwise.
     No,
-    Possible,
-    /// That depends on what becomes of a write that is open.
-    Open,
+    /// That depends on what becomes of the open write with this number.
+    Open(u32),
+}
+
+/// What ends the states of a record before some time: when it was sent, and its state's number.
+#[derive(Debug, Default, Clone, Copy)]
+struct Before {
+    /// Of the writes that had happened by then, the one sent last.
+    last: Option<(u64, u32)>,
+    /// Of those that are open and had been seen by then, which have happened unless they are acknowledged later.
+    maybe: Option<(u64, u32)>,
+}
+
+/// Whether the state with this number, which had happened by `done_ns`, was ended by that write.
+fn is_ended(number: u32, done_ns: u64, by: Option<(u64, u32)>) -> bool {
+    done_ns < NEVER && by.is_some_and(|(sent_ns, by)| sent_ns >= done_ns && by != number)
 }
 
 /// All records.
-#[derive(Debug)]
-pub(super) struct Records {
+pub(crate) struct Records {
     heads: Vec<Head>,
     states: Vec<State>,
     /// Numbers of states to be used again.
@@ -97,8 +120,11 @@ pub(super) struct Records {
     /// Refused writes, by record and stamp: a record may show one at any time.
     refused: HashSet<(u32, i64)>,
     pub past: Past,
-    /// What was retired had ended by this time.
-    pub retired_to_ns: u64,
+    pub contents: Contents,
+    /// Whether anybody has tried to delete a record.
+    pub has_deletes: bool,
+    /// What was retired had ended before this time.
+    pub retired_before_ns: u64,
     /// Number of states from which on all records are gone through.
     sweep_at: usize,
     /// Number of states from which on questions that are open for long keep none of them.
@@ -114,8 +140,8 @@ const SWEEP_SLACK: usize = 1 << 16;
 const STATES_BEYOND: usize = 1 << 22;
 
 impl Records {
-    pub fn new(record_count: u64) -> Self {
-        let room = record_count.min(ROOM_MAX) as usize;
+    pub fn new(workload: Arc<dyn Workload>, watches: &[Watch]) -> Self {
+        let room = workload.record_count().min(ROOM_MAX) as usize;
         let (mut heads, mut states) = (Vec::new(), Vec::new());
         // Growing costs time while a phase runs; where there is no such room it grows.
         let _ = (heads.try_reserve(room), states.try_reserve(room + room / 2));
@@ -126,7 +152,9 @@ impl Records {
             free: Vec::new(),
             refused: HashSet::new(),
             past: Past::default(),
-            retired_to_ns: 0,
+            contents: Contents::new(workload, watches),
+            has_deletes: false,
+            retired_before_ns: 0,
             sweep_at: 2 * room + SWEEP_SLACK,
             beyond: 4 * room + STATES_BEYOND,
             acknowledged: 0,
@@ -165,6 +193,13 @@ impl Records {
         self.refused.contains(&(id, stamp))
     }
 
+    /// Whether a row is not what the version is that it claims to be.
+    #[inline]
+    pub fn is_spoilt(&self, row: Row) -> bool {
+        let number = || self.states_of(row.id).find(|(_, state)| state.stamp == row.stamp).map(|(number, _)| number);
+        self.contents.has_digests && self.contents.is_spoilt(row, number())
+    }
+
     /// A write is sent; returns its state's number. Nobody asks any more for anything before `horizon_ns`.
     pub fn sent(&mut self, id: u32, stamp: i64, at_ns: u64, horizon_ns: u64) -> u32 {
         let place = id as usize;
@@ -175,6 +210,7 @@ impl Records {
         if let Some(twin) = twin {
             self.states[twin as usize].has_twin = true;
         }
+        self.has_deletes |= is_absent(stamp);
         let head = &mut self.heads[place];
         head.came_ns = head.came_ns.min(at_ns);
         let next = head.first;
@@ -185,10 +221,10 @@ impl Records {
             stamp,
             next,
             stage: Stage::Open,
-            has_twin: twin.is_some(),
+            has_twin: twin.is_some() || is_absent(stamp),
             is_shown: false,
         };
-        head.first = match self.free.pop() {
+        let number = match self.free.pop() {
             Some(number) => {
                 self.states[number as usize] = state;
                 number
@@ -198,7 +234,9 @@ impl Records {
                 (self.states.len() - 1) as u32
             }
         };
-        head.first
+        head.first = number;
+        self.contents.hold(number, id, stamp);
+        number
     }
 
     /// What came of the write of record `id` whose state has this number.
@@ -217,7 +255,7 @@ impl Records {
             Outcome::NotFound | Outcome::Rejected => {
                 self.rejected += 1;
                 let stamp = state.stamp;
-                if self.refused.len() < REFUSED_MAX {
+                if self.refused.len() < REFUSED_MAX && !is_absent(stamp) {
                     self.refused.insert((id, stamp));
                 }
                 return self.unlink(id, number);
@@ -231,42 +269,38 @@ impl Records {
 
     /// What a record is that an answer shows with this stamp; takes note that it was seen.
     pub fn look(&mut self, id: u32, stamp: i64, asked: Interval, finished_ns: u64) -> Look {
-        let Some(head) = self.heads.get(id as usize) else { return Look::Gone };
+        let before = self.before(id, asked.from_ns);
         let (mut found, mut twins) = (None, 0);
-        // Of those that had happened before the question was asked, the one sent last; of those too that are open and
-        // have been seen by then, which have happened unless they are acknowledged later.
-        let (mut last, mut last_maybe) = (None, None);
-        let mut next = head.first;
-        while let Some(state) = self.states.get(next as usize) {
+        for (number, state) in self.states_of(id) {
             if state.stamp == stamp && state.sent_ns <= asked.to_ns {
                 twins += u32::from(state.sent_ns <= finished_ns);
-                if found.is_none_or(|(_, sent_ns)| sent_ns < state.sent_ns) {
-                    found = Some((next, state.sent_ns));
-                }
+                found = found.max(Some((state.sent_ns, number)));
             }
-            if state.done_ns < asked.from_ns {
-                last = last.max(Some((state.sent_ns, next)));
-            } else if state.stage == Stage::Open && !state.has_twin && state.seen_ns < asked.from_ns {
-                last_maybe = last_maybe.max(Some((state.sent_ns, next)));
-            }
-            next = state.next;
         }
-        let Some((number, sent_ns)) = found else { return Look::Gone };
-        let ended_by = |done_ns: u64, last: Option<(u64, u32)>| {
-            done_ns < NEVER && last.is_some_and(|(sent_ns, by)| sent_ns >= done_ns && by != number)
-        };
+        let Some((sent_ns, number)) = found else { return Look::Gone };
         let state = self.states[number as usize];
-        let seen_before_ns = if state.has_twin { NEVER } else { state.seen_ns };
+        let look = state.look(number, &before);
         if sent_ns <= finished_ns {
             self.see(id, number, twins == 1, finished_ns);
         }
-        match state.stage {
-            Stage::Open if ended_by(seen_before_ns, last.max(last_maybe)) => Look::Open,
-            Stage::Open => Look::AliveUnlessRefused(number),
-            _ if ended_by(state.done_ns, last) => Look::Stale(number),
-            _ if ended_by(state.done_ns, last_maybe) => Look::Open,
-            _ => Look::Alive,
+        let is_alive = |(number, state): (u32, &State)| {
+            state.stamp == stamp && state.sent_ns <= asked.to_ns && state.look(number, &before) == Look::Alive
+        };
+        // Of several that look alike one is enough.
+        if state.has_twin && self.states_of(id).any(is_alive) { Look::Alive } else { look }
+    }
+
+    /// What ends states of the record before `from_ns`.
+    fn before(&self, id: u32, from_ns: u64) -> Before {
+        let mut before = Before::default();
+        for (number, state) in self.states_of(id) {
+            if state.done_ns < from_ns {
+                before.last = before.last.max(Some((state.sent_ns, number)));
+            } else if state.may_have_happened(from_ns) {
+                before.maybe = before.maybe.max(Some((state.sent_ns, number)));
+            }
         }
+        before
     }
 
     fn see(&mut self, id: u32, number: u32, is_only: bool, at_ns: u64) {
@@ -282,49 +316,78 @@ impl Records {
         }
     }
 
-    /// Whether the record can have been absent at some moment of `at`.
-    pub fn absence(&self, id: u32, at: Interval) -> Absence {
+    /// An answer of `finished_ns` to a question of `sent_ns` says that the record is not there. It can be so for other
+    /// reasons than an unanswered delete, so none is taken to have happened.
+    pub fn see_absence(&mut self, id: u32, sent_ns: u64, finished_ns: u64) {
+        if !self.has_deletes {
+            return;
+        }
+        let deletes = self.states_of(id).filter(|(_, state)| {
+            is_absent(state.stamp) && state.stage == Stage::Acknowledged && state.done_ns <= sent_ns
+        });
+        if let Some((number, _)) = deletes.max_by_key(|(_, state)| state.sent_ns) {
+            self.see(id, number, false, finished_ns);
+        }
+    }
+
+    /// Whether the record was there at each moment of `at`.
+    #[inline]
+    pub fn presence(&self, id: u32, at: Interval) -> Always {
         match self.heads.get(id as usize) {
-            Some(head) if head.born_ns < at.from_ns => Absence::No,
-            None => Absence::Possible,
-            Some(_) => {
-                let mut states = self.states_of(id);
-                let is_open = states
-                    .any(|(_, state)| state.stage == Stage::Open && !state.has_twin && state.seen_ns < at.from_ns);
-                if is_open { Absence::Open } else { Absence::Possible }
+            Some(head) if head.born_ns < at.from_ns && !self.has_deletes => Always::Yes,
+            _ => self.always(id, at, |_, state| !is_absent(state.stamp)),
+        }
+    }
+
+    /// Whether each state of the record that can have been alive at some moment of `at` is as asked for. The empty store
+    /// is not.
+    pub fn always(&self, id: u32, at: Interval, is_so: impl Fn(u32, &State) -> bool) -> Always {
+        let Some(head) = self.heads.get(id as usize) else { return Always::No };
+        let before = self.before(id, at.from_ns);
+        let mut open = None;
+        if head.born_ns >= at.from_ns {
+            let Some((_, number)) = before.maybe else { return Always::No };
+            open = Some(number);
+        }
+        for (number, state) in self.states_of(id) {
+            if state.sent_ns > at.to_ns || is_so(number, state) {
+                continue;
+            }
+            match state.look(number, &before) {
+                Look::Alive => return Always::No,
+                Look::AliveUnlessRefused(number) | Look::Open(number) => open = Some(number),
+                Look::Stale(_) | Look::Gone => {}
             }
         }
+        open.map_or(Always::Yes, Always::Open)
     }
 
     /// The state that stood when the question was asked, as far as is known.
     pub fn stood(&self, id: u32, at: Interval) -> Option<Effect> {
-        let last =
-            self.states_of(id).filter(|(_, state)| state.done_ns < at.from_ns).max_by_key(|(_, one)| one.sent_ns);
-        let ended = |state: &State| {
-            let done_ns = state.done_ns;
-            done_ns < NEVER && last.is_some_and(|(_, last)| last.sent_ns >= done_ns && last.sent_ns > state.sent_ns)
-        };
-        let alive = self.states_of(id).filter(|(_, state)| state.sent_ns <= at.to_ns && !ended(state));
+        let before = self.before(id, at.from_ns);
+        let alive = self
+            .states_of(id)
+            .filter(|(number, state)| state.sent_ns <= at.to_ns && !is_ended(*number, state.done_ns, before.last));
         alive.max_by_key(|(_, state)| state.sent_ns).map(|(_, state)| state.effect())
     }
 
-    /// What a record is in the end that shows this stamp: alive, stale or gone.
-    pub fn stands(&self, id: u32, stamp: i64) -> Look {
-        let happened = self.states_of(id).filter(|(_, state)| state.done_ns < NEVER);
-        let last = happened.map(|(number, state)| (state.sent_ns, number)).max();
-        let shown = self.states_of(id).filter(|(_, state)| state.stamp == stamp);
-        match shown.max_by_key(|(_, state)| state.sent_ns) {
-            None => Look::Gone,
-            Some((number, state)) => match last {
-                Some((sent_ns, last)) if state.done_ns <= sent_ns && last != number => Look::Stale(number),
-                _ => Look::Alive,
-            },
-        }
+    /// The states that can be alive in the end; the empty store is not among them.
+    pub fn alive_in_the_end(&self, id: u32) -> impl Iterator<Item = &State> + '_ {
+        let last = self.before(id, NEVER).last;
+        let alive = self.states_of(id).filter(move |(number, state)| !is_ended(*number, state.done_ns, last));
+        alive.map(|(_, state)| state)
     }
 
-    /// Whether a write of this record with this stamp, which is known, was acknowledged.
-    pub fn is_acknowledged(&self, id: u32, stamp: i64) -> bool {
-        self.states_of(id).any(|(_, state)| state.stamp == stamp && state.stage == Stage::Acknowledged)
+    /// Whether nobody can know which of several states the record is in, in the end.
+    pub fn is_unsure(&self, id: u32) -> bool {
+        let (_, born_ns) = self.acknowledged_of(id);
+        self.alive_in_the_end(id).count() + usize::from(born_ns == NEVER) > 1
+    }
+
+    /// Whether the open write with this number and stamp is open still.
+    pub fn is_open(&self, number: u32, stamp: i64) -> bool {
+        let state = &self.states[number as usize];
+        state.stage == Stage::Open && state.stamp == stamp
     }
 
     pub fn state(&self, number: u32) -> &State {
@@ -374,17 +437,10 @@ impl Records {
                 None => self.heads[id as usize].first = state.next,
                 Some(before) => self.states[before as usize].next = state.next,
             }
-            self.free.push(next);
+            self.release(id, next);
             twin = twin.filter(|twin| *twin != next);
-            self.retired_to_ns = self.retired_to_ns.max(by_ns);
-            self.past.push(Retired {
-                id,
-                stamp: state.stamp,
-                sent_ns: state.sent_ns,
-                done_ns: state.done_ns,
-                is_acknowledged: state.stage == Stage::Acknowledged,
-                is_seen: state.seen_ns < NEVER,
-            });
+            self.retired_before_ns = self.retired_before_ns.max(by_ns + 1);
+            self.past.push(id, state.effect());
             next = state.next;
         }
         twin
@@ -428,7 +484,14 @@ impl Records {
             None => self.heads[id as usize].first = next,
             Some(before) => self.states[before as usize].next = next,
         }
+        self.release(id, number);
+    }
+
+    fn release(&mut self, id: u32, number: u32) {
+        // Nobody waits for a write that is gone.
+        self.states[number as usize].stage = Stage::Unknown;
         self.free.push(number);
+        self.contents.release(number, id);
     }
 
     /// Goes on with nothing but what each record can be from now on, and counts only that.
@@ -450,28 +513,30 @@ impl Records {
 
 impl State {
     pub fn effect(&self) -> Effect {
-        let fate = if self.stage == Stage::Acknowledged { Fate::Acknowledged } else { Fate::Unknown };
-        effect_of(self.stamp, self.sent_ns, self.done_ns, self.seen_ns, fate)
+        Effect {
+            sent_ns: self.sent_ns,
+            done_ns: self.done_ns,
+            stamp: self.stamp,
+            is_acknowledged: self.stage == Stage::Acknowledged,
+            is_seen: self.seen_ns < NEVER,
+        }
     }
-}
 
-/// An effect that a write with this stamp had.
-pub(super) fn effect_of(stamp: i64, sent_ns: u64, done_ns: u64, seen_ns: u64, fate: Fate) -> Effect {
-    let (client, cycle) = match Version::from_stamp(stamp) {
-        Some(Version::Written { client, cycle }) => (client, cycle),
-        _ => (0, 0),
-    };
-    debug_assert_ne!(stamp, ABSENT, "nothing is deleted");
-    Effect {
-        sent_ns,
-        done_ns,
-        acknowledged_ns: if fate == Fate::Acknowledged { done_ns } else { NEVER },
-        seen_ns,
-        stamp,
-        client,
-        cycle,
-        fate,
-        written: true,
-        ..Effect::empty_store()
+    /// It has been seen by `at_ns`, and so has happened by then unless it is acknowledged later.
+    fn may_have_happened(&self, at_ns: u64) -> bool {
+        self.stage == Stage::Open && !self.has_twin && self.seen_ns < at_ns
+    }
+
+    /// What the state with this number is, by what ends its record's.
+    fn look(&self, number: u32, before: &Before) -> Look {
+        let ended = |done_ns, by| is_ended(number, done_ns, by);
+        let seen_ns = if self.has_twin { NEVER } else { self.seen_ns };
+        match (self.stage, before.maybe) {
+            (Stage::Open, maybe) if ended(seen_ns, before.last) || ended(seen_ns, maybe) => Look::Open(number),
+            (Stage::Open, _) => Look::AliveUnlessRefused(number),
+            _ if ended(self.done_ns, before.last) => Look::Stale(number),
+            (_, Some((_, by))) if ended(self.done_ns, before.maybe) => Look::Open(by),
+            _ => Look::Alive,
+        }
     }
 }

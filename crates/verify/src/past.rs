@@ -6,9 +6,7 @@ use std::collections::HashSet;
 
 use plimsoll_core::Version;
 
-use super::records::effect_of;
-use crate::log::NEVER;
-use crate::timeline::{Effect, Fate};
+use crate::log::Effect;
 
 /// Retired writes that are remembered: 80 MiB.
 const RETIRED_MAX: usize = 1 << 21;
@@ -17,21 +15,11 @@ const SEEN_LATE_MAX: usize = 1 << 16;
 /// Clients and phases that stamps have room for.
 const CLIENTS_MAX: usize = 1 << 23;
 
-/// A write whose state has ended.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Retired {
-    pub id: u32,
-    pub stamp: i64,
-    pub sent_ns: u64,
-    pub done_ns: u64,
-    pub is_acknowledged: bool,
-    pub is_seen: bool,
-}
-
 /// What is remembered of writes that have ended.
 #[derive(Debug, Default)]
-pub(super) struct Past {
-    retired: Vec<Retired>,
+pub(crate) struct Past {
+    /// Records, and the writes of them whose states have ended.
+    retired: Vec<(u32, Effect)>,
     /// Where the oldest is, once the memory is full.
     oldest: usize,
     seen_late: HashSet<(u32, i64)>,
@@ -40,7 +28,8 @@ pub(super) struct Past {
 }
 
 impl Past {
-    pub fn push(&mut self, retired: Retired) {
+    pub fn push(&mut self, id: u32, effect: Effect) {
+        let retired = (id, effect);
         if self.retired.len() < RETIRED_MAX {
             self.retired.push(retired);
         } else {
@@ -88,18 +77,14 @@ impl Past {
     pub fn find(&self, id: u32, stamp: i64) -> Option<Effect> {
         let (newest, oldest) = self.retired.split_at(self.oldest);
         let mut all = newest.iter().rev().chain(oldest.iter().rev());
-        all.find(|retired| retired.id == id && retired.stamp == stamp).map(|retired| self.effect(retired))
+        all.find(|(of, effect)| *of == id && effect.stamp == stamp).map(|(_, effect)| *effect)
     }
 
     /// All that is remembered, in no order.
     pub fn effects(&self) -> impl Iterator<Item = (u32, Effect)> + '_ {
-        self.retired.iter().map(|retired| (retired.id, self.effect(retired)))
-    }
-
-    fn effect(&self, retired: &Retired) -> Effect {
-        let is_seen = retired.is_seen || self.seen_late.contains(&(retired.id, retired.stamp));
-        let fate = if retired.is_acknowledged { Fate::Acknowledged } else { Fate::Unknown };
-        let seen_ns = if is_seen { retired.done_ns } else { NEVER };
-        effect_of(retired.stamp, retired.sent_ns, retired.done_ns, seen_ns, fate)
+        self.retired.iter().map(|(id, effect)| {
+            let is_seen = effect.is_seen || self.seen_late.contains(&(*id, effect.stamp));
+            (*id, Effect { is_seen, ..*effect })
+        })
     }
 }

@@ -5,68 +5,13 @@ use std::rc::Rc;
 
 use plimsoll_core::{Outcome, Value, ValueBuf, Version};
 
-use crate::history::History;
-use crate::log::{ABSENT, ALIEN, Event, NEVER, NO_STAMP, Part, Row, Watch};
-use crate::range::Order;
-use crate::timeline::{Effect, Field, Interval, Timelines, Untrue};
-use crate::words::{Examples, Words};
+use crate::old::history::History;
+use crate::old::log::{ABSENT, ALIEN, Event, NEVER, NO_STAMP, Part, Row, Watch};
+use crate::old::range::Order;
+use crate::old::timeline::{Effect, Field, Interval, Timelines, Untrue};
+use crate::old::words::{Examples, Words};
 
-/// How the answers to one kind of operation in one phase compare with the truth.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AnswerVerdict {
-    /// Position of the phase in its trial.
-    pub phase: u16,
-    /// Position of the kind in its workload.
-    pub kind: u16,
-    /// Name of the kind.
-    pub kind_name: String,
-    /// Answers that were held against the truth.
-    pub answers: u64,
-    /// Operations without an answer to hold against anything: refused, or unknown; all of them when the
-    /// history has a gap, because nobody knows then what a right answer is.
-    pub unanswered: u64,
-    /// Records that had to be in the answers.
-    pub expected: u64,
-    /// Records that were in them.
-    pub got: u64,
-    /// Records that had to be there, and were not.
-    pub missing: u64,
-    /// Records that matched at no moment while the question was open.
-    pub not_matching: u64,
-    /// Records as they had been before they were overwritten or deleted, and that before the question was asked.
-    pub stale: u64,
-    /// Records that nobody wrote like that.
-    pub wrong_content: u64,
-    /// Records as a write would have made them that the store had refused.
-    pub refused: u64,
-    /// Records under keys that nobody wrote.
-    pub alien: u64,
-    /// Records that were in one answer more than once.
-    pub duplicated: u64,
-    /// Records that stood behind others that should follow them, in answers that are in order.
-    pub disordered: u64,
-    /// A few of these, in plain words.
-    pub examples: Vec<String>,
-}
-
-impl AnswerVerdict {
-    /// Records that had no right to be in the answers, of all sorts.
-    pub fn wrong(&self) -> u64 {
-        self.not_matching
-            + self.stale
-            + self.wrong_content
-            + self.refused
-            + self.alien
-            + self.duplicated
-            + self.disordered
-    }
-
-    /// True when every answer was right.
-    pub fn is_right(&self) -> bool {
-        self.missing == 0 && self.wrong() == 0
-    }
-}
-
+use crate::AnswerVerdict;
 /// Knows what each record can have been at each time of a [`History`], and judges by it.
 ///
 /// Making one takes about 1 µs for each write and each row of an answer.
@@ -89,9 +34,6 @@ impl<'a> Judge<'a> {
     /// Works out the timelines of all records.
     pub fn new(history: &'a History) -> Self {
         let mut columns = BTreeMap::new();
-        if history.running.is_some() {
-            return Self { history, timelines: Timelines::none(), columns, order: None };
-        }
         let timelines = Timelines::new(history);
         for watch in history.watches.iter() {
             if let Watch::Find { field } = watch {
@@ -104,9 +46,6 @@ impl<'a> Judge<'a> {
 
     /// Holds all answers against the truth: one verdict for each phase and kind that had any, in that order.
     pub fn answers(&self) -> Vec<AnswerVerdict> {
-        if let Some(running) = &self.history.running {
-            return running.answers(self.history.gap().is_some());
-        }
         let mut bench = Bench {
             judge: self,
             words: Words::new(&*self.history.workload),
@@ -396,19 +335,5 @@ impl Bench<'_> {
             }
         }
         None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bounds_take_a_minus_zero_for_a_zero_and_all_nans_for_one() {
-        let float = Value::Float;
-        assert!(within(float(-0.0), float(0.0), Value::Null), "every store gives -0.0 for 0.0 <= x");
-        assert!(!within(float(-0.0), Value::Null, float(0.0)));
-        assert!(!within(float(-f64::NAN), Value::Null, float(0.0)), "a NaN is above every other float");
-        assert!(within(float(f64::NEG_INFINITY), Value::Null, float(0.0)));
     }
 }

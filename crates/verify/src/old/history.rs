@@ -4,20 +4,17 @@ use std::sync::Arc;
 
 use plimsoll_core::Workload;
 
-use crate::log::{ALIEN, Chunk, Part, Watch};
-use crate::running::Running;
+use crate::old::log::{ALIEN, Chunk, Part, Watch};
 
 /// Most bytes that a trial's history may take before the ledger stops writing it down.
 const HISTORY_BYTES_MAX: usize = 2 << 30;
 
-/// What the ledger holds, from which a [`crate::Judge`] tells right from wrong.
+/// What the ledger holds, from which a [`crate::old::Judge`] tells right from wrong.
 pub struct History {
     pub(crate) workload: Arc<dyn Workload>,
     pub(crate) watches: Arc<[Watch]>,
     /// One for each observer that there was.
     pub(crate) parts: Vec<Part>,
-    /// Judges while the phases run, where that can be done: then there are no parts.
-    pub(crate) running: Option<Running>,
     bytes: usize,
     unwritten_chunks: u64,
     /// Operations that observers could not write down.
@@ -28,16 +25,7 @@ pub struct History {
 
 impl History {
     pub(crate) fn new(workload: Arc<dyn Workload>, watches: Arc<[Watch]>) -> Self {
-        Self {
-            workload,
-            watches,
-            parts: Vec::new(),
-            running: None,
-            bytes: 0,
-            unwritten_chunks: 0,
-            overflows: 0,
-            at_work: 0,
-        }
+        Self { workload, watches, parts: Vec::new(), bytes: 0, unwritten_chunks: 0, overflows: 0, at_work: 0 }
     }
 
     /// Why nothing can be vouched for, in one sentence; `None` when everything was written down.
@@ -51,25 +39,13 @@ impl History {
         (self.at_work > 0).then(|| format!("{} workers were still at work when the ledger was read", self.at_work))
     }
 
-    /// Answers that were not held against anything, because the ledger was behind when they came: they count as
-    /// unanswered. Acknowledged writes are all known.
-    pub fn skipped(&self) -> u64 {
-        self.running.as_ref().map_or(0, Running::skipped)
-    }
-
     /// Operations written down.
     pub fn operations(&self) -> u64 {
-        if let Some(running) = &self.running {
-            return running.operations();
-        }
         self.parts.iter().map(|part| part.events.len() as u64).sum()
     }
 
     /// Records that were loaded or that anybody tried to write: their numbers are below this.
     pub fn records(&self) -> u64 {
-        if let Some(running) = &self.running {
-            return running.records();
-        }
         let written = self.parts.iter().flat_map(|part| {
             let events = part.events.iter().filter(|event| self.watches[usize::from(event.kind)].writes());
             events.map(|event| event.id).filter(|id| *id != ALIEN)

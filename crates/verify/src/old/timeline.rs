@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use plimsoll_core::{Outcome, Value, ValueBuf, Version};
 
 use crate::digest::digest;
-use crate::history::History;
-use crate::log::{ABSENT, ALIEN, Event, NEVER, NO_STAMP, Part, Row, Watch};
+use crate::old::history::History;
+use crate::old::log::{ABSENT, ALIEN, Event, NEVER, NO_STAMP, Part, Row, Watch};
 
 /// Effects on a record up to which one is looked for by going through them.
 const FEW: usize = 32;

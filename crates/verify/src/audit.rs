@@ -1,0 +1,233 @@
+//! Holds what the store holds in the end against what each record can be. Where a record shows something else, what is
+//! remembered of its past says what was lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ledger::Ledger;
+use crate::log::{ALIEN, Effect, Interval, NEVER, NO_STAMP, Row, is_absent};
+use crate::readback::{IndexAnswer, ReadBack};
+use crate::records::{Always, Records};
+use crate::verdict::LedgerVerdict;
+use crate::words::{Examples, Words, claim, claimed};
+
+/// What is wrong with a record.
+enum Wrong {
+    Content,
+    Refused,
+    /// It shows what it no longer is.
+    Stale,
+    Absent,
+}
+
+impl Ledger {
+    /// Holds the records read back against everything that was acknowledged.
+    pub fn verdict(&self, found: &ReadBack) -> LedgerVerdict {
+        let Records { acknowledged, rejected, unknown, .. } = self.records;
+        let (read_back, gap) = (found.rows.len() as u64, self.gap());
+        let verdict = LedgerVerdict { acknowledged, rejected, unknown, read_back, gap, ..LedgerVerdict::default() };
+        if verdict.gap.is_some() {
+            // What is not known to have been written must not be called wrong.
+            return verdict;
+        }
+        let workload = &*self.post.workload;
+        let mut audit = Audit { ledger: self, words: Words::new(workload), verdict, examples: Examples::default() };
+        audit.records(found);
+        if let Some(index) = &found.index {
+            audit.index(index);
+        }
+        let Audit { mut verdict, examples, .. } = audit;
+        verdict.examples = examples.sentences();
+        if verdict.lost == 0 && verdict.borne_out > 0 {
+            verdict.loss_upper_bound = Some((3.0 / verdict.borne_out as f64).min(1.0));
+        }
+        verdict
+    }
+}
+
+/// What has been found so far.
+struct Audit<'a> {
+    ledger: &'a Ledger,
+    words: Words<'a>,
+    verdict: LedgerVerdict,
+    examples: Examples,
+}
+
+impl Audit<'_> {
+    fn records(&mut self, found: &ReadBack) {
+        let mut wrong = Vec::new();
+        for (id, row) in (0u32..).zip(self.by_id(found)) {
+            match self.is_borne_out(id, row) {
+                Ok(is_acknowledged) => self.verdict.borne_out += u64::from(is_acknowledged),
+                Err(what) => wrong.push((id, row, what)),
+            }
+        }
+        let mut effects = self.effects(wrong.iter().map(|(id, ..)| *id).collect());
+        for (id, row, what) in wrong {
+            let mut effects = effects.remove(&id).unwrap_or_default();
+            effects.sort_by_key(|effect| (effect.sent_ns, effect.done_ns));
+            effects.insert(0, Effect::EMPTY_STORE);
+            match (what, row) {
+                (Wrong::Absent, _) | (_, None) => self.absent(id, &effects),
+                (Wrong::Content, Some(row)) => {
+                    self.verdict.wrong_content += 1;
+                    self.examples.add("wrong_content", || format!("{} has {}", self.words.key(row.id), claim(row)));
+                }
+                (Wrong::Refused, Some(row)) => {
+                    self.verdict.refused += 1;
+                    self.examples
+                        .add("refused", || format!("{} shows {}, which was refused", self.words.key(id), claimed(row)));
+                }
+                (Wrong::Stale, Some(row)) => match effects.iter().rposition(|effect| effect.stamp == row.stamp) {
+                    Some(position) => self.older(id, &effects, position, None),
+                    None => self.older(id, &effects, 0, Some(format!("{}, from long before,", claimed(row)))),
+                },
+            }
+        }
+    }
+
+    /// What was found of each record; counts what is no record's, or there more than once.
+    fn by_id(&mut self, found: &ReadBack) -> Vec<Option<Row>> {
+        let mut by_id = vec![None; self.ledger.records() as usize];
+        for row in &found.rows {
+            match by_id.get_mut(row.id as usize) {
+                None => self.verdict.alien += 1,
+                Some(before @ None) => *before = Some(*row),
+                // The first that was read is judged like those that are there once.
+                Some(Some(_)) => {
+                    self.verdict.duplicated += 1;
+                    self.examples.add("duplicated", || format!("{} is there more than once", self.words.key(row.id)));
+                }
+            }
+        }
+        for key in &found.aliens {
+            self.examples.add("alien", || format!("{key} is there, and nobody wrote it"));
+        }
+        by_id
+    }
+
+    /// Whether what was found is an acknowledged write, where it is what the record can be.
+    fn is_borne_out(&self, id: u32, row: Option<Row>) -> Result<bool, Wrong> {
+        let records = &self.ledger.records;
+        let Some(row) = row else {
+            if records.presence(id, Interval::END) == Always::Yes {
+                return Err(Wrong::Absent);
+            }
+            let deletes = records.alive_in_the_end(id).filter(|state| is_absent(state.stamp));
+            return Ok(deletes.max_by_key(|state| state.sent_ns).is_some_and(|state| state.effect().is_acknowledged));
+        };
+        if row.stamp == NO_STAMP || records.is_spoilt(row) {
+            return Err(Wrong::Content);
+        }
+        let mut alive = records.alive_in_the_end(id).filter(|state| state.stamp == row.stamp);
+        if let Some(state) = alive.next() {
+            return Ok(state.effect().is_acknowledged || alive.any(|state| state.effect().is_acknowledged));
+        }
+        let is_of_load = u64::from(id) < self.ledger.post.workload.record_count();
+        match records.states_of(id).any(|(_, state)| state.stamp == row.stamp) {
+            true => Err(Wrong::Stale),
+            false if records.is_refused(id, row.stamp) => Err(Wrong::Refused),
+            false if records.has_ended(id, row.stamp, is_of_load) => Err(Wrong::Stale),
+            false => Err(Wrong::Content),
+        }
+    }
+
+    /// All that is known of these records.
+    fn effects(&self, ids: BTreeSet<u32>) -> BTreeMap<u32, Vec<Effect>> {
+        let mut effects: BTreeMap<u32, Vec<Effect>> = BTreeMap::new();
+        let records = &self.ledger.records;
+        let past = records.past.effects().filter(|(id, _)| ids.contains(id));
+        for (id, effect) in past.take(if ids.is_empty() { 0 } else { usize::MAX }) {
+            effects.entry(id).or_default().push(effect);
+        }
+        for id in ids {
+            let states = records.states_of(id).map(|(_, state)| state.effect());
+            effects.entry(id).or_default().extend(states);
+        }
+        effects
+    }
+
+    /// A record is not there, and cannot be absent.
+    fn absent(&mut self, id: u32, effects: &[Effect]) {
+        let gone = effects.iter().rposition(|effect| is_absent(effect.stamp)).unwrap_or(0);
+        self.lost(id, effects, gone, None);
+        // Those that are not remembered one by one; where records are deleted they may have come before that.
+        let known = effects.iter().filter(|effect| effect.is_acknowledged).count() as u32;
+        let (acknowledged, born_ns) = self.ledger.records.acknowledged_of(id);
+        if acknowledged > known && !self.ledger.records.has_deletes {
+            self.lost_at(u64::from(acknowledged - known), born_ns);
+        }
+    }
+
+    /// A record shows what the effect at `position` made it, although later ones have happened. `shown` is what it shows
+    /// where that effect is only known to be older than that.
+    fn older(&mut self, id: u32, effects: &[Effect], position: usize, shown: Option<String>) {
+        if !later(effects, position).any(|effect| effect.is_seen) {
+            return self.lost(id, effects, position, shown);
+        }
+        self.verdict.resurrected += 1;
+        self.examples.add("resurrected", || {
+            format!(
+                "{} is again as {} left it, although later states had been seen; last was {}",
+                self.words.key(id),
+                shown.unwrap_or_else(|| self.words.effect(&effects[position])),
+                self.words.last(effects)
+            )
+        });
+    }
+
+    /// Nothing shows that what came after the effect at `position` has happened; `shown` as above.
+    fn lost(&mut self, id: u32, effects: &[Effect], position: usize, shown: Option<String>) {
+        let acknowledged = later(effects, position).filter(|effect| effect.is_acknowledged);
+        let mut lost: Vec<u64> = acknowledged.map(|effect| effect.done_ns).collect();
+        if lost.is_empty() {
+            // What ended the state was never acknowledged, but seen.
+            let seen = later(effects, position).filter(|effect| effect.is_seen && effect.done_ns < NEVER);
+            lost.extend(seen.map(|effect| effect.done_ns).take(1));
+        }
+        lost.into_iter().for_each(|at_ns| self.lost_at(1, at_ns));
+        self.examples.add("lost", || {
+            let (key, last) = (self.words.key(id), self.words.last(effects));
+            match shown {
+                Some(shown) => format!("{key} is as {shown} left it; lost is {last}"),
+                None if is_absent(effects[position].stamp) => format!("{key} is gone; last was {last}"),
+                None => format!("{key} is as {} left it; lost is {last}", self.words.effect(&effects[position])),
+            }
+        });
+    }
+
+    /// Counts writes as lost that were acknowledged from `at_ns` on.
+    fn lost_at(&mut self, count: u64, at_ns: u64) {
+        self.verdict.lost += count;
+        let (first, last) = self.verdict.lost_window_ns.unwrap_or((at_ns, at_ns));
+        self.verdict.lost_window_ns = Some((first.min(at_ns), last.max(at_ns)));
+    }
+
+    fn index(&mut self, index: &IndexAnswer) {
+        // The records were read first and the index was asked then: in between, a write may happen that nobody
+        // answered. So the index may show what was possible, and withhold what may no longer match.
+        let records = &self.ledger.records;
+        let mut by_record = index.by_record.clone();
+        for (row, matches) in &index.by_index {
+            let is_known = row.id != ALIEN && *matches && records.is_unsure(row.id);
+            let is_possible = is_known && self.is_borne_out(row.id, Some(*row)).is_ok();
+            if by_record.remove(&row.id) != Some(*row) && !is_possible {
+                self.verdict.index_disagrees += 1;
+                self.examples.add("index_disagrees", || match row.id {
+                    ALIEN => "the index gives a record that nobody wrote".into(),
+                    id => format!("the index gives {}, which the records do not bear out", self.words.key(id)),
+                });
+            }
+        }
+        for id in by_record.keys().filter(|id| !records.is_unsure(**id)) {
+            self.verdict.index_disagrees += 1;
+            self.examples
+                .add("index_disagrees", || format!("the index does not give {}, which matches", self.words.key(*id)));
+        }
+    }
+}
+
+/// The effects that came certainly after the one at `position`.
+fn later(effects: &[Effect], position: usize) -> impl Iterator<Item = &Effect> {
+    let done_ns = effects[position].done_ns;
+    effects[position + 1..].iter().filter(move |effect| effect.sent_ns >= done_ns)
+}

@@ -1,0 +1,466 @@
+//! Holds an answer against what each record can have been, and counts.
+//!
+//! An answer may show a record as it can have been at some moment between question and answer, and no other way. A
+//! question for many must have every record that matched all that time, and must not have one that did not match as shown.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use plimsoll_core::{Outcome, Value, Workload};
+
+use crate::field::Field;
+use crate::log::{ALIEN, Event, Interval, NEVER, NO_STAMP, Row, Watch, is_absent};
+use crate::range::Order;
+use crate::records::{Always, Look, Records};
+use crate::verdict::AnswerVerdict;
+use crate::words::{EXAMPLES_PER_SORT, Examples, Words};
+
+/// Answers that may wait at most, and records in them: 8 MiB and 32 MiB.
+const WAITING_MAX: usize = 1 << 16;
+const WAITING_ROWS_MAX: usize = 1 << 21;
+
+/// Why an answer is not judged now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It depends on what becomes of the open write with this number.
+    Open(u32),
+    /// What it shows may have been sent by a worker that has not told it yet.
+    Untold,
+    /// It was asked so long ago that what it may show is not known any more.
+    Forgotten,
+}
+
+/// An answer that cannot be judged yet.
+struct Waiting {
+    event: Event,
+    rows: Vec<Row>,
+    bounds: [Field; 2],
+    /// The write that it waits for: its number and stamp.
+    write: Option<(u32, i64)>,
+}
+
+/// Answers of one kind in one phase that show a write which was open.
+#[derive(Debug)]
+struct Shown {
+    phase: u16,
+    kind: u16,
+    count: u64,
+    some: Vec<(Event, Row)>,
+}
+
+/// What a row of an answer is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Worth {
+    Right,
+    /// Right unless the write with this number is refused yet.
+    RightUnlessRefused(u32),
+    Alien,
+    WrongContent,
+    Refused,
+    /// It shows this state, if it is known still.
+    Stale(Option<u32>),
+}
+
+/// What is wrong with where a record stands in an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place {
+    Duplicated,
+    NotMatching,
+    Disordered,
+}
+
+/// What there is to say of an answer that may have many records.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// Of each row.
+    pub worths: Vec<Worth>,
+    pub misplaced: Vec<(Place, Row)>,
+    /// Records that had to be there, and those of them that were not.
+    pub expected: u64,
+    pub missing: Vec<u32>,
+}
+
+/// Which records an answer has had.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    /// Of each record, the number of the last question whose answer had it.
+    last_question: Vec<u32>,
+    questions: u32,
+}
+
+impl Given {
+    /// Begins with the answer to another question, where there are so many records.
+    pub fn next_question(&mut self, records: usize) {
+        self.last_question.resize(records.max(self.last_question.len()), 0);
+        self.questions = self.questions.checked_add(1).unwrap_or_else(|| {
+            self.last_question.fill(0);
+            1
+        });
+    }
+
+    /// Whether this answer has had the record before; from now on it has.
+    pub fn is_again(&mut self, id: u32) -> bool {
+        let questions = self.questions;
+        self.last_question.get_mut(id as usize).is_some_and(|last| std::mem::replace(last, questions) == questions)
+    }
+
+    pub fn is_given(&self, id: u32) -> bool {
+        self.last_question.get(id as usize) == Some(&self.questions)
+    }
+}
+
+/// What has been found so far, and what is needed to go on.
+pub(crate) struct Judge {
+    pub workload: Arc<dyn Workload>,
+    watches: Arc<[Watch]>,
+    pub tallies: BTreeMap<(u16, u16), (AnswerVerdict, Examples)>,
+    shown: HashMap<u32, Vec<Shown>>,
+    waiting: Vec<Waiting>,
+    waiting_rows: usize,
+    /// Keys that are no record's, some of them.
+    pub aliens: Vec<Field>,
+    pub given: Given,
+    /// The records in the order of their keys, once a range of them was asked for.
+    pub order: Order,
+}
+
+impl Judge {
+    pub fn new(workload: Arc<dyn Workload>, watches: Arc<[Watch]>) -> Self {
+        Self {
+            workload,
+            watches,
+            tallies: BTreeMap::new(),
+            shown: HashMap::new(),
+            waiting: Vec::new(),
+            waiting_rows: 0,
+            aliens: Vec::new(),
+            given: Given::default(),
+            order: Order::default(),
+        }
+    }
+
+    pub fn tally(&mut self, phase: u16, kind: u16) -> &mut (AnswerVerdict, Examples) {
+        self.tallies.entry((phase, kind)).or_default()
+    }
+
+    /// Forgets what has been found.
+    pub fn forget(&mut self) {
+        self.tallies.clear();
+        self.shown.clear();
+        self.waiting.clear();
+        self.waiting_rows = 0;
+        self.aliens.clear();
+    }
+
+    /// Holds an answer against the records, or keeps it until more is known. `bounds` are those of a question that has
+    /// them, `told_ns` is the time up to which everything has been told.
+    pub fn take(&mut self, records: &mut Records, event: &Event, rows: &[Row], bounds: &[Field; 2], told_ns: u64) {
+        let Err(why) = self.hear(records, event, rows, bounds, told_ns) else { return };
+        let write = match why {
+            Why::Open(number) => Some((number, records.state(number).stamp)),
+            _ => None,
+        };
+        let is_full = self.waiting.len() >= WAITING_MAX || self.waiting_rows + rows.len() > WAITING_ROWS_MAX;
+        if why == Why::Forgotten || is_full {
+            self.tally(event.phase, event.kind).0.unanswered += 1;
+        } else {
+            self.waiting_rows += rows.len();
+            self.waiting.push(Waiting { event: *event, rows: rows.to_vec(), bounds: bounds.clone(), write });
+        }
+    }
+
+    /// Holds the answers that had to wait against what is known now.
+    pub fn take_waiting(&mut self, records: &mut Records, told_ns: u64) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            if waiting.write.is_some_and(|(number, stamp)| records.is_open(number, stamp)) {
+                self.waiting.push(waiting);
+            } else {
+                let Waiting { event, rows, bounds, .. } = waiting;
+                self.waiting_rows -= rows.len();
+                self.take(records, &event, &rows, &bounds, told_ns);
+            }
+        }
+    }
+
+    /// When the oldest question was sent whose answer waits.
+    pub fn earliest_ns(&self) -> u64 {
+        self.waiting.iter().map(|waiting| waiting.event.sent_ns).min().unwrap_or(NEVER)
+    }
+
+    /// Answers of a kind in a phase that wait.
+    pub fn waiting(&self, phase: u16, kind: u16) -> u64 {
+        let of = |waiting: &&Waiting| (waiting.event.phase, waiting.event.kind) == (phase, kind);
+        self.waiting.iter().filter(of).count() as u64
+    }
+
+    /// When an answer cannot be judged nothing is counted.
+    fn hear(
+        &mut self,
+        records: &mut Records,
+        event: &Event,
+        rows: &[Row],
+        bounds: &[Field; 2],
+        told_ns: u64,
+    ) -> Result<(), Why> {
+        if event.finished_ns == NEVER || !matches!(event.outcome, Outcome::Ok | Outcome::NotFound) {
+            self.tally(event.phase, event.kind).0.unanswered += 1;
+            return Ok(());
+        }
+        let watch = self.watches[usize::from(event.kind)];
+        let findings = match watch {
+            Watch::Range => self.range(records, event, rows, told_ns)?,
+            Watch::Find { field } => self.set(records, event, rows, told_ns, Some((field, bounds)))?,
+            Watch::All => self.set(records, event, rows, told_ns, None)?,
+            _ => return self.one(records, event, rows, told_ns, watch.writes()),
+        };
+        self.count_several(records, event, rows, findings);
+        Ok(())
+    }
+
+    /// The answer to a question for one record by its key.
+    fn one(
+        &mut self,
+        records: &mut Records,
+        event: &Event,
+        rows: &[Row],
+        told_ns: u64,
+        is_write: bool,
+    ) -> Result<(), Why> {
+        let at = Interval::of(event);
+        // First, for what an answer shows has been seen, whenever it is judged.
+        let mut worth = Ok(Worth::Right);
+        for (place, row) in rows.iter().enumerate() {
+            let of_row = self.worth(records, *row, event, told_ns);
+            if place == 0 {
+                worth = of_row;
+            }
+        }
+        if event.outcome == Outcome::NotFound && !is_write {
+            records.see_absence(event.id, event.sent_ns, event.finished_ns);
+        }
+        let worth = worth?;
+        let is_present = match records.presence(event.id, at) {
+            Always::Open(number) => return Err(Why::Open(number)),
+            presence => presence == Always::Yes,
+        };
+        let (verdict, examples) = self.tallies.entry((event.phase, event.kind)).or_default();
+        verdict.answers += 1;
+        verdict.got += u64::from(event.row_count);
+        verdict.expected += u64::from(is_present);
+        let Some(row) = rows.first() else {
+            if is_present {
+                verdict.missing += 1;
+                let words = Words::new(&*self.workload);
+                examples.add("missing", || words.missing(event, event.id, records.stood(event.id, at).as_ref()));
+            }
+            return Ok(());
+        };
+        if worth == Worth::Right && row.id == event.id && rows.len() == 1 {
+            return Ok(());
+        }
+        let words = Words::new(&*self.workload);
+        for row in &rows[1..] {
+            verdict.duplicated += 1;
+            examples.add("duplicated", || words.duplicated(event, *row));
+        }
+        if row.id != ALIEN && row.id != event.id {
+            verdict.wrong_content += 1;
+            examples.add("wrong_content", || words.other_record(event, *row));
+        } else {
+            self.count(records, event, *row, worth);
+        }
+        Ok(())
+    }
+
+    /// The answer to a question for all records whose field is within bounds, or for all there are.
+    fn set(
+        &mut self,
+        records: &mut Records,
+        event: &Event,
+        rows: &[Row],
+        told_ns: u64,
+        question: Option<(u16, &[Field; 2])>,
+    ) -> Result<Findings, Why> {
+        let at = Interval::of(event);
+        let mut findings = Findings { worths: self.worths(records, event, rows, told_ns)?, ..Findings::default() };
+        if at.from_ns < records.retired_before_ns {
+            return Err(Why::Forgotten);
+        }
+        let is_asked = |records: &Records, number: u32, stamp: i64| match question {
+            None => !is_absent(stamp),
+            Some((field, bounds)) => records.contents.matches(number, field, bounds),
+        };
+        let record_count = records.len().max(self.workload.record_count() as usize);
+        self.given.next_question(record_count);
+        for (row, worth) in rows.iter().zip(&mut findings.worths) {
+            if self.given.is_again(row.id) {
+                findings.misplaced.push((Place::Duplicated, *row));
+                // The first of them is judged like those that are there once.
+                *worth = Worth::Right;
+                continue;
+            }
+            let mut states = records.states_of(row.id).filter(|(_, state)| state.stamp == row.stamp);
+            let matches = states.next().is_none_or(|(number, state)| is_asked(records, number, state.stamp));
+            match *worth {
+                Worth::Right if !matches => findings.misplaced.push((Place::NotMatching, *row)),
+                Worth::RightUnlessRefused(number) if !matches => return Err(Why::Open(number)),
+                _ => {}
+            }
+        }
+        let candidates = match question {
+            Some((field, bounds)) => records.contents.matching(field, bounds),
+            None => (0..record_count as u32).collect(),
+        };
+        for id in candidates {
+            let always = match question {
+                Some(_) => records.always(id, at, |number, state| is_asked(records, number, state.stamp)),
+                None => records.presence(id, at),
+            };
+            match always {
+                Always::Yes => findings.expect(id, &self.given),
+                Always::No => {}
+                Always::Open(number) => return Err(Why::Open(number)),
+            }
+        }
+        Ok(findings)
+    }
+
+    /// What each row is worth. All are looked at, whenever the answer is judged.
+    pub fn worths(&self, records: &mut Records, event: &Event, rows: &[Row], told_ns: u64) -> Result<Vec<Worth>, Why> {
+        let worths: Vec<_> = rows.iter().map(|row| self.worth(records, *row, event, told_ns)).collect();
+        worths.into_iter().collect()
+    }
+
+    /// What `row` is worth in this answer.
+    fn worth(&self, records: &mut Records, row: Row, event: &Event, told_ns: u64) -> Result<Worth, Why> {
+        let at = Interval::of(event);
+        // Everything has been told that was sent until the answer came.
+        let is_told = at.to_ns < told_ns || told_ns == NEVER;
+        let is_of_load = u64::from(row.id) < self.workload.record_count();
+        if !is_of_load && !records.has_come(row.id, at.to_ns) {
+            // A write of it may not have been told yet.
+            return if row.id == ALIEN || is_told { Ok(Worth::Alien) } else { Err(Why::Untold) };
+        }
+        if row.stamp == NO_STAMP || records.is_spoilt(row) {
+            return Ok(Worth::WrongContent);
+        }
+        match records.look(row.id, row.stamp, at, event.finished_ns) {
+            Look::Alive => return Ok(Worth::Right),
+            Look::AliveUnlessRefused(number) => return Ok(Worth::RightUnlessRefused(number)),
+            Look::Open(number) => return Err(Why::Open(number)),
+            Look::Stale(number) => return Ok(Worth::Stale(Some(number))),
+            Look::Gone => {}
+        }
+        if records.is_refused(row.id, row.stamp) {
+            return Ok(Worth::Refused);
+        }
+        let is_later = || records.states_of(row.id).any(|(_, state)| state.stamp == row.stamp);
+        if records.has_ended(row.id, row.stamp, is_of_load) && !is_later() {
+            if at.from_ns < records.retired_before_ns {
+                return Err(Why::Forgotten);
+            }
+            records.past.seen(row.id, row.stamp);
+            return Ok(Worth::Stale(None));
+        }
+        if is_told { Ok(Worth::WrongContent) } else { Err(Why::Untold) }
+    }
+
+    fn count_several(&mut self, records: &mut Records, event: &Event, rows: &[Row], findings: Findings) {
+        let (verdict, examples) = self.tallies.entry((event.phase, event.kind)).or_default();
+        let words = Words::new(&*self.workload);
+        let Findings { worths, misplaced, expected, missing } = findings;
+        verdict.answers += 1;
+        verdict.got += rows.len() as u64;
+        verdict.expected += expected;
+        verdict.missing += missing.len() as u64;
+        for id in missing.into_iter().take(EXAMPLES_PER_SORT) {
+            let stood = records.stood(id, Interval::of(event));
+            examples.add("missing", || words.missing(event, id, stood.as_ref()));
+        }
+        for (place, row) in misplaced {
+            let (count, sort) = match place {
+                Place::Duplicated => (&mut verdict.duplicated, "duplicated"),
+                Place::NotMatching => (&mut verdict.not_matching, "not_matching"),
+                Place::Disordered => (&mut verdict.disordered, "disordered"),
+            };
+            *count += 1;
+            examples.add(sort, || match place {
+                Place::Duplicated => words.duplicated(event, row),
+                Place::NotMatching => words.not_matching(event, row),
+                Place::Disordered => words.disordered(event, row),
+            });
+        }
+        for (row, worth) in rows.iter().zip(worths).filter(|(_, worth)| *worth != Worth::Right) {
+            self.count(records, event, *row, worth);
+        }
+    }
+
+    /// Counts a row that is not simply right.
+    fn count(&mut self, records: &mut Records, event: &Event, row: Row, worth: Worth) {
+        let (verdict, examples) = self.tallies.entry((event.phase, event.kind)).or_default();
+        let words = Words::new(&*self.workload);
+        match worth {
+            Worth::Right => {}
+            Worth::RightUnlessRefused(number) => {
+                records.state_mut(number).is_shown = true;
+                let all = self.shown.entry(number).or_default();
+                let place = all.iter().position(|one| (one.phase, one.kind) == (event.phase, event.kind));
+                let place = place.unwrap_or_else(|| {
+                    all.push(Shown { phase: event.phase, kind: event.kind, count: 0, some: Vec::new() });
+                    all.len() - 1
+                });
+                all[place].count += 1;
+                if all[place].some.len() < EXAMPLES_PER_SORT {
+                    all[place].some.push((*event, row));
+                }
+            }
+            Worth::Alien => {
+                verdict.alien += 1;
+                let kept = usize::try_from(row.stamp).ok().and_then(|place| self.aliens.get(place));
+                examples.add("alien", || words.alien(event, row, kept.map_or(Value::Null, Field::value)));
+            }
+            Worth::WrongContent => {
+                verdict.wrong_content += 1;
+                examples.add("wrong_content", || words.wrong_content(event, row));
+            }
+            Worth::Refused => {
+                verdict.refused += 1;
+                examples.add("refused", || words.refused(event, row));
+            }
+            Worth::Stale(number) => {
+                verdict.stale += 1;
+                examples.add("stale", || {
+                    let was = number.map(|number| records.state(number).effect());
+                    let was = was.or_else(|| records.past.find(row.id, row.stamp));
+                    words.stale(event, row, was.as_ref(), records.stood(row.id, Interval::of(event)).as_ref())
+                });
+            }
+        }
+    }
+
+    /// What became of a write that answers had shown while it was open.
+    pub fn settle(&mut self, number: u32, outcome: Outcome) {
+        let Some(all) = self.shown.remove(&number) else { return };
+        if !matches!(outcome, Outcome::NotFound | Outcome::Rejected) {
+            return;
+        }
+        for shown in all {
+            let (verdict, examples) = self.tallies.entry((shown.phase, shown.kind)).or_default();
+            verdict.refused += shown.count;
+            let words = Words::new(&*self.workload);
+            for (event, row) in shown.some {
+                examples.add("refused", || words.refused(&event, row));
+            }
+        }
+    }
+}
+
+impl Findings {
+    /// The record had to be there.
+    pub fn expect(&mut self, id: u32, given: &Given) {
+        self.expected += 1;
+        if !given.is_given(id) {
+            self.missing.push(id);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What was found, in plain words: which operation, which record, and what stood there instead.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::{Value, ValueBuf, Version, Workload};
+
+use crate::old::log::{ABSENT, ALIEN, Event, Row};
+use crate::old::timeline::{Effect, Fate};
+
+/// Sentences kept of each sort.
+const EXAMPLES_PER_SORT: usize = 3;
+
+/// A few sentences of each sort.
+#[derive(Debug, Default)]
+pub(crate) struct Examples(BTreeMap<&'static str, Vec<String>>);
+
+impl Examples {
+    /// Adds a sentence if there are few of its sort.
+    pub fn add(&mut self, sort: &'static str, sentence: impl FnOnce() -> String) {
+        let sentences = self.0.entry(sort).or_default();
+        if sentences.len() < EXAMPLES_PER_SORT {
+            sentences.push(sentence());
+        }
+    }
+
+    pub fn into_sentences(self) -> Vec<String> {
+        self.0.into_values().flatten().collect()
+    }
+
+    /// All sentences.
+    pub fn sentences(&self) -> Vec<String> {
+        self.0.values().flatten().cloned().collect()
+    }
+}
+
+/// Finds the words.
+pub(crate) struct Words<'a> {
+    workload: &'a dyn Workload,
+}
+
+impl<'a> Words<'a> {
+    pub fn new(workload: &'a dyn Workload) -> Self {
+        Self { workload }
+    }
+
+    /// The record's key as it is shown to people.
+    pub fn key(&self, id: u32) -> String {
+        let Some(truth) = self.workload.truth() else { return format!("record {id}") };
+        let mut key = ValueBuf::new();
+        truth.key(u64::from(id), &mut key);
+        shown(key.values().get(0))
+    }
+
+    fn operation(&self, event: &Event) -> String {
+        let kind = self.workload.kinds().get(usize::from(event.kind)).map_or("?", |kind| kind.name.as_str());
+        format!(
+            "`{kind}` {} of client {} in phase {} at {}",
+            within_phase(event.cycle),
+            event.client,
+            event.phase,
+            seconds(event.sent_ns)
+        )
+    }
+
+    /// What an effect made of its record, and when.
+    pub fn effect(&self, effect: &Effect) -> String {
+        let what = match (effect.stamp, effect.written) {
+            (_, false) => return "the empty store".into(),
+            (ABSENT, _) => format!("the delete {} of client {}", within_phase(effect.cycle), effect.client),
+            (0, _) => "the load".to_owned(),
+            _ => format!("write {} of client {}", within_phase(effect.cycle), effect.client),
+        };
+        match effect.fate {
+            Fate::Acknowledged => format!("{what}, acknowledged at {}", seconds(effect.acknowledged_ns)),
+            Fate::Unknown => format!("{what}, sent at {} and never answered", seconds(effect.sent_ns)),
+            Fate::Refused => format!("{what}, refused at {}", seconds(effect.acknowledged_ns)),
+        }
+    }
+
+    /// The last write to a record that was acknowledged.
+    pub fn last(&self, effects: &[Effect]) -> String {
+        let last = effects.iter().rev().find(|effect| effect.is_acknowledged_write());
+        last.map_or_else(|| "a write that was only seen".into(), |effect| self.effect(effect))
+    }
+
+    /// `stood` is the state that stood when the question was asked, as far as is known.
+    pub fn missing(&self, event: &Event, id: u32, stood: Option<&Effect>) -> String {
+        let stood = self.effect_or(stood, "nothing");
+        format!("{} misses {}, which stood there all the time: {stood}", self.operation(event), self.key(id))
+    }
+
+    fn effect_or(&self, effect: Option<&Effect>, nothing: &str) -> String {
+        effect.map_or_else(|| nothing.to_owned(), |effect| self.effect(effect))
+    }
+
+    pub fn not_matching(&self, event: &Event, row: Row) -> String {
+        format!("{} has {}, which does not match", self.operation(event), self.key(row.id))
+    }
+
+    pub fn duplicated(&self, event: &Event, row: Row) -> String {
+        format!("{} has {} more than once", self.operation(event), self.key(row.id))
+    }
+
+    pub fn disordered(&self, event: &Event, row: Row) -> String {
+        format!("{} has {} behind a record that should follow it", self.operation(event), self.key(row.id))
+    }
+
+    pub fn too_many(&self, event: &Event) -> String {
+        let (asked, got) = (event.bounds, event.row_count);
+        format!("{} asked for {asked} records and got {got}", self.operation(event))
+    }
+
+    pub fn other_record(&self, event: &Event, row: Row) -> String {
+        format!("{} asked for {} and got {}", self.operation(event), self.key(event.id), self.key(row.id))
+    }
+
+    /// `kept` is the key of a row that is no record's, if it was kept.
+    pub fn alien(&self, event: &Event, row: Row, kept: Value<'_>) -> String {
+        let key = match row.id {
+            ALIEN => shown(kept),
+            // The key of a record that there could have been.
+            id => self.key(id),
+        };
+        format!("{} has {key}, which nobody wrote", self.operation(event))
+    }
+
+    pub fn wrong_content(&self, event: &Event, row: Row) -> String {
+        format!("{} has {} with {}", self.operation(event), self.key(row.id), claim(row))
+    }
+
+    pub fn refused(&self, event: &Event, row: Row) -> String {
+        format!("{} has {} as a write made it that the store had refused", self.operation(event), self.key(row.id))
+    }
+
+    /// `was` is the effect that the row shows, if it is remembered.
+    pub fn stale(&self, event: &Event, row: Row, was: Option<&Effect>, stood: Option<&Effect>) -> String {
+        let (was, stood) =
+            (self.effect_or(was, &format!("{}, from long before", claimed(row))), self.effect_or(stood, "nothing"));
+        format!(
+            "{} has {} as it no longer was: it shows {was}, where {stood} had taken its place",
+            self.operation(event),
+            self.key(row.id)
+        )
+    }
+}
+
+/// Which write a row says that it is of.
+pub(crate) fn claimed(row: Row) -> String {
+    match Version::from_stamp(row.stamp) {
+        Some(Version::Written { client, cycle }) => format!("write {} of client {client}", within_phase(cycle)),
+        _ => "the load".to_owned(),
+    }
+}
+
+/// What a row of wrong content claims to be.
+pub(crate) fn claim(row: Row) -> String {
+    match Version::from_stamp(row.stamp) {
+        None => "bytes that no write put there".into(),
+        Some(Version::Loaded) => "other values than were loaded".into(),
+        Some(Version::Written { client, cycle }) => {
+            format!("values that write {} of client {client} did not give it", within_phase(cycle))
+        }
+    }
+}
+
+/// A key as it is shown to people.
+pub(crate) fn shown(key: Value<'_>) -> String {
+    match key {
+        Value::Null => "a key that was not kept".into(),
+        Value::Text(text) => text.to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Int(value) | Value::Timestamp(value) => value.to_string(),
+        Value::Float(value) => value.to_string(),
+        Value::Bytes(bytes) => match str::from_utf8(bytes) {
+            Ok(text) => text.to_owned(),
+            Err(_) => format!("a key of {} bytes", bytes.len()),
+        },
+    }
+}
+
+/// The number of an operation among its client's in its phase: a phase's begin at a multiple of 2^32.
+fn within_phase(cycle: u64) -> u64 {
+    cycle & 0xffff_ffff
+}
+
+/// A time since the run's start.
+pub(crate) fn seconds(ns: u64) -> String {
+    format!("{:.6} s", ns as f64 / 1e9)
+}

@@ -1,0 +1,198 @@
+//! The ledger that judges while phases run finds what follows from the whole history.
+
+mod model;
+#[path = "../../tests/it/toy.rs"]
+mod toy;
+mod twins;
+
+use std::sync::Arc;
+
+use plimsoll_core::{Answer, Observer, Op, Outcome, Ticket, Value, ValueBuf, Version, Workload};
+use proptest::prelude::*;
+
+use crate::{AnswerVerdict, Ledger, LedgerVerdict, ReadBack};
+use model::Model;
+use toy::Toy;
+use twins::{PUT, READ, READ_BACK, RECORDS, Twins, Watcher, Ways, kv};
+
+impl Watcher for Ledger {
+    fn observers(&mut self, phase: u16, workers: usize, tickets: usize, reads_back: bool) -> Vec<Box<dyn Observer>> {
+        match reads_back {
+            true => self.observers_reading_back(phase, workers, tickets),
+            false => Ledger::observers(self, phase, workers, tickets),
+        }
+    }
+
+    fn drain(&mut self) {
+        Ledger::drain(self);
+    }
+}
+
+impl Watcher for crate::old::ledger::Ledger {
+    fn observers(&mut self, phase: u16, workers: usize, tickets: usize, reads_back: bool) -> Vec<Box<dyn Observer>> {
+        match reads_back {
+            true => self.observers_reading_back(phase, workers, tickets),
+            false => crate::old::ledger::Ledger::observers(self, phase, workers, tickets),
+        }
+    }
+
+    fn drain(&mut self) {
+        crate::old::ledger::Ledger::drain(self);
+    }
+}
+
+type Verdicts = (Vec<AnswerVerdict>, LedgerVerdict);
+
+/// What the ledger, the one that judges afterwards, and the model find in the history that `seed` makes.
+fn verdicts(workload: &Arc<dyn Workload>, seed: u64, ways: Ways) -> [Verdicts; 3] {
+    let mut running = Ledger::with_rings(Arc::clone(workload), (1 << 14, 1 << 14)).unwrap();
+    let room = crate::old::log::ChunkRoom { events: 200, rows: 1_000 };
+    let mut whole = crate::old::ledger::Ledger::with_room(Arc::clone(workload), room).unwrap();
+    let mut model = Model::new(Arc::clone(workload));
+    let mut twins = Twins::new(Arc::clone(workload), seed, ways, vec![&mut running, &mut whole, &mut model]);
+    twins.run();
+    let below = 40;
+    let [all, index] = twins.read_back(below);
+    running.drain();
+    assert_eq!(running.gap(), None);
+    let history = whole.history();
+    assert_eq!(history.gap(), None);
+    let judge = crate::old::answers::Judge::new(history);
+    let find = workload.kinds().iter().find(|kind| kind.name == "find");
+    let (found, found_old) = match find {
+        None => (running.found(READ_BACK), crate::old::readback::ReadBack::of_phase(history, READ_BACK)),
+        Some(find) => {
+            let mut bounds = ValueBuf::new();
+            bounds.push(Value::Null);
+            bounds.push(Value::Int(below));
+            let mut found = ReadBack::new(Arc::clone(workload));
+            found.expect_index(find, bounds.values());
+            found.add_records(&all);
+            found.add_index_records(&index);
+            let mut old = crate::old::readback::ReadBack::new(Arc::clone(workload));
+            old.expect_index(find, bounds.values());
+            old.add_records(&all);
+            old.add_index_records(&index);
+            (found, old)
+        }
+    };
+    [
+        (judge.answers(), judge.ledger(&found_old)),
+        (running.answers(), running.verdict(&found)),
+        model.verdicts(&all, &index, below),
+    ]
+}
+
+fn without_words((answers, ledger): Verdicts) -> Verdicts {
+    let answers = answers.into_iter().map(|one| AnswerVerdict { examples: Vec::new(), ..one }).collect();
+    (answers, LedgerVerdict { examples: Vec::new(), ..ledger })
+}
+
+fn ways() -> impl Strategy<Value = Ways> {
+    let often = || prop_oneof![Just(0u64), 2u64..6, 6u64..60];
+    let steps = prop_oneof![1u64..60, 60u64..600];
+    (often(), often(), often(), 1u64..6_000, 1u64..80, steps, 1u64..3).prop_map(
+        |(lie, unknown, rejected, pause_ns, drain, steps, phases)| Ways {
+            lie,
+            unknown,
+            rejected,
+            pause_ns,
+            drain,
+            steps,
+            phases,
+        },
+    )
+}
+
+fn agree([whole, running, model]: [Verdicts; 3]) {
+    for one in &running.0 {
+        assert_eq!(one.examples.is_empty(), one.is_right(), "{one:?}");
+    }
+    let (whole, running, model) = (without_words(whole), without_words(running), without_words(model));
+    assert_eq!(whole, running, "old and new");
+    assert_eq!(model, running, "model and new");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn of_keys_and_values_it_finds_what_the_whole_history_gives(seed: u64, ways in ways()) {
+        agree(verdicts(&kv(RECORDS), seed, ways));
+    }
+
+    #[test]
+    fn of_records_it_finds_what_the_whole_history_gives(seed: u64, ways in ways()) {
+        let workload: Arc<dyn Workload> = Arc::new(Toy::new(RECORDS));
+        agree(verdicts(&workload, seed, ways));
+    }
+}
+
+/// Clients that ask and write as fast as they can, honestly, under a ledger that is drained now and then: what it holds then.
+fn held(workload: Arc<dyn Workload>, steps: u64, drain: u64) -> (u64, usize) {
+    let ways = Ways { lie: 0, unknown: 0, rejected: 0, pause_ns: 300, drain, steps, phases: 1 };
+    let mut ledger = Ledger::with_rings(Arc::clone(&workload), (1 << 14, 1 << 14)).unwrap();
+    Twins::new(workload, 3, ways, vec![&mut ledger]).run();
+    ledger.drain();
+    assert_eq!(ledger.gap(), None);
+    (ledger.operations(), ledger.held())
+}
+
+#[test]
+fn its_memory_does_not_grow_with_operations() {
+    for workload in [kv(RECORDS), Arc::new(Toy::new(RECORDS))] {
+        let ((few, held_few), (many, held_many)) =
+            (held(Arc::clone(&workload), 2_000, 20), held(Arc::clone(&workload), 40_000, 20));
+        assert!(many > 15 * few, "{few} and {many} operations");
+        assert!(held_many <= held_few + 30, "{held_few} after {few} operations, {held_many} after {many}");
+    }
+}
+
+#[test]
+fn a_ledger_that_is_behind_leaves_answers_out_first_and_says_so_and_accuses_nobody() {
+    let behind = |steps| {
+        let workload = kv(RECORDS);
+        let mut ledger = Ledger::with_rings(Arc::clone(&workload), (1 << 9, 1 << 9)).unwrap();
+        let mut observers = ledger.observers(0, 1, 1);
+        let mut params = ValueBuf::new();
+        let truth = workload.truth().unwrap();
+        for cycle in 0..steps {
+            let (id, version) = (cycle % RECORDS, Version::Written { client: 0, cycle });
+            params.clear();
+            truth.row(id, version, &mut params);
+            let mut answer = Answer { columns: 1, ..Answer::default() };
+            for kind in [PUT, READ] {
+                let op = Op::new(kind, if kind == READ { params.values().slice(0..1) } else { params.values() });
+                observers[0].sent(Ticket(0), cycle * 10_000, 0, cycle, &op);
+                observers[0].finished(Ticket(0), cycle * 10_000 + 3_000, Outcome::Ok, &answer);
+                if kind == PUT {
+                    answer.values.push(params.values().get(1));
+                    answer.rows = 1;
+                }
+            }
+        }
+        drop(observers);
+        let mut observers = ledger.observers_reading_back(READ_BACK, 1, 1);
+        for id in 0..RECORDS {
+            params.clear();
+            let cycle = (0..steps).rev().find(|cycle| cycle % RECORDS == id).unwrap();
+            truth.row(id, Version::Written { client: 0, cycle }, &mut params);
+            let mut answer = Answer { columns: 1, rows: 1, ..Answer::default() };
+            answer.values.push(params.values().get(1));
+            observers[0].sent(Ticket(0), 1 << 40, 0, id, &Op::new(READ, params.values().slice(0..1)));
+            observers[0].finished(Ticket(0), (1 << 40) + 5, Outcome::Ok, &answer);
+        }
+        drop(observers);
+        ledger.drain();
+        (ledger.skipped(), ledger.answers(), ledger.verdict(&ledger.found(READ_BACK)))
+    };
+    // 6 words a write, 7 an answer: 512 have room for 40 of each, and for 70 writes with fewer answers.
+    let (skipped, answers, verdict) = behind(20);
+    assert!(skipped == 0 && answers[0].answers == 20 && verdict.is_kept(), "{answers:?} {verdict:?}");
+    let (skipped, answers, verdict) = behind(45);
+    assert!(skipped > 0 && answers[0].unanswered == skipped, "{skipped} {answers:?}");
+    assert!(answers[0].is_right() && verdict.is_kept() && verdict.acknowledged == 45, "{verdict:?}");
+    let (skipped, answers, verdict) = behind(500);
+    assert!(skipped > 0 && answers.iter().all(AnswerVerdict::is_right), "{answers:?}");
+    assert!(verdict.gap.is_some() && !verdict.is_kept() && verdict.lost == 0 && verdict.wrong().is_empty());
+}
