@@ -46,8 +46,6 @@ mod field;
 mod judge;
 mod line;
 mod log;
-#[cfg(test)]
-mod old;
 mod past;
 mod range;
 mod records;

@@ -1,4 +1,4 @@
-//! The ledger that judges while phases run finds what follows from the whole history.
+//! The ledger, which forgets, finds what a model finds that keeps the whole history.
 
 mod model;
 #[path = "../../tests/it/toy.rs"]
@@ -28,40 +28,22 @@ impl Watcher for Ledger {
     }
 }
 
-impl Watcher for crate::old::ledger::Ledger {
-    fn observers(&mut self, phase: u16, workers: usize, tickets: usize, reads_back: bool) -> Vec<Box<dyn Observer>> {
-        match reads_back {
-            true => self.observers_reading_back(phase, workers, tickets),
-            false => crate::old::ledger::Ledger::observers(self, phase, workers, tickets),
-        }
-    }
-
-    fn drain(&mut self) {
-        crate::old::ledger::Ledger::drain(self);
-    }
-}
-
 type Verdicts = (Vec<AnswerVerdict>, LedgerVerdict);
 
-/// What the ledger, the one that judges afterwards, and the model find in the history that `seed` makes.
-fn verdicts(workload: &Arc<dyn Workload>, seed: u64, ways: Ways) -> [Verdicts; 3] {
-    let mut running = Ledger::with_rings(Arc::clone(workload), (1 << 14, 1 << 14)).unwrap();
-    let room = crate::old::log::ChunkRoom { events: 200, rows: 1_000 };
-    let mut whole = crate::old::ledger::Ledger::with_room(Arc::clone(workload), room).unwrap();
+/// What the model and the ledger find in the history that `seed` makes.
+fn verdicts(workload: &Arc<dyn Workload>, seed: u64, ways: Ways) -> [Verdicts; 2] {
+    let mut ledger = Ledger::with_rings(Arc::clone(workload), (1 << 14, 1 << 14)).unwrap();
     let mut model = Model::new(Arc::clone(workload));
-    let mut twins = Twins::new(Arc::clone(workload), seed, ways, vec![&mut running, &mut whole, &mut model]);
+    let mut twins = Twins::new(Arc::clone(workload), seed, ways, vec![&mut ledger, &mut model]);
     twins.run();
     let below = 40;
     let [all, index] = twins.read_back(below);
-    running.drain();
-    assert_eq!(running.gap(), None);
-    let history = whole.history();
-    assert_eq!(history.gap(), None);
-    let judge = crate::old::answers::Judge::new(history);
+    ledger.drain();
+    assert_eq!(ledger.gap(), None);
     let find = workload.kinds().iter().find(|kind| kind.name == "find");
-    let (found, found_old) = match find {
-        None => (running.found(READ_BACK), crate::old::readback::ReadBack::of_phase(history, READ_BACK)),
-        Some(find) => {
+    let found = find.map_or_else(
+        || ledger.found(READ_BACK),
+        |find| {
             let mut bounds = ValueBuf::new();
             bounds.push(Value::Null);
             bounds.push(Value::Int(below));
@@ -69,18 +51,10 @@ fn verdicts(workload: &Arc<dyn Workload>, seed: u64, ways: Ways) -> [Verdicts; 3
             found.expect_index(find, bounds.values());
             found.add_records(&all);
             found.add_index_records(&index);
-            let mut old = crate::old::readback::ReadBack::new(Arc::clone(workload));
-            old.expect_index(find, bounds.values());
-            old.add_records(&all);
-            old.add_index_records(&index);
-            (found, old)
-        }
-    };
-    [
-        (judge.answers(), judge.ledger(&found_old)),
-        (running.answers(), running.verdict(&found)),
-        model.verdicts(&all, &index, below),
-    ]
+            found
+        },
+    );
+    [model.verdicts(&all, &index, below), (ledger.answers(), ledger.verdict(&found))]
 }
 
 fn without_words((answers, ledger): Verdicts) -> Verdicts {
@@ -104,25 +78,23 @@ fn ways() -> impl Strategy<Value = Ways> {
     )
 }
 
-fn agree([whole, running, model]: [Verdicts; 3]) {
-    for one in &running.0 {
+fn agree([model, ledger]: [Verdicts; 2]) {
+    for one in &ledger.0 {
         assert_eq!(one.examples.is_empty(), one.is_right(), "{one:?}");
     }
-    let (whole, running, model) = (without_words(whole), without_words(running), without_words(model));
-    assert_eq!(whole, running, "old and new");
-    assert_eq!(model, running, "model and new");
+    assert_eq!(without_words(model), without_words(ledger));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn of_keys_and_values_it_finds_what_the_whole_history_gives(seed: u64, ways in ways()) {
+    fn of_keys_and_values_it_finds_what_the_model_finds(seed: u64, ways in ways()) {
         agree(verdicts(&kv(RECORDS), seed, ways));
     }
 
     #[test]
-    fn of_records_it_finds_what_the_whole_history_gives(seed: u64, ways in ways()) {
+    fn of_records_it_finds_what_the_model_finds(seed: u64, ways in ways()) {
         let workload: Arc<dyn Workload> = Arc::new(Toy::new(RECORDS));
         agree(verdicts(&workload, seed, ways));
     }
