@@ -140,8 +140,9 @@ impl Audit<'_> {
             effects.entry(id).or_default().push(effect);
         }
         for id in ids {
-            let states = records.states_of(id).map(|(_, state)| state.effect());
-            effects.entry(id).or_default().extend(states);
+            // The one told last is the first.
+            let states: Vec<Effect> = records.states_of(id).map(|(_, state)| state.effect()).collect();
+            effects.entry(id).or_default().extend(states.into_iter().rev());
         }
         effects
     }

@@ -106,6 +106,12 @@ struct Before {
     maybe: Option<(u64, u32)>,
 }
 
+/// The one sent last of `last` and the state with this number; of two sent at the same time, the one before it in its list,
+/// which was told later.
+fn later(last: Option<(u64, u32)>, sent_ns: u64, number: u32) -> Option<(u64, u32)> {
+    last.filter(|(other_ns, _)| *other_ns >= sent_ns).or(Some((sent_ns, number)))
+}
+
 /// Whether the state with this number, which had happened by `done_ns`, was ended by that write.
 fn is_ended(number: u32, done_ns: u64, by: Option<(u64, u32)>) -> bool {
     done_ns < NEVER && by.is_some_and(|(sent_ns, by)| sent_ns >= done_ns && by != number)
@@ -274,7 +280,7 @@ impl Records {
         for (number, state) in self.states_of(id) {
             if state.stamp == stamp && state.sent_ns <= asked.to_ns {
                 twins += u32::from(state.sent_ns <= finished_ns);
-                found = found.max(Some((state.sent_ns, number)));
+                found = later(found, state.sent_ns, number);
             }
         }
         let Some((sent_ns, number)) = found else { return Look::Gone };
@@ -295,9 +301,9 @@ impl Records {
         let mut before = Before::default();
         for (number, state) in self.states_of(id) {
             if state.done_ns < from_ns {
-                before.last = before.last.max(Some((state.sent_ns, number)));
+                before.last = later(before.last, state.sent_ns, number);
             } else if state.may_have_happened(from_ns) {
-                before.maybe = before.maybe.max(Some((state.sent_ns, number)));
+                before.maybe = later(before.maybe, state.sent_ns, number);
             }
         }
         before
@@ -419,13 +425,14 @@ impl Records {
         for (number, state) in self.states_of(id) {
             count += 1;
             if state.done_ns < horizon_ns {
-                last = last.max(Some((state.sent_ns, number, state.done_ns)));
+                last = later(last, state.sent_ns, number);
             }
             if Some(state.stamp) == stamp {
                 twin = Some(number);
             }
         }
-        let Some((last_ns, last, by_ns)) = last.filter(|_| count > 1) else { return twin };
+        let Some((last_ns, last)) = last.filter(|_| count > 1) else { return twin };
+        let by_ns = self.states[last as usize].done_ns;
         let (mut before, mut next) = (None, self.heads[id as usize].first);
         while let Some(state) = self.states.get(next as usize).copied() {
             if state.done_ns > last_ns || next == last {
