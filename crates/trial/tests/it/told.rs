@@ -95,7 +95,7 @@ fn a_sink_is_told_what_is_recorded_in_the_order_in_which_it_happens() {
     let ended = run(PLAN, place.path(), &seen).unwrap();
     ended.result.unwrap();
     let on_null = ["load", "Complete", "drive", "Complete", "check", "Complete", "trial 0 ended"];
-    let on_sqlite = ["load", "Complete", "drive", "Complete", "check", "0 missing of read", "0 lost", "Complete"];
+    let on_sqlite = ["load", "Complete", "drive", "Complete", "check", "0 lost", "Complete", "0 missing of read"];
     let wanted = [
         &["run small", "next 1/2 null", "trial 0 on null"][..],
         &on_null,
