@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::options::Given;
+
 /// Finds how much a data store can safely carry.
 #[derive(Debug, Parser)]
 #[command(
@@ -184,7 +186,7 @@ pub struct RunArgs {
 
 /// Options of `ab`. Those of `drive` that it always refuses are not listed.
 #[derive(Debug, Args)]
-#[command(mut_args(|option| hidden(option, &["goal", "duration", "ops", "repeats"])))]
+#[command(mut_args(|option| hidden(option, &["goal", "for", "ops", "repeats"])))]
 pub struct AbArgs {
     /// What is driven on both sides. The workload may be a plan file with one `drive` phase.
     #[command(flatten)]
@@ -222,6 +224,7 @@ pub struct AbArgs {
 
 /// Options of `drive`.
 #[derive(Debug, Clone, Args)]
+#[command(mut_arg("for", |option| option.conflicts_with("ops")))]
 pub struct DriveArgs {
     /// The workload (see `plimsoll list workloads`).
     #[arg(value_name = "WORKLOAD")]
@@ -235,84 +238,15 @@ pub struct DriveArgs {
     /// A parameter of the workload, or of a store (`postgres.shared_buffers=1GiB`).
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
-    /// Shares of the kinds of operation: read=70,update=30.
-    #[arg(long, value_name = "KIND=SHARE,…")]
-    pub mix: Option<String>,
-    /// Clients, one session each.
-    #[arg(long, short = 'c', value_name = "N,…")]
-    pub clients: Option<String>,
-    /// Operations that each client has under way at once (a pipeline).
-    #[arg(long, value_name = "N,…")]
-    pub depth: Option<String>,
-    /// Threads of the generator.
-    #[arg(long, short = 'j', value_name = "N,…")]
-    pub workers: Option<String>,
-    /// Operations a second of all clients together (open loop); without it, as fast as the answers come.
-    #[arg(long, value_name = "RATE,…")]
-    pub rate: Option<String>,
-    /// How the operations of an open loop are spaced: even or poisson.
-    #[arg(long, value_name = "SPACING,…")]
-    pub arrivals: Option<String>,
-    /// How exactly the generator wakes up: precise (µs late), spin (1 µs, more CPU) or coarse (1 ms, least CPU).
-    #[arg(long, value_name = "HOW,…")]
-    pub wake: Option<String>,
-    /// Processors of the generator's threads: 1 or 2,3.
-    #[arg(long, value_name = "CPU,…", value_delimiter = ',')]
-    pub pin: Vec<u32>,
-    /// Processors of a server that is started here, so that the generator has others.
-    #[arg(long, value_name = "CPU,…", value_delimiter = ',')]
-    pub server_pin: Vec<u32>,
-    /// Where stores that are started here keep their data [default: beside the recording].
-    #[arg(long, value_name = "DIRECTORY")]
-    pub dir: Option<String>,
-    /// Most that is kept of one answer: 64MiB [default: 16MiB, and room for all records where an operation reads many].
-    #[arg(long, value_name = "SIZE")]
-    pub answer_max: Option<String>,
-    /// How sockets are driven: auto, epoll or io_uring.
-    #[arg(long, value_name = "HOW,…")]
-    pub io: Option<String>,
-    /// How long: 60s, 10min [default: 30s].
-    #[arg(long = "for", value_name = "TIME,…", conflicts_with = "ops")]
-    pub duration: Option<String>,
-    /// Operations of each client, instead of a time.
-    #[arg(long, value_name = "N,…")]
-    pub ops: Option<String>,
-    /// Time at the start that counts for nothing; `auto` leaves out what is found to be warm-up.
-    #[arg(long, value_name = "TIME,…")]
-    pub warmup: Option<String>,
-    /// What an acknowledged write survives: durable (power loss) or buffered (the process).
-    #[arg(long, value_name = "DURABILITY,…")]
-    pub durability: Option<String>,
-    /// Longest that an operation of the drive may take [default: 10s].
-    #[arg(long, value_name = "TIME,…")]
-    pub op_timeout: Option<String>,
-    /// Longest silence of a server while it is connected to, set up and asked what it knows [default: 15s].
-    #[arg(long, value_name = "TIME")]
-    pub setup_timeout: Option<String>,
-    /// Longest that an operation of the load, or reading one record back, may take [default: 20s].
-    #[arg(long, value_name = "TIME")]
-    pub load_timeout: Option<String>,
-    /// Longest silence over a statement that makes, fills, tidies or removes something [default: 1h].
-    #[arg(long, value_name = "TIME")]
-    pub work_timeout: Option<String>,
+    /// Keys of the plan and of its drive.
+    #[command(flatten)]
+    pub plan: Given<false>,
     /// Something that has to hold: p99=20ms, errors=0.1%, rate=1000/s, lost=0.
     #[arg(long, value_name = "NAME=LIMIT")]
     pub goal: Vec<String>,
-    /// How often each trial is run, in an order drawn by lot.
-    #[arg(long, value_name = "N")]
-    pub repeats: Option<u32>,
-    /// What trials after the first start from.
-    #[arg(long, value_enum)]
-    pub start: Option<StartFrom>,
     /// Make and fill nothing: the tables are there already.
     #[arg(long)]
     pub no_load: bool,
-    /// Operations may change what an attached store held before.
-    #[arg(long)]
-    pub allow_writes: bool,
-    /// Length of a slice, the unit of everything over time [default: 1s].
-    #[arg(long, value_name = "TIME")]
-    pub slice: Option<String>,
     /// Seed of all randomness.
     #[arg(long)]
     pub seed: Option<u64>,
@@ -332,59 +266,21 @@ pub struct DriveArgs {
 
 /// Options of `line`. Those of `drive` that it always refuses are not listed.
 #[derive(Debug, Args)]
-#[command(mut_args(|option| hidden(option, &["rate", "duration", "ops", "repeats"])))]
+#[command(mut_args(|option| hidden(option, &["rate", "for", "ops", "repeats"])))]
+#[command(mut_arg("thorough", |option| option.conflicts_with("budget")))]
 pub struct LineArgs {
     /// What is driven. The workload may be a plan file with one `drive` phase.
     #[command(flatten)]
     pub drive: DriveArgs,
-    /// Time for everything [default: 5min].
-    #[arg(long, value_name = "TIME")]
-    pub budget: Option<String>,
-    /// Half an hour instead of five minutes, and more where rungs through the store's own cycle (a checkpoint) need it.
-    #[arg(long, conflicts_with = "budget")]
-    pub thorough: bool,
-    /// Rate to start from; otherwise what a closed loop reaches.
-    #[arg(long, value_name = "RATE")]
-    pub from: Option<String>,
-    /// Half of the line's 95 % interval that may stay [default: 2%].
-    #[arg(long, value_name = "SHARE")]
-    pub precision: Option<String>,
+    /// Bounds of the search.
+    #[command(flatten)]
+    pub line: Given<true>,
 }
 
 /// Leaves `option` out of the help where it is one of `refused`.
 fn hidden(option: clap::Arg, refused: &[&str]) -> clap::Arg {
     let is_refused = refused.contains(&option.get_id().as_str());
     if is_refused { option.hide(true) } else { option }
-}
-
-impl DriveArgs {
-    /// The durability of the load: that of the drive, where it names one.
-    pub fn load_durability(&self) -> Option<String> {
-        let first = self.durability.as_deref()?.split(',').next()?;
-        Some(format!("\"{}\"", first.trim()))
-    }
-}
-
-/// What trials start from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum StartFrom {
-    /// The store loaded again.
-    Fresh,
-    /// What is there, after the store's own tidying.
-    Settled,
-    /// What is there.
-    AsIs,
-}
-
-impl StartFrom {
-    /// Its word in plans.
-    pub fn name(self) -> &'static str {
-        match self {
-            StartFrom::Fresh => "fresh",
-            StartFrom::Settled => "settled",
-            StartFrom::AsIs => "as-is",
-        }
-    }
 }
 
 /// Options of `report`.

@@ -18,6 +18,7 @@ mod error;
 mod habits;
 mod interrupt;
 mod memory;
+mod options;
 mod plans;
 mod progress;
 mod secrets;

@@ -8,13 +8,15 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use plimsoll_core::Catalogue;
+use serde::de::{DeserializeOwned, IntoDeserializer};
 use toml_edit::{Array, ArrayOfTables, Item, TableLike, Value};
 
 use crate::Files;
 use crate::error::{Problem, Source};
+use crate::keys::{Key, Takes, Unless};
 use crate::nearest;
 use crate::quantity::{self, Dimension};
-use crate::sweep::Dimensions;
+use crate::sweep::{Choices, Dimensions};
 
 /// Most problems that are kept; a text with more of them is no plan.
 const PROBLEMS_MAX: usize = 50;
@@ -59,7 +61,12 @@ pub(crate) struct Section<'a> {
     pub(crate) what: String,
     pub(crate) table: &'a dyn TableLike,
     pub(crate) span: Range<usize>,
+    /// Its keys; none where they are names of other things.
+    pub(crate) keys: &'static [&'static [Key]],
 }
+
+/// Reads a value as what is declared of its key says.
+pub(crate) type Read<R, T> = fn(&R, &Node<'_>, &Takes) -> Option<T>;
 
 impl<'a> Node<'a> {
     fn of_value(key: &'a str, value: &'a Value, otherwise: &Range<usize>) -> Node<'a> {
@@ -142,6 +149,14 @@ impl<'a> Section<'a> {
         all
     }
 
+    /// What is declared of its key `name`.
+    ///
+    /// # Panics
+    /// When it has no such key.
+    pub(crate) fn key(&self, name: &str) -> &'static Key {
+        self.keys.iter().copied().flatten().find(|key| key.name == name).expect("a key of this table")
+    }
+
     /// Where `key` itself stands.
     pub(crate) fn key_span(&self, key: &str) -> Range<usize> {
         self.table.key(key).and_then(|key| key.span()).unwrap_or_else(|| self.span.clone())
@@ -164,13 +179,26 @@ impl Reading<'_> {
         }
     }
 
-    /// Reports every key of `section` that is not one of `known`.
-    pub(crate) fn known_keys(&self, section: &Section<'_>, known: &[&str]) {
-        self.known_keys_but(section, known, &|_| None);
+    /// A table with these keys. Reports all others.
+    pub(crate) fn section<'a>(
+        &self,
+        node: &Node<'a>,
+        what: &str,
+        keys: &'static [&'static [Key]],
+    ) -> Option<Section<'a>> {
+        let section = Section { keys, ..self.table(node, what)? };
+        self.known_keys(&section);
+        Some(section)
+    }
+
+    /// Reports every key of `section` that it does not have.
+    pub(crate) fn known_keys(&self, section: &Section<'_>) {
+        let known: Vec<&str> = section.keys.iter().copied().flatten().map(|key| key.name).collect();
+        self.known_names(section, &known, &|_| None);
     }
 
     /// Reports every key of `section` that is not one of `known`; `elsewhere` says where else it belongs, if it does.
-    pub(crate) fn known_keys_but(
+    pub(crate) fn known_names(
         &self,
         section: &Section<'_>,
         known: &[&str],
@@ -183,6 +211,41 @@ impl Reading<'_> {
                 self.problem(section.key_span(node.key), what, Some(help));
             }
         }
+    }
+
+    /// What `read` makes of the value under a key, or of what stands for it where it is left out. `None`: it is wrong, or
+    /// nothing stands for it.
+    pub(crate) fn value<T>(&self, section: &Section<'_>, name: &str, read: Read<Self, T>) -> Option<T> {
+        match section.get(name) {
+            Some(node) => read(self, &node, &section.key(name).takes),
+            None => self.by_default(section.key(name), read),
+        }
+    }
+
+    /// The same of a key that may be left out.
+    pub(crate) fn given<T>(&self, section: &Section<'_>, name: &str, read: Read<Self, T>) -> Option<Option<T>> {
+        section.get(name).map_or(Some(None), |node| read(self, &node, &section.key(name).takes).map(Some))
+    }
+
+    /// As [`Reading::value`], of a key that may be a list: one of the part `scope` of the plan.
+    pub(crate) fn swept<T>(
+        &self,
+        section: &Section<'_>,
+        scope: &str,
+        name: &str,
+        read: Read<Self, T>,
+    ) -> Option<Choices<T>> {
+        let key = section.key(name);
+        match section.get(name) {
+            Some(node) => self.choices(scope, &node, |node| read(self, node, &key.takes)),
+            None => self.by_default(key, read).map(|value| Choices::fixed(value, section.span.clone())),
+        }
+    }
+
+    fn by_default<T>(&self, key: &Key, read: Read<Self, T>) -> Option<T> {
+        let Unless::Is(written) = key.unless else { return None };
+        let value: Value = written.parse().ok()?;
+        read(self, &Node::of_value(key.name, &value, &(0..0)), &key.takes)
     }
 
     /// The value under `key`, which has to be there.
@@ -224,7 +287,7 @@ impl Reading<'_> {
         }
     }
 
-    pub(crate) fn bool(&self, node: &Node<'_>) -> Option<bool> {
+    pub(crate) fn bool(&self, node: &Node<'_>, _: &Takes) -> Option<bool> {
         match node.kind {
             Kind::Bool(truth) => Some(truth),
             _ => {
@@ -252,9 +315,40 @@ impl Reading<'_> {
         None
     }
 
-    /// A whole number of 1 to `most`.
-    pub(crate) fn count(&self, node: &Node<'_>, most: u32) -> Option<u32> {
-        self.int(node, 1..=i64::from(most)).and_then(|number| u32::try_from(number).ok())
+    /// A whole number or a time in nanoseconds, as `takes` has it.
+    pub(crate) fn whole(&self, node: &Node<'_>, takes: &Takes) -> Option<u64> {
+        match *takes {
+            Takes::Time(least, most) => self.duration(node, least..=most),
+            Takes::Whole(least, most) => self.int(node, least..=most).map(i64::unsigned_abs),
+            _ => None,
+        }
+    }
+
+    /// The same of a number that is small.
+    pub(crate) fn count(&self, node: &Node<'_>, takes: &Takes) -> Option<u32> {
+        self.whole(node, takes).and_then(|number| u32::try_from(number).ok())
+    }
+
+    /// A share in percent, as `takes` has it.
+    pub(crate) fn share(&self, node: &Node<'_>, takes: &Takes) -> Option<f64> {
+        let Takes::Share(least, most) = *takes else { return None };
+        let share = self.quantity(node, Dimension::Share)?;
+        if (least..=most).contains(&share) {
+            return Some(share);
+        }
+        self.problem(node.span.clone(), format!("`{}` must be {least}% to {most}%", node.key), None);
+        None
+    }
+
+    /// One of the words that `takes` has.
+    pub(crate) fn one_of<'a>(&self, node: &Node<'a>, takes: &Takes) -> Option<&'a str> {
+        let Takes::Word(what, words) = *takes else { return None };
+        self.word(node, what, words)
+    }
+
+    /// The same as the value that it names.
+    pub(crate) fn named<T: DeserializeOwned>(&self, node: &Node<'_>, takes: &Takes) -> Option<T> {
+        named(self.one_of(node, takes)?)
     }
 
     /// A finite number, whole or not.
@@ -319,7 +413,7 @@ impl Reading<'_> {
     /// A table.
     pub(crate) fn table<'a>(&self, node: &Node<'a>, what: &str) -> Option<Section<'a>> {
         match node.kind {
-            Kind::Table(table) => Some(Section { what: what.to_owned(), table, span: node.span.clone() }),
+            Kind::Table(table) => Some(Section { what: what.to_owned(), table, span: node.span.clone(), keys: &[] }),
             _ => {
                 self.wrong_type(node, "a table");
                 None
@@ -335,6 +429,11 @@ impl Reading<'_> {
         }
         elements
     }
+}
+
+/// The value that `word` names.
+pub(crate) fn named<T: DeserializeOwned>(word: &str) -> Option<T> {
+    T::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(word)).ok()
 }
 
 /// `text`, cut to a length that fits into a message.

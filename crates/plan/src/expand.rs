@@ -248,10 +248,10 @@ impl<'c> Reading<'c> {
         }
         let loaded = before.iter().any(|phase| matches!(phase.step, Step::Load { .. }));
         let needs_load = match &draft.step {
-            StepDraft::Check => true,
+            StepDraft::Plain(step) => *step == Step::Check,
             // Statements may fill their tables themselves; records come from a load only.
             StepDraft::Ask { .. } | StepDraft::Drive(_) => workload.interfaces.contains(&Interface::Records),
-            _ => false,
+            StepDraft::Load { .. } => false,
         };
         if needs_load && !loaded {
             let what = format!("`{}` comes before anything is loaded (store `{}`)", draft.name, store.store.label);
@@ -306,10 +306,7 @@ fn step(draft: &StepDraft, point: &mut Point<'_>) -> Step {
             Step::Ask { op: op.at(point).0.clone(), count: count.at(point).0, op_timeout_ns: op_timeout_ns.at(point).0 }
         }
         StepDraft::Drive(draft) => Step::Drive(drive(draft, point)),
-        StepDraft::Settle => Step::Settle,
-        StepDraft::Cold => Step::Cold,
-        StepDraft::Restart => Step::Restart,
-        StepDraft::Check => Step::Check,
+        StepDraft::Plain(step) => step.clone(),
     }
 }
 

@@ -110,7 +110,7 @@ impl Reading<'_> {
 
     /// Checks that phases like `phase` have what `term`, which stands at a byte of the text, wants of it.
     fn quantity_of(&self, node: &Node<'_>, text: &str, (term, at): (&Term, usize), phase: &PhaseDraft) {
-        let (kind, name) = (phase.step.kind(), term.quantity.as_str());
+        let (kind, name) = (phase.kind, term.quantity.as_str());
         let span = || self.inside(node, text, at + term.phase.len() + 1, name.len());
         if !quantity::has(kind, name) {
             let what = format!("in the formula: a `{}` phase has no `{}`", kind.name(), short(name));

@@ -12,6 +12,7 @@
 //! | `formulas` | what formulas may name |
 //! | `rate`, `line` | a rate that changes over a phase; the search for the load line |
 //! | `sweep`, `series`, `expand` | values that may be lists; how they combine, repeats and their order; the trials |
+//! | [`keys`] | every key of a plan: what it takes, its default, what it is for |
 //! | `quantity`, `url`, `nearest` | numbers with units; URLs and their passwords; what a mistyped word meant |
 //! | `outline`, `schema` | a plan in plain lines; a JSON Schema of plans, for editors |
 
@@ -19,6 +20,7 @@ mod document;
 pub mod error;
 mod expand;
 mod formulas;
+pub mod keys;
 mod line;
 pub mod model;
 mod nearest;
@@ -69,41 +71,6 @@ pub fn time_ns(text: &str) -> Result<f64, (String, Option<String>)> {
 pub fn share_percent(text: &str) -> Result<f64, (String, Option<String>)> {
     quantity::parse(text, quantity::Dimension::Share)
 }
-
-/// The keys of a plan.
-const KEYS: &[&str] = &[
-    "title",
-    "question",
-    "source",
-    "stores",
-    "seed",
-    "slice",
-    "setup_timeout",
-    "load_timeout",
-    "work_timeout",
-    "samplers",
-    "repeats",
-    "order",
-    "start",
-    "server_pin",
-    "dir",
-    "allow_writes",
-    "answer_max",
-    "sweep",
-    "line",
-    "workload",
-    "phase",
-    "goals",
-    "figure",
-];
-
-/// The seed of a plan that names none.
-const SEED: u64 = 1;
-/// The length of a slice in nanoseconds, unless said otherwise.
-const SLICE_NS: u64 = 1_000_000_000;
-
-/// How long a server may be allowed to be silent, in nanoseconds: 100 ms to a day.
-const TIMEOUTS_NS: std::ops::RangeInclusive<u64> = 100_000_000..=86_400_000_000_000;
 
 /// What the command line changes about a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -167,27 +134,19 @@ pub fn parse_with_files(
 
 impl<'c> Reading<'c> {
     fn plan(&self, name: &str, root: &toml_edit::Table, overrides: &Overrides) -> Option<Plan> {
-        let root = Section { what: "the plan".to_owned(), table: root, span: 0..0 };
-        self.known_keys(&root, KEYS);
+        let root = Section { what: "the plan".to_owned(), table: root, span: 0..0, keys: &[keys::PLAN] };
+        self.known_keys(&root);
         let text = |key: &str| root.get(key).and_then(|node| self.text(&node)).unwrap_or_default().to_owned();
         let (title, question, source) = (text("title"), text("question"), text("source"));
-        let slice_ns = match root.get("slice") {
-            Some(node) => self.duration(&node, 100_000_000..=60_000_000_000),
-            None => Some(SLICE_NS),
-        };
-        let timeouts = self.timeouts(&root);
+        let whole = |key: &str| self.value(&root, key, Self::whole);
+        let (slice_ns, timeouts) =
+            (whole("slice"), [whole("setup_timeout"), whole("load_timeout"), whole("work_timeout")]);
         let samplers = self.samplers(&root);
-        let server_pin = root.get("server_pin").map_or(Some(Vec::new()), |node| self.processors(&node));
-        let dir = root.get("dir").and_then(|node| self.text(&node)).map(str::to_owned);
-        let allow_writes = root.get("allow_writes").map_or(Some(false), |node| self.bool(&node));
-        let answer_max_bytes = match root.get("answer_max") {
-            Some(node) => self.answer_max(&node).map(Some),
-            None => Some(None),
-        };
-        let seed = match root.get("seed") {
-            Some(node) => self.choices("", &node, |node| self.int(node, 0..=i64::MAX).map(i64::unsigned_abs)),
-            None => Some(Choices::fixed(SEED, 0..0)),
-        };
+        let server_pin = self.given(&root, "server_pin", |this, node, _| this.processors(node));
+        let dir = self.given(&root, "dir", |this, node, _| this.text(node).map(str::to_owned));
+        let allow_writes = self.value(&root, "allow_writes", Self::bool);
+        let answer_max_bytes = self.given(&root, "answer_max", |this, node, _| this.answer_max(node));
+        let seed = self.swept(&root, "", "seed", Self::whole);
         let seed = match overrides.seed {
             Some(seed) => {
                 self.dimensions.borrow_mut().0.clear();
@@ -239,6 +198,8 @@ impl<'c> Reading<'c> {
             phases,
         };
         let series = series?;
+        let [setup_ns, load_ns, work_ns] = timeouts;
+        let timeouts = Timeouts { setup_ns: setup_ns?, load_ns: load_ns?, work_ns: work_ns? };
         let (trials, left_out) = self.expand(&drafts, &series);
         let timed_s = trials.iter().map(timed_s).sum();
         let plan = Plan {
@@ -252,11 +213,11 @@ impl<'c> Reading<'c> {
             figures,
             samplers: samplers?,
             slice_ns: slice_ns?,
-            timeouts: timeouts?,
+            timeouts,
             repeats: series.repeats,
             line,
-            server_pin: server_pin?,
-            dir,
+            server_pin: server_pin?.unwrap_or_default(),
+            dir: dir?,
             allow_writes: allow_writes?,
             answer_max_bytes: answer_max_bytes?,
             start: series.start,
@@ -264,21 +225,6 @@ impl<'c> Reading<'c> {
         };
         self.can_be_searched(&root, &plan);
         self.problems.borrow().is_empty().then_some(plan)
-    }
-
-    /// How long servers may be silent.
-    fn timeouts(&self, root: &Section<'_>) -> Option<Timeouts> {
-        let usual = Timeouts::default();
-        let time = |key, usual_ns| match root.get(key) {
-            Some(node) => self.duration(&node, TIMEOUTS_NS),
-            None => Some(usual_ns),
-        };
-        let (setup, load, work) = (
-            time("setup_timeout", usual.setup_ns),
-            time("load_timeout", usual.load_ns),
-            time("work_timeout", usual.work_ns),
-        );
-        Some(Timeouts { setup_ns: setup?, load_ns: load?, work_ns: work? })
     }
 
     /// At least what an error takes, and not more than lengths in protocols say.

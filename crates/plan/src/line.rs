@@ -1,59 +1,33 @@
 //! The `[line]` of a plan: that its load line is searched for, and within which bounds.
 
 use crate::document::{Reading, Section};
+use crate::keys::LINE;
 use crate::model::{GoalKind, Line, Plan, Step};
-use crate::quantity::Dimension;
-
-const KEYS: &[&str] = &["from", "least", "most", "precision", "budget", "thorough", "warmup"];
 
 /// Time for everything, unless said otherwise: five minutes.
 const BUDGET_NS: u64 = 300 * 1_000_000_000;
 /// Time for everything of a thorough search: half an hour.
 const THOROUGH_NS: u64 = 1_800 * 1_000_000_000;
-/// Shortest and longest time for everything: half a minute, a week.
-const BUDGETS_NS: std::ops::RangeInclusive<u64> = 30 * 1_000_000_000..=7 * 86_400 * 1_000_000_000;
-/// Half of the line's 95 % interval that may stay, in percent.
-const PRECISION: f64 = 2.0;
-const PRECISIONS: std::ops::RangeInclusive<f64> = 0.1..=25.0;
-/// Warm-up of a rung, unless said otherwise.
-const WARMUP_NS: u64 = 1_000_000_000;
 
 impl Reading<'_> {
     /// The `[line]`, where there is one.
     pub(crate) fn line(&self, root: &Section<'_>) -> Option<Line> {
         let node = root.get("line")?;
-        let section = self.table(&node, "[line]")?;
-        self.known_keys(&section, KEYS);
-        let rate = |key: &str| section.get(key).map(|node| self.rate(&node));
-        let time = |key: &str, default, range| match section.get(key) {
-            Some(node) => self.duration(&node, range),
-            None => Some(default),
-        };
-        let precision = match section.get("precision") {
-            Some(node) => self.quantity(&node, Dimension::Share).and_then(|precision| {
-                if PRECISIONS.contains(&precision) {
-                    return Some(precision);
-                }
-                let (least, most) = (PRECISIONS.start(), PRECISIONS.end());
-                self.problem(node.span.clone(), format!("`precision` must be {least}% to {most}%"), None);
-                None
-            }),
-            None => Some(PRECISION),
-        };
-        let thorough = match section.get("thorough") {
-            Some(node) => self.bool(&node),
-            None => Some(false),
-        };
-        let budget_ns = if thorough == Some(true) { THOROUGH_NS } else { BUDGET_NS };
+        let section = self.section(&node, "[line]", &[LINE])?;
+        let rate = |key: &str| self.given(&section, key, |this, node, _| this.rate(node));
         let (from, least, most) = (rate("from"), rate("least"), rate("most"));
+        let precision = self.value(&section, "precision", Self::share);
+        let budget = self.given(&section, "budget", Self::whole);
+        let warmup = self.value(&section, "warmup", Self::whole);
+        let thorough = self.value(&section, "thorough", Self::bool)?;
         let line = Line {
-            from_per_s: flat(from)?,
-            least_per_s: flat(least)?,
-            most_per_s: flat(most)?,
+            from_per_s: from?,
+            least_per_s: least?,
+            most_per_s: most?,
             precision: precision? / 100.0,
-            budget_ns: time("budget", budget_ns, BUDGETS_NS)?,
-            warmup_ns: time("warmup", WARMUP_NS, 0..=60_000_000_000)?,
-            thorough: thorough?,
+            budget_ns: budget?.unwrap_or(if thorough { THOROUGH_NS } else { BUDGET_NS }),
+            warmup_ns: warmup?,
+            thorough,
         };
         if let (Some(least), Some(most)) = (line.least_per_s, line.most_per_s)
             && least >= most
@@ -95,13 +69,5 @@ impl Reading<'_> {
             let what = "a load line repeats by itself what decides: leave `repeats` out";
             self.problem(node.span, what, None);
         }
-    }
-}
-
-/// A rate that need not be given; `None` if it is wrong.
-fn flat(rate: Option<Option<f64>>) -> Option<Option<f64>> {
-    match rate {
-        None => Some(None),
-        Some(rate) => rate.map(Some),
     }
 }

@@ -3,6 +3,7 @@
 use plimsoll_core::{ParamSpec, ParamType, ParamValue, Params};
 
 use crate::document::{Node, Reading};
+use crate::keys::Takes;
 use crate::quantity::{self, Dimension};
 
 /// Longest time that a parameter may be, in nanoseconds: a year.
@@ -24,7 +25,7 @@ impl Reading<'_> {
             ParamType::Duration => {
                 self.duration(node, 0..=DURATION_NS_MAX).and_then(|ns| i64::try_from(ns).ok()).map(ParamValue::Int)
             }
-            ParamType::Bool => self.bool(node).map(ParamValue::Bool),
+            ParamType::Bool => self.bool(node, &Takes::Flag).map(ParamValue::Bool),
             ParamType::OneOf(words) => {
                 let what = format!("value for `{}`:", spec.name);
                 self.word(node, &what, words).map(|word| ParamValue::Text(word.to_owned()))

@@ -6,59 +6,27 @@ use plimsoll_core::workload::RATES_PER_S;
 use plimsoll_core::{Durability, Mix};
 
 use crate::document::{Kind, Node, Reading, Section, short};
-use crate::model::{Arrivals, Io, PhaseKind, Rate, Wake};
+use crate::keys::{self, Takes};
+use crate::model::{Arrivals, Io, PhaseKind, Rate, Step, Wake};
 use crate::nearest;
 use crate::only::Condition;
-use crate::quantity::Dimension;
+use crate::quantity::{Dimension, TIME_NS_MAX};
 use crate::sweep::Choices;
 use crate::workload::WorkloadDraft;
 
-/// Most clients, and most workers, of a phase.
-const CLIENTS_MAX: u32 = 100_000;
-/// Most operations that a client has under way at once.
-const DEPTH_MAX: u32 = 1_024;
-/// How long an operation may have been due before the store is said not to carry the rate: ten seconds.
-const BACKLOG_NS: u64 = 10 * 1_000_000_000;
 /// Most phases of a trial.
 const PHASES_MAX: usize = 200;
-/// Most records to an operation, and most questions of a phase.
-const COUNT_MAX: u32 = 10_000_000;
-/// Shortest time that anything may last, in nanoseconds: a millisecond.
-const TIME_NS_MIN: u64 = 1_000_000;
-/// Longest time that a phase may last, in nanoseconds: 30 days.
-pub(crate) const TIME_NS_MAX: u64 = 30 * 86_400 * 1_000_000_000;
-/// Records to an operation of a load, unless said otherwise.
-const BATCH: u32 = 1000;
-/// Longest that a question may take, unless said otherwise: long enough to read a large store once.
-const ASK_TIMEOUT_NS: u64 = 600 * 1_000_000_000;
-/// Longest that an operation of a drive may take, unless said otherwise.
-const DRIVE_TIMEOUT_NS: u64 = 10 * 1_000_000_000;
-
-/// What `do` may say.
-pub(crate) const STEPS: &[&str] = &["load", "ask", "drive", "settle", "cold", "restart", "check"];
 
 /// A phase with a value, or a choice of values, for each of its keys.
 pub(crate) struct PhaseDraft {
     pub(crate) name: String,
+    pub(crate) kind: PhaseKind,
     pub(crate) span: Range<usize>,
     pub(crate) only: Vec<Condition>,
     pub(crate) step: StepDraft,
 }
 
 impl StepDraft {
-    /// Which kind of phase that is.
-    pub(crate) fn kind(&self) -> PhaseKind {
-        match self {
-            StepDraft::Load { .. } => PhaseKind::Load,
-            StepDraft::Ask { .. } => PhaseKind::Ask,
-            StepDraft::Drive(_) => PhaseKind::Drive,
-            StepDraft::Settle => PhaseKind::Settle,
-            StepDraft::Cold => PhaseKind::Cold,
-            StepDraft::Restart => PhaseKind::Restart,
-            StepDraft::Check => PhaseKind::Check,
-        }
-    }
-
     /// The kinds of operation that it asks, where the plan says.
     pub(crate) fn kinds(&self) -> Option<Vec<&str>> {
         match self {
@@ -74,13 +42,19 @@ impl StepDraft {
 
 /// What a phase does.
 pub(crate) enum StepDraft {
-    Load { batch: Choices<u32>, clients: Choices<u32>, durability: Choices<Durability> },
-    Ask { op: Choices<String>, count: Choices<u32>, op_timeout_ns: Choices<u64> },
+    Load {
+        batch: Choices<u32>,
+        clients: Choices<u32>,
+        durability: Choices<Durability>,
+    },
+    Ask {
+        op: Choices<String>,
+        count: Choices<u32>,
+        op_timeout_ns: Choices<u64>,
+    },
     Drive(Box<DriveDraft>),
-    Settle,
-    Cold,
-    Restart,
-    Check,
+    /// What has no keys of its own.
+    Plain(Step),
 }
 
 /// A driven phase.
@@ -109,36 +83,6 @@ pub(crate) enum LimitDraft {
     OpsPerClient(Choices<u64>),
 }
 
-/// The keys of a phase that does `step`.
-pub(crate) fn keys(step: &str) -> &'static [&'static str] {
-    match step {
-        "load" => &["do", "name", "only", "batch", "clients", "durability"],
-        "ask" => &["do", "name", "only", "op", "count", "op_timeout"],
-        "drive" => &[
-            "do",
-            "name",
-            "only",
-            "clients",
-            "depth",
-            "workers",
-            "mix",
-            "loop",
-            "rate",
-            "arrivals",
-            "backlog",
-            "wake",
-            "io",
-            "pin",
-            "warmup",
-            "for",
-            "ops",
-            "durability",
-            "op_timeout",
-        ],
-        _ => &["do", "name", "only"],
-    }
-}
-
 impl Reading<'_> {
     /// The phases, without their conditions, which may speak of what comes later.
     pub(crate) fn phases<'a>(&self, node: &Node<'a>, workload: &WorkloadDraft<'_>) -> Vec<(PhaseDraft, Section<'a>)> {
@@ -163,14 +107,15 @@ impl Reading<'_> {
             let Some(section) = self.table(table, "a phase") else {
                 continue;
             };
-            let Some(step) =
-                self.required(&section, "do", "`do = \"load\"`").and_then(|node| self.word(&node, "step", STEPS))
-            else {
+            let step = self.required(&section, "do", "`do = \"load\"`");
+            let step = step.and_then(|node| self.word(&node, "step", &PhaseKind::ALL.map(PhaseKind::name)));
+            let Some(kind) = step.and_then(PhaseKind::named) else {
                 continue;
             };
-            let section =
-                Section { what: format!("{} `{step}` phase", if step == "ask" { "an" } else { "a" }), ..section };
-            self.known_keys(&section, keys(step));
+            let (step, keys) = (kind.name(), keys::of_phase(kind));
+            let what = format!("{} `{step}` phase", if kind == PhaseKind::Ask { "an" } else { "a" });
+            let section = Section { what, keys, ..section };
+            self.known_keys(&section);
             let name = match section.get("name") {
                 Some(node) => match self.phase_name(&node) {
                     Some(name) if named.contains(&name) => {
@@ -185,10 +130,10 @@ impl Reading<'_> {
                 },
                 None => free_name(step, &mut taken),
             };
-            let Some(step) = self.step(step, &name, &section, workload) else {
+            let Some(step) = self.step(kind, &name, &section, workload) else {
                 continue;
             };
-            phases.push((PhaseDraft { name, span: section.span.clone(), only: Vec::new(), step }, section));
+            phases.push((PhaseDraft { name, kind, span: section.span.clone(), only: Vec::new(), step }, section));
         }
         phases
     }
@@ -213,84 +158,66 @@ impl Reading<'_> {
         None
     }
 
-    fn step(&self, step: &str, phase: &str, section: &Section<'_>, workload: &WorkloadDraft<'_>) -> Option<StepDraft> {
-        let fixed = |value: u32| Choices::fixed(value, section.span.clone());
-        Some(match step {
-            "load" => {
-                let batch = self.optional(section, phase, "batch", fixed(BATCH), |node| self.count(node, COUNT_MAX));
-                let clients = self.optional(section, phase, "clients", fixed(1), |node| self.count(node, CLIENTS_MAX));
-                let durability = self.durability(section, phase, true);
+    fn step(
+        &self,
+        kind: PhaseKind,
+        phase: &str,
+        section: &Section<'_>,
+        workload: &WorkloadDraft<'_>,
+    ) -> Option<StepDraft> {
+        let count = |key: &str| self.swept(section, phase, key, Self::count);
+        Some(match kind {
+            PhaseKind::Load => {
+                let (batch, clients) = (count("batch"), count("clients"));
+                let durability = self.swept(section, phase, "durability", Self::named);
                 StepDraft::Load { batch: batch?, clients: clients?, durability: durability? }
             }
-            "ask" => {
+            PhaseKind::Ask => {
                 let op = self
                     .required(section, "op", &example_op(workload))
                     .and_then(|node| self.choices(phase, &node, |node| self.kind(node, workload)));
-                let count = self
-                    .required(section, "count", "`count = 5`")
-                    .and_then(|node| self.choices(phase, &node, |node| self.count(node, COUNT_MAX)));
-                let op_timeout_ns = self.time(section, phase, "op_timeout", ASK_TIMEOUT_NS, TIME_NS_MIN);
-                StepDraft::Ask { op: op?, count: count?, op_timeout_ns: op_timeout_ns? }
+                let asked = self.required(section, "count", "`count = 5`").and_then(|_| count("count"));
+                let op_timeout_ns = self.swept(section, phase, "op_timeout", Self::whole);
+                StepDraft::Ask { op: op?, count: asked?, op_timeout_ns: op_timeout_ns? }
             }
-            "drive" => StepDraft::Drive(Box::new(self.drive(phase, section, workload)?)),
-            "settle" => StepDraft::Settle,
-            "cold" => StepDraft::Cold,
-            "restart" => StepDraft::Restart,
-            _ => StepDraft::Check,
+            PhaseKind::Drive => StepDraft::Drive(Box::new(self.drive(phase, section, workload)?)),
+            PhaseKind::Settle => StepDraft::Plain(Step::Settle),
+            PhaseKind::Cold => StepDraft::Plain(Step::Cold),
+            PhaseKind::Restart => StepDraft::Plain(Step::Restart),
+            PhaseKind::Check => StepDraft::Plain(Step::Check),
         })
     }
 
     fn drive(&self, phase: &str, section: &Section<'_>, workload: &WorkloadDraft<'_>) -> Option<DriveDraft> {
-        let fixed = |value: u32| Choices::fixed(value, section.span.clone());
-        let clients = self.optional(section, phase, "clients", fixed(1), |node| self.count(node, CLIENTS_MAX));
-        let workers = self.optional(section, phase, "workers", fixed(1), |node| self.count(node, CLIENTS_MAX));
+        let count = |key: &str| self.swept(section, phase, key, Self::count);
+        let time = |key: &str| self.swept(section, phase, key, Self::whole);
+        let (clients, workers, depth) = (count("clients"), count("workers"), count("depth"));
         let mix = match (section.get("mix"), default_mix(workload)) {
             (None, Some(mix)) => Some(Choices::fixed(mix, section.span.clone())),
             _ => self
                 .required(section, "mix", &example_mix(workload))
                 .and_then(|node| self.choices(phase, &node, |node| self.mix(node, workload))),
         };
-        // A rate alone says enough.
-        let closed = Choices::fixed(section.get("rate").is_some(), section.span.clone());
-        let open = self.optional(section, phase, "loop", closed, |node| {
-            self.word(node, "loop", &["closed", "open"]).map(|word| word == "open")
-        });
         let rate = section.get("rate");
         let shapes = rate.as_ref().map(|node| self.choices(phase, node, |node| self.rate_shape(node)));
-        let depth = self.optional(section, phase, "depth", fixed(1), |node| self.count(node, DEPTH_MAX));
-        let even = Choices::fixed(Arrivals::Even, section.span.clone());
-        let arrivals = self.optional(section, phase, "arrivals", even, |node| {
-            Some(match self.word(node, "spacing of arrivals", &["even", "poisson"])? {
-                "poisson" => Arrivals::Poisson,
-                _ => Arrivals::Even,
-            })
-        });
-        let backlog_ns = self.time(section, phase, "backlog", BACKLOG_NS, TIME_NS_MIN);
-        let precise = Choices::fixed(Wake::default(), section.span.clone());
-        let wake = self.optional(section, phase, "wake", precise, |node| {
-            Some(match self.word(node, "way to wake up", &["precise", "spin", "coarse"])? {
-                "precise" => Wake::Precise,
-                "spin" => Wake::Spin,
-                _ => Wake::Coarse,
-            })
-        });
-        let auto = Choices::fixed(Io::default(), section.span.clone());
-        let io = self.optional(section, phase, "io", auto, |node| {
-            Some(match self.word(node, "way to the sockets", &["auto", "epoll", "io_uring"])? {
-                "auto" => Io::Auto,
-                "epoll" => Io::Epoll,
-                _ => Io::IoUring,
-            })
-        });
-        let pin = match section.get("pin") {
-            Some(node) => self.processors(&node),
-            None => Some(Vec::new()),
+        let open = match section.get("loop") {
+            Some(_) => {
+                self.swept(section, phase, "loop", |this, node, takes| Some(this.one_of(node, takes)? == "open"))
+            }
+            // A rate alone says enough.
+            None => Some(Choices::fixed(rate.is_some(), section.span.clone())),
         };
-        let no_warmup = Choices::fixed(Some(0), section.span.clone());
-        let warmup_ns = self.optional(section, phase, "warmup", no_warmup, |node| self.warmup(node));
+        let arrivals = self.swept(section, phase, "arrivals", Self::named);
+        let wake = self.swept(section, phase, "wake", Self::named);
+        let io = self.swept(section, phase, "io", Self::named);
+        let pin = self.given(section, "pin", |this, node, _| this.processors(node));
+        let warmup_ns = match section.get("warmup") {
+            Some(node) => self.choices(phase, &node, |node| self.warmup(node)),
+            None => Some(Choices::fixed(Some(0), section.span.clone())),
+        };
         let limit = self.limit(phase, section);
-        let durability = self.durability(section, phase, false);
-        let op_timeout_ns = self.time(section, phase, "op_timeout", DRIVE_TIMEOUT_NS, TIME_NS_MIN);
+        let durability = self.swept(section, phase, "durability", Self::driven_durability);
+        let (backlog_ns, op_timeout_ns) = (time("backlog"), time("op_timeout"));
 
         let open = open?;
         match &rate {
@@ -324,7 +251,7 @@ impl Reading<'_> {
             backlog_ns: backlog_ns?,
             wake: wake?,
             io: io?,
-            pin: pin?,
+            pin: pin?.unwrap_or_default(),
             warmup_ns: warmup_ns?,
             limit: limit?,
             durability: durability?,
@@ -355,13 +282,10 @@ impl Reading<'_> {
     }
 
     fn limit(&self, phase: &str, section: &Section<'_>) -> Option<LimitDraft> {
+        let whole = |key: &str| self.swept(section, phase, key, Self::whole);
         match (section.get("for"), section.get("ops")) {
-            (Some(node), None) => self
-                .choices(phase, &node, |node| self.duration(node, TIME_NS_MIN..=TIME_NS_MAX))
-                .map(LimitDraft::DurationNs),
-            (None, Some(node)) => self
-                .choices(phase, &node, |node| self.int(node, 1..=i64::MAX).map(i64::unsigned_abs))
-                .map(LimitDraft::OpsPerClient),
+            (Some(_), None) => whole("for").map(LimitDraft::DurationNs),
+            (None, Some(_)) => whole("ops").map(LimitDraft::OpsPerClient),
             (None, None) => {
                 let help = "write `for = \"30s\"`, or `ops = 1000` for each client";
                 self.problem(section.span.clone(), "a drive needs an end", Some(help.to_owned()));
@@ -375,27 +299,17 @@ impl Reading<'_> {
         }
     }
 
-    /// What acknowledged writes survive; `at-end` only where `may_end` is true.
-    fn durability(&self, section: &Section<'_>, phase: &str, may_end: bool) -> Option<Choices<Durability>> {
-        let durable = Choices::fixed(Durability::Durable, section.span.clone());
-        self.optional(section, phase, "durability", durable, |node| {
-            let durability = match self.word(node, "durability", &["durable", "buffered", "at-end"])? {
-                "durable" => Durability::Durable,
-                "buffered" => Durability::Buffered,
-                _ => Durability::AtEnd,
-            };
-            if durability == Durability::AtEnd && !may_end {
-                let help =
-                    "say what an acknowledged write survives: \"durable\" (power loss) or \"buffered\" (the process)";
-                self.problem(
-                    node.span.clone(),
-                    "`at-end` is for loads; a drive has no sync at its end",
-                    Some(help.to_owned()),
-                );
-                return None;
-            }
-            Some(durability)
-        })
+    /// What acknowledged writes of a drive survive.
+    fn driven_durability(&self, node: &Node<'_>, takes: &Takes) -> Option<Durability> {
+        let durability = self.named(node, takes)?;
+        if durability == Durability::AtEnd {
+            let help =
+                "say what an acknowledged write survives: \"durable\" (power loss) or \"buffered\" (the process)";
+            let what = "`at-end` is for loads; a drive has no sync at its end";
+            self.problem(node.span.clone(), what, Some(help.to_owned()));
+            return None;
+        }
+        Some(durability)
     }
 
     /// Shares of kinds of operation, those with a share of zero left out.
@@ -454,32 +368,6 @@ impl Reading<'_> {
         None
     }
 
-    fn time(
-        &self,
-        section: &Section<'_>,
-        phase: &str,
-        key: &str,
-        default_ns: u64,
-        least_ns: u64,
-    ) -> Option<Choices<u64>> {
-        let default = Choices::fixed(default_ns, section.span.clone());
-        self.optional(section, phase, key, default, |node| self.duration(node, least_ns..=TIME_NS_MAX))
-    }
-
-    fn optional<'a, T>(
-        &self,
-        section: &Section<'a>,
-        phase: &str,
-        key: &str,
-        default: Choices<T>,
-        read: impl Fn(&Node<'a>) -> Option<T>,
-    ) -> Option<Choices<T>> {
-        match section.get(key) {
-            Some(node) => self.choices(phase, &node, read),
-            None => Some(default),
-        }
-    }
-
     /// What `read` makes of every element; `None` if it makes nothing of one.
     pub(crate) fn all<'a, T>(&self, elements: &[Node<'a>], read: impl Fn(&Node<'a>) -> Option<T>) -> Option<Vec<T>> {
         let values: Vec<T> = elements.iter().filter_map(read).collect();
@@ -500,7 +388,7 @@ fn free_name(step: &str, taken: &mut Vec<String>) -> String {
 }
 
 fn steps() -> String {
-    format!("`do` is one of {}", STEPS.join(", "))
+    format!("`do` is one of {}", PhaseKind::ALL.map(PhaseKind::name).join(", "))
 }
 
 /// The mix of a drive that names none: the scripts with their weights, the only kind there is, or the one that is

@@ -1,5 +1,8 @@
 //! Numbers with units, as plans write them: `30s`, `1000/s`, `4MiB`, `0.1%`.
 
+/// Longest time that a phase may last, in nanoseconds: 30 days.
+pub(crate) const TIME_NS_MAX: u64 = 30 * 86_400 * 1_000_000_000;
+
 /// What a number is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dimension {

@@ -1,18 +1,13 @@
 //! Rates: a number, or how it changes over a phase.
 
 use crate::document::{Kind, Node, Reading, Section};
+use crate::keys::RATES;
 use crate::model::Rate;
-use crate::phases::TIME_NS_MAX;
+use crate::quantity::TIME_NS_MAX;
 
 /// Most steps of a rate, and most recorded arrivals.
 const STEPS_MAX: usize = 10_000;
 const ARRIVALS_MAX: usize = 10_000_000;
-/// Shortest step, spike or wave in nanoseconds: a millisecond.
-const TIME_NS_MIN: u64 = 1_000_000;
-
-/// What says how a rate changes; each shape has one key of its own.
-const SHAPES: &[&str] = &["ramp", "steps", "spike", "sine", "recorded"];
-
 impl Reading<'_> {
     /// A rate, and how it changes.
     pub(crate) fn rate_shape(&self, node: &Node<'_>) -> Option<Rate> {
@@ -20,24 +15,26 @@ impl Reading<'_> {
             return self.rate(node).map(Rate::Constant);
         };
         let section = self.table(node, "a rate")?;
-        let Some(shape) = SHAPES.iter().find(|shape| section.get(shape).is_some()) else {
+        let named = RATES.iter().find_map(|keys| Some((section.get(keys.first()?.name)?, std::slice::from_ref(keys))));
+        let Some((node, keys)) = named else {
             let help = "write \"1000/s\", or a table such as { ramp = [\"100/s\", \"5000/s\"] }";
-            let what = format!("a rate that changes is one of {}", SHAPES.join(", "));
+            let shapes: Vec<&str> = RATES.iter().filter_map(|keys| keys.first()).map(|key| key.name).collect();
+            let what = format!("a rate that changes is one of {}", shapes.join(", "));
             self.problem(section.span, what, Some(help.to_owned()));
             return None;
         };
-        let node = section.get(shape)?;
-        match *shape {
-            "ramp" => self.ramp(&section, &node),
+        let section = Section { keys, ..section };
+        self.known_keys(&section);
+        match node.key {
+            "ramp" => self.ramp(&node),
             "steps" => self.steps(&section, &node),
             "spike" => self.spike(&section, &node),
             "sine" => self.sine(&section, &node),
-            _ => self.recorded(&section, &node),
+            _ => self.recorded(&node),
         }
     }
 
-    fn ramp(&self, section: &Section<'_>, node: &Node<'_>) -> Option<Rate> {
-        self.known_keys(section, &["ramp"]);
+    fn ramp(&self, node: &Node<'_>) -> Option<Rate> {
         match self.rates(node)?[..] {
             [from, to] => Some(Rate::Ramp(from, to)),
             _ => {
@@ -48,27 +45,24 @@ impl Reading<'_> {
     }
 
     fn steps(&self, section: &Section<'_>, node: &Node<'_>) -> Option<Rate> {
-        self.known_keys(section, &["steps", "each"]);
         let rates = self.rates(node)?;
         if rates.is_empty() || rates.len() > STEPS_MAX {
             self.problem(node.span.clone(), format!("a rate has 1 to {STEPS_MAX} steps"), None);
             return None;
         }
         let each = self.required(section, "each", "`each = \"10s\"`")?;
-        Some(Rate::Steps { rates, each_ns: self.span_of_time(&each)? })
+        Some(Rate::Steps { rates, each_ns: self.whole(&each, &section.key("each").takes)? })
     }
 
     fn spike(&self, section: &Section<'_>, node: &Node<'_>) -> Option<Rate> {
-        self.known_keys(section, &["spike", "base", "at", "for"]);
         let peak = self.rate(node);
         let base = self.required(section, "base", "`base = \"1000/s\"`").and_then(|node| self.rate(&node));
-        let at = self.required(section, "at", "`at = \"10s\"`").and_then(|node| self.duration(&node, 0..=TIME_NS_MAX));
-        let length = self.required(section, "for", "`for = \"2s\"`").and_then(|node| self.span_of_time(&node));
+        let time = |key, example| self.whole(&self.required(section, key, example)?, &section.key(key).takes);
+        let (at, length) = (time("at", "`at = \"10s\"`"), time("for", "`for = \"2s\"`"));
         Some(Rate::Spike { base: base?, peak: peak?, at_ns: at?, for_ns: length? })
     }
 
     fn sine(&self, section: &Section<'_>, node: &Node<'_>) -> Option<Rate> {
-        self.known_keys(section, &["sine", "amplitude", "period"]);
         let mean = self.rate(node)?;
         let amplitude_at = self.required(section, "amplitude", "`amplitude = \"500/s\"`")?;
         let amplitude = self.rate(&amplitude_at)?;
@@ -77,12 +71,11 @@ impl Reading<'_> {
             return None;
         }
         let period = self.required(section, "period", "`period = \"30s\"`")?;
-        Some(Rate::Sine { mean, amplitude, period_ns: self.span_of_time(&period)? })
+        Some(Rate::Sine { mean, amplitude, period_ns: self.whole(&period, &section.key("period").takes)? })
     }
 
     /// Times in seconds, one to a line; lines that begin with `#` are remarks.
-    fn recorded(&self, section: &Section<'_>, node: &Node<'_>) -> Option<Rate> {
-        self.known_keys(section, &["recorded"]);
+    fn recorded(&self, node: &Node<'_>) -> Option<Rate> {
         let path = self.text(node)?;
         let text = match (self.files)(path) {
             Ok(text) => text,
@@ -128,9 +121,5 @@ impl Reading<'_> {
         };
         let rates: Vec<f64> = elements.iter().filter_map(|element| self.rate(element)).collect();
         (rates.len() == elements.len()).then_some(rates)
-    }
-
-    fn span_of_time(&self, node: &Node<'_>) -> Option<u64> {
-        self.duration(node, TIME_NS_MIN..=TIME_NS_MAX)
     }
 }

@@ -1,11 +1,9 @@
 //! How trials follow each other: how lists combine, how often each point is run, in which order, and from what.
 
 use crate::document::{Node, Reading, Section};
+use crate::keys::SWEEP;
 use crate::model::Start;
 use crate::nearest;
-
-/// Most repeats of a point.
-const REPEATS_MAX: u32 = 1_000;
 
 /// How the points of a sweep become trials.
 pub(crate) struct Series {
@@ -28,23 +26,11 @@ impl Series {
 impl Reading<'_> {
     /// Called when all swept keys are known.
     pub(crate) fn series(&self, root: &Section<'_>) -> Option<Series> {
-        let repeats = match root.get("repeats") {
-            Some(node) => self.count(&node, REPEATS_MAX)?,
-            None => 1,
-        };
-        let random = match root.get("order") {
-            Some(node) => self.word(&node, "order", &["random", "given"])? == "random",
-            // What drifts while a series runs must not look like what is swept.
-            None => repeats > 1,
-        };
-        let start = match root.get("start") {
-            Some(node) => match self.word(&node, "start", &["fresh", "settled", "as-is"])? {
-                "fresh" => Start::Fresh,
-                "settled" => Start::Settled,
-                _ => Start::AsIs,
-            },
-            None => Start::default(),
-        };
+        let repeats = self.value(root, "repeats", Self::count)?;
+        let order = self.given(root, "order", |this, node, takes| Some(this.one_of(node, takes)? == "random"))?;
+        // What drifts while a series runs must not look like what is swept.
+        let random = order.unwrap_or(repeats > 1);
+        let start = self.value(root, "start", Self::named)?;
         let mut one_at_a_time = Vec::new();
         for table in root.get("sweep").map_or(Some(Vec::new()), |node| self.tables(&node))? {
             one_at_a_time.extend(self.sweep(&table)?);
@@ -54,10 +40,9 @@ impl Reading<'_> {
 
     /// The dimensions of a `[[sweep]]`, if they are swept one at a time.
     fn sweep(&self, table: &Node<'_>) -> Option<Option<Vec<usize>>> {
-        let section = self.table(table, "[[sweep]]")?;
-        self.known_keys(&section, &["keys", "mode"]);
+        let section = self.section(table, "[[sweep]]", &[SWEEP])?;
         let mode = self.required(&section, "mode", "`mode = \"one-at-a-time\"`")?;
-        let mode = self.word(&mode, "mode", &["grid", "one-at-a-time"])?;
+        let mode = self.one_of(&mode, &section.key("mode").takes)?;
         let dimensions = self.dimensions.borrow();
         let labels: Vec<String> = (0..dimensions.0.len()).map(|at| dimensions.label(at)).collect();
         let known: Vec<&str> = labels.iter().map(String::as_str).collect();

@@ -114,7 +114,7 @@ impl<'c> Reading<'c> {
         let mut known = vec!["store"];
         known.extend(spec.params.iter().map(|param| param.name));
         let section = Section { what: format!("the store `{}`", spec.name), ..section };
-        self.known_keys(&section, &known);
+        self.known_names(&section, &known, &|_| None);
 
         let mut drafts = vec![base];
         for node in section.entries() {

@@ -7,9 +7,9 @@ use plimsoll_core::quantity;
 
 use crate::document::{Kind, Node, Reading, short};
 use crate::formulas::Names;
+use crate::keys::{FIGURE, GOALS, PUBLISHED, PUBLISHED_TABLE, Takes};
 use crate::model::{Figure, Goal, GoalKind, PhaseKind, Published};
 use crate::phases::PhaseDraft;
-use crate::quantity::Dimension;
 
 /// Another spelling of `p999`.
 pub(crate) const FINEST: &str = "p99.9";
@@ -24,24 +24,20 @@ impl Reading<'_> {
             return Vec::new();
         };
         let finest = section.get(FINEST).map(|_| FINEST);
-        let names: Vec<&str> = GoalKind::ALL.map(GoalKind::name).into_iter().chain(finest).collect();
-        self.known_keys(&section, &names);
-        section
-            .entries()
-            .into_iter()
-            .filter_map(|node| {
-                let node = &self.undotted(node)?;
-                let name = quantity::plain(node.key);
-                let what = GoalKind::named(&name)?;
-                let (limit, unit) = match what {
-                    GoalKind::Lost | GoalKind::Wrong => (self.int(node, 0..=i64::from(u32::MAX))? as f64, ""),
-                    GoalKind::Errors => (self.share(node)?, "%"),
-                    GoalKind::Rate => (self.rate(node)?, "1/s"),
-                    _ => (self.duration(node, 1..=3_600_000_000_000)? as f64, "ns"),
-                };
-                Some(Goal { what, limit, unit: unit.to_owned() })
-            })
-            .collect()
+        let names: Vec<&str> = GOALS.iter().map(|key| key.name).chain(finest).collect();
+        self.known_names(&section, &names, &|_| None);
+        let goal = |node| {
+            let node = &self.undotted(node)?;
+            let key = GOALS.iter().find(|key| key.name == quantity::plain(node.key))?;
+            let (limit, unit) = match key.takes {
+                Takes::Share(..) => (self.share(node, &key.takes)?, "%"),
+                Takes::Rate => (self.rate(node)?, "1/s"),
+                Takes::Time(..) => (self.whole(node, &key.takes)? as f64, "ns"),
+                _ => (self.whole(node, &key.takes)? as f64, ""),
+            };
+            Some(Goal { what: GoalKind::named(key.name)?, limit, unit: unit.to_owned() })
+        };
+        section.entries().into_iter().filter_map(goal).collect()
     }
 
     /// TOML takes `p99.9` without quotes for the key `9` of a table `p99`; the node of what was meant.
@@ -50,7 +46,7 @@ impl Reading<'_> {
             return Some(node);
         }
         let parts = self.table(&node, "p99 of [goals]")?;
-        self.known_keys(&parts, &["9"]);
+        self.known_names(&parts, &["9"], &|_| None);
         parts.get("9").map(|node| Node { key: FINEST, ..node })
     }
 
@@ -63,21 +59,12 @@ impl Reading<'_> {
                 "wrong" => &[PhaseKind::Check, PhaseKind::Ask, PhaseKind::Drive],
                 _ => &[PhaseKind::Drive],
             };
-            if !phases.iter().any(|phase| by.contains(&phase.step.kind())) {
+            if !phases.iter().any(|phase| by.contains(&phase.kind)) {
                 let what = format!("no phase measures `{}`", node.key);
                 let needed = by.iter().map(|kind| format!("do = \"{}\"", kind.name())).collect::<Vec<_>>().join(" or ");
                 self.problem(node.span.clone(), what, Some(format!("it needs a phase with {needed}")));
             }
         }
-    }
-
-    fn share(&self, node: &Node<'_>) -> Option<f64> {
-        let share = self.quantity(node, Dimension::Share)?;
-        if share <= 100.0 {
-            return Some(share);
-        }
-        self.problem(node.span.clone(), format!("`{}` must be 0% to 100%", node.key), None);
-        None
     }
 
     /// The figures that are wanted.
@@ -89,10 +76,9 @@ impl Reading<'_> {
         }
         let mut figures: Vec<Figure> = Vec::new();
         for table in &tables {
-            let Some(section) = self.table(table, "a figure") else {
+            let Some(section) = self.section(table, "a figure", &[FIGURE]) else {
                 continue;
             };
-            self.known_keys(&section, &["name", "unit", "formula", "published", "published_table"]);
             let name = self.required(&section, "name", "`name = \"load\"`");
             let formula = self.required(&section, "formula", "`formula = \"load.seconds\"`");
             let unit = match section.get("unit") {
@@ -138,10 +124,9 @@ impl Reading<'_> {
     fn published(&self, node: &Node<'_>) -> Vec<Published> {
         let mut published = Vec::new();
         for table in self.tables(node).unwrap_or_default() {
-            let Some(section) = self.table(&table, "a published value") else {
+            let Some(section) = self.section(&table, "a published value", &[PUBLISHED]) else {
                 continue;
             };
-            self.known_keys(&section, &["value", "of"]);
             let value = self.required(&section, "value", "`value = 1.91`").and_then(|node| self.number(&node));
             let of = self.required(&section, "of", "`of = \"what it was measured on\"`");
             if let (Some(value), Some(of)) = (value, of.and_then(|node| self.text(&node))) {
@@ -156,8 +141,7 @@ impl Reading<'_> {
     /// Values published for each point of two swept keys: a line of values of the one, then lines that begin with a
     /// value of the other.
     fn published_table(&self, node: &Node<'_>) -> Option<Vec<Published>> {
-        let section = self.table(node, "a published table")?;
-        self.known_keys(&section, &["of", "rows", "columns", "text"]);
+        let section = self.section(node, "a published table", &[PUBLISHED_TABLE])?;
         let of = self.required(&section, "of", "`of = \"what it was measured on\"`").and_then(|node| self.text(&node));
         let swept = |key: &str| {
             let node = self.required(&section, key, &format!("`{key} = \"clients\"`"))?;

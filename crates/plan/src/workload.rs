@@ -7,12 +7,12 @@ use plimsoll_core::{ParamValue, Params, Script, WorkloadSpec};
 
 use crate::document::{Node, Reading, Section, short};
 use crate::error::Source;
+use crate::keys::SCRIPT;
 use crate::params;
 use crate::sweep::Choices;
 
-/// Most scripts of a workload, and the largest share of one.
+/// Most scripts of a workload.
 const SCRIPTS_MAX: usize = 128;
-const WEIGHT_MAX: u32 = 1_000_000;
 
 /// A workload with a choice of values for each of its parameters.
 pub(crate) struct WorkloadDraft<'c> {
@@ -52,7 +52,7 @@ impl<'c> Reading<'c> {
         }
         known.extend(spec.params.iter().map(|param| param.name));
         let section = Section { what: format!("the workload `{}`", spec.name), ..section };
-        self.known_keys_but(&section, &known, &|key| self.of_store(key));
+        self.known_names(&section, &known, &|key| self.of_store(key));
         let defaults = params::defaults(spec.params);
         let mut params = Some(Vec::new());
         for param in spec.params {
@@ -115,12 +115,8 @@ impl<'c> Reading<'c> {
     }
 
     fn script(&self, table: &Node<'_>) -> Option<(Script, Arc<Source>)> {
-        let section = self.table(table, "a script")?;
-        self.known_keys(&section, &["name", "weight", "file", "text"]);
-        let weight = match section.get("weight") {
-            Some(node) => self.count(&node, WEIGHT_MAX)?,
-            None => 1,
-        };
+        let section = self.section(table, "a script", &[SCRIPT])?;
+        let weight = self.value(&section, "weight", Self::count)?;
         let (text, from) = match (section.get("file"), section.get("text")) {
             (Some(node), None) => {
                 let path = self.text(&node)?;

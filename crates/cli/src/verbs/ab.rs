@@ -61,9 +61,13 @@ pub fn run(catalogue: &Catalogue, args: &AbArgs) -> Result<u8, CliError> {
 fn refuse(args: &AbArgs) -> Result<(), CliError> {
     let drive = &args.drive;
     let given = [
-        ("--for", drive.duration.is_some(), "--turn is the length of a turn, --budget bounds them all"),
-        ("--ops", drive.ops.is_some(), "--turn is the length of a turn, --budget bounds them all"),
-        ("--repeats", drive.repeats.is_some(), "turns repeat until the difference is decided; --budget bounds them"),
+        ("--for", drive.plan.get("for").is_some(), "--turn is the length of a turn, --budget bounds them all"),
+        ("--ops", drive.plan.get("ops").is_some(), "--turn is the length of a turn, --budget bounds them all"),
+        (
+            "--repeats",
+            drive.plan.get("repeats").is_some(),
+            "turns repeat until the difference is decided; --budget bounds them",
+        ),
         (
             "--goal",
             !drive.goal.is_empty(),
@@ -94,7 +98,7 @@ fn side(catalogue: &Catalogue, args: &AbArgs, at: usize) -> Result<SideText, Cli
         return Ok(SideText { words: words.join(", "), from, on: Vec::new() });
     };
     let letter = SIDES[at].to_lowercase();
-    if let Some(option) = line::refused(&args.drive) {
+    if let Some(option) = line::refused(&args.drive, &["allow_writes", "warmup"]) {
         let what = format!("{option} was given beside the plan file {file}");
         return Err(CliError::new(exit::USAGE, what).next("write it in the plan"));
     }
@@ -125,24 +129,12 @@ fn with(base: &DriveArgs, given: &[String]) -> Result<DriveArgs, CliError> {
             stores.push(one.clone());
             continue;
         };
-        let option = match name.replace('-', "_").as_str() {
-            "clients" => &mut args.clients,
-            "depth" => &mut args.depth,
-            "workers" => &mut args.workers,
-            "rate" => &mut args.rate,
-            "arrivals" => &mut args.arrivals,
-            "wake" => &mut args.wake,
-            "io" => &mut args.io,
-            "durability" => &mut args.durability,
-            "op_timeout" => &mut args.op_timeout,
-            "mix" => &mut args.mix,
-            _ => {
-                args.set.retain(|known| known.split_once('=').is_none_or(|(known, _)| known != name));
-                args.set.push(one.clone());
-                continue;
-            }
-        };
-        *option = Some(value.to_owned());
+        // Of a turn's length nothing is said for one side.
+        let key = name.replace('-', "_");
+        if ["for", "ops", "warmup"].contains(&key.as_str()) || !args.plan.replace(&key, value) {
+            args.set.retain(|known| known.split_once('=').is_none_or(|(known, _)| known != name));
+            args.set.push(one.clone());
+        }
     }
     if !stores.is_empty() {
         args.on = stores;
@@ -212,7 +204,7 @@ fn spec(
         fail_if,
         budget_s: time_s("--budget", budget, 0.0)?,
         turn_s: time_s("--turn", args.turn.as_deref().unwrap_or(TURN), 0.2)?,
-        warmup_s: time_s("--warmup", args.drive.warmup.as_deref().unwrap_or(WARMUP), 0.0)?,
+        warmup_s: time_s("--warmup", args.drive.plan.get("warmup").unwrap_or(WARMUP), 0.0)?,
         seed: a.trials.first().map_or(0, |trial| trial.seed),
     };
     let pairs = (spec.budget_s / spec.pair_s()) as usize;
@@ -292,7 +284,7 @@ fn together(args: &AbArgs, a: Plan, b: &Plan, spec: &AbSpec) -> Result<Plan, Cli
         name,
         goals: Vec::new(),
         figures: Vec::new(),
-        allow_writes: args.drive.allow_writes || (a.allow_writes && b.allow_writes),
+        allow_writes: args.drive.plan.get("allow_writes").is_some() || (a.allow_writes && b.allow_writes),
         repeats: 1,
         line: None,
         trials: sides,

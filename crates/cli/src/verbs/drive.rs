@@ -9,6 +9,7 @@ use plimsoll_core::{Catalogue, ParamType, WorkloadSpec, quantity};
 
 use crate::args::DriveArgs;
 use crate::error::{CliError, exit};
+use crate::options::{list, value};
 use crate::plans::{self, Passwords};
 use crate::secrets;
 use crate::verbs::run;
@@ -38,7 +39,7 @@ pub(super) fn run_text(
         passwords.set_default(secrets::read_password_file(path)?);
     }
     let (mut plan, text) = plans::read_plan(catalogue, from, stores, args.seed, &mut passwords)?;
-    plan.allow_writes |= args.allow_writes;
+    plan.allow_writes |= args.plan.get("allow_writes").is_some();
     run::run_plan(catalogue, &plan, &text, None, &passwords, args.quiet, args.strict)
 }
 
@@ -60,7 +61,7 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(Stri
         return Err(CliError::new(exit::USAGE, "it must be said on which store")
             .next("name one or more with --on, for example --on postgres; `plimsoll list stores` lists them"));
     }
-    if args.mix.is_none()
+    if args.plan.get("mix").is_none()
         && let Some(kinds) = catalogue.workload(&name).and_then(kinds_without_a_usual_mix)
     {
         let first = kinds.first().unwrap_or(&"read");
@@ -71,24 +72,11 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(Stri
     let (stores, workload): (Vec<_>, Vec<_>) = settings(&args.set)?.into_iter().partition(|(key, _)| key.contains('.'));
     // `--on` says where; tables stand here only for stores that take settings.
     push(&mut text, "stores", &store_list(&args.on, &stores)?);
-    for (key, value) in [
-        ("repeats", args.repeats.map(|n| n.to_string())),
-        ("slice", args.slice.as_deref().map(value)),
-        ("setup_timeout", args.setup_timeout.as_deref().map(value)),
-        ("load_timeout", args.load_timeout.as_deref().map(value)),
-        ("work_timeout", args.work_timeout.as_deref().map(value)),
-    ] {
-        push_some(&mut text, key, value);
-    }
-    push_some(&mut text, "answer_max", args.answer_max.as_deref().map(value));
-    if !args.server_pin.is_empty() {
-        push(&mut text, "server_pin", &format!("{:?}", args.server_pin));
-    }
-    push_some(&mut text, "dir", args.dir.as_deref().map(value));
-    push_some(&mut text, "allow_writes", args.allow_writes.then(|| "true".to_owned()));
+    text.push_str(&args.plan.of_plan()?);
     // Tables that are there already are taken as they are.
-    let start = args.start.map(|start| start.name()).or(args.no_load.then_some("as-is"));
-    push_some(&mut text, "start", start.map(value));
+    if args.no_load && args.plan.get("start").is_none() {
+        push(&mut text, "start", "\"as-is\"");
+    }
     let _ = write!(text, "\n[workload]\nname = {}\n", value(&name));
     let is_text = |key: &str| {
         let spec = catalogue.workload(&name).and_then(|spec| spec.params.iter().find(|param| param.name == key));
@@ -104,30 +92,14 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(Stri
     }
     if !args.no_load {
         let _ = write!(text, "\n[[phase]]\ndo = \"load\"\n");
-        push_some(&mut text, "durability", args.load_durability());
+        // That of the drive, where it names one.
+        if let Some(first) = args.plan.get("durability").and_then(|durability| durability.split(',').next()) {
+            push(&mut text, "durability", &value(first.trim()));
+        }
     }
     let _ = write!(text, "\n[[phase]]\ndo = \"drive\"\n");
-    for (key, given) in [
-        ("clients", &args.clients),
-        ("depth", &args.depth),
-        ("workers", &args.workers),
-        ("rate", &args.rate.as_deref().map(rates)),
-        ("arrivals", &args.arrivals),
-        ("wake", &args.wake),
-        ("io", &args.io),
-        ("warmup", &args.warmup),
-        ("for", &args.duration),
-        ("ops", &args.ops),
-        ("durability", &args.durability),
-        ("op_timeout", &args.op_timeout),
-    ] {
-        push_some(&mut text, key, given.as_deref().map(list));
-    }
-    if !args.pin.is_empty() {
-        push(&mut text, "pin", &format!("{:?}", args.pin));
-    }
-    push_some(&mut text, "mix", args.mix.as_deref().map(mix).transpose()?);
-    if args.duration.is_none() && args.ops.is_none() {
+    text.push_str(&args.plan.of_drive()?);
+    if args.plan.get("for").or(args.plan.get("ops")).is_none() {
         push(&mut text, "for", "\"30s\"");
     }
     // What a ledger has seen from the load on is looked for in the end.
@@ -151,14 +123,8 @@ fn kinds_without_a_usual_mix(spec: &WorkloadSpec) -> Option<&'static [&'static s
     (spec.kinds.len() > 1 && !spec.kinds.contains(&spec.name)).then_some(spec.kinds)
 }
 
-pub(super) fn push(text: &mut String, key: &str, value: &str) {
+fn push(text: &mut String, key: &str, value: &str) {
     let _ = writeln!(text, "{key} = {value}");
-}
-
-fn push_some(text: &mut String, key: &str, value: Option<String>) {
-    if let Some(value) = value {
-        push(text, key, &value);
-    }
 }
 
 /// `name=value`, each.
@@ -217,59 +183,6 @@ fn weighted(file: &str) -> Result<(&str, u32), CliError> {
     }
 }
 
-/// Shares: `read=70,update=30`; one kind alone needs no share.
-fn mix(given: &str) -> Result<String, CliError> {
-    let mut shares = Vec::new();
-    for part in given.split(',').map(str::trim) {
-        let (kind, share) = part.split_once('=').unwrap_or((part, "1"));
-        let share: u32 = share.parse().map_err(|_| {
-            CliError::new(exit::USAGE, format!("`{share}` is not the share of {kind}"))
-                .next("write KIND=SHARE with a whole number, for example read=70,update=30")
-        })?;
-        shares.push(format!("{} = {share}", value(kind)));
-    }
-    Ok(format!("{{ {} }}", shares.join(", ")))
-}
-
-/// Rates; a bare number is one a second, as all other load generators take it.
-pub(super) fn rates(given: &str) -> String {
-    let is_bare = |part: &str| part.ends_with(|c: char| c.is_ascii_digit());
-    let parts = given.split(',').map(|part| match part.trim() {
-        part if is_bare(part) => format!("{part}/s"),
-        part => part.to_owned(),
-    });
-    parts.collect::<Vec<_>>().join(",")
-}
-
-/// One value, or several between commas as a list that is swept.
-fn list(given: &str) -> String {
-    let values: Vec<String> = given.split(',').map(|part| value(part.trim())).collect();
-    match &values[..] {
-        [one] => one.clone(),
-        _ => format!("[{}]", values.join(", ")),
-    }
-}
-
-/// A value as TOML: whole numbers and truth values as they are, everything else in quotes.
-pub(super) fn value(given: &str) -> String {
-    let is_number = given.parse::<i64>().is_ok() && !given.starts_with('+');
-    if is_number || matches!(given, "true" | "false") {
-        return given.to_owned();
-    }
-    let mut quoted = String::from("\"");
-    for c in given.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => {
-                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -308,10 +221,10 @@ do = "load"
 [[phase]]
 do = "drive"
 clients = [8, 16]
+mix = { "tpcb" = 9, "select" = 1 }
 rate = "1000/s"
 arrivals = "poisson"
 for = "60s"
-mix = { "tpcb" = 9, "select" = 1 }
 
 [goals]
 p99 = "20ms"
@@ -348,6 +261,9 @@ p99 = "20ms"
             ("tpcb --on postgres --set scale", "`scale` is not a name and a value"),
             ("tpcb --on postgres --set sqlite.cache=1", "is for a store that is not there"),
             ("tpcb --on postgres --mix a=b", "`b` is not the share of a"),
+            ("tpcb --on postgres --pin 1,x", "`x` is not the number of a processor"),
+            ("tpcb --on postgres --start cold", "possible values: fresh, settled, as-is"),
+            ("tpcb --on postgres --for 1s --ops 2", "cannot be used with"),
             ("tpcb", "it must be said on which store"),
             ("kv --on redis", "--mix read=1; its kinds: read, update"),
         ] {

@@ -27,47 +27,26 @@ fn file(args: &LineArgs) -> Option<&str> {
     args.drive.workload.as_deref().filter(|workload| workload.ends_with(".toml"))
 }
 
-/// Options of a drive that a plan file says itself.
-pub(super) fn refused(drive: &DriveArgs) -> Option<&'static str> {
-    let given = [
-        ("--clients", drive.clients.is_some()),
-        ("--depth", drive.depth.is_some()),
-        ("--workers", drive.workers.is_some()),
-        ("--mix", drive.mix.is_some()),
-        ("--goal", !drive.goal.is_empty()),
-        ("--set", !drive.set.is_empty()),
-        ("--durability", drive.durability.is_some()),
-        ("--op-timeout", drive.op_timeout.is_some()),
-        ("--setup-timeout", drive.setup_timeout.is_some()),
-        ("--load-timeout", drive.load_timeout.is_some()),
-        ("--work-timeout", drive.work_timeout.is_some()),
-        ("--arrivals", drive.arrivals.is_some()),
-        ("--pin", !drive.pin.is_empty()),
-        ("--server-pin", !drive.server_pin.is_empty()),
-        ("--dir", drive.dir.is_some()),
-        ("--answer-max", drive.answer_max.is_some()),
-        ("--no-load", drive.no_load),
-    ];
-    given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+/// The first option that a plan file says itself; keys that it may be given beside are `allowed`.
+pub(super) fn refused(drive: &DriveArgs, allowed: &[&str]) -> Option<String> {
+    let others = [("--goal", !drive.goal.is_empty()), ("--set", !drive.set.is_empty()), ("--no-load", drive.no_load)];
+    let other = others.into_iter().find(|(_, given)| *given).map(|(option, _)| option.to_owned());
+    drive.plan.first_but(allowed).or(other)
 }
 
 fn plan_text(catalogue: &Catalogue, args: &LineArgs) -> Result<plans::PlanText, CliError> {
     let file = file(args);
     let mut from = match file {
         Some(path) => {
-            if let Some(option) = refused(&args.drive) {
+            if let Some(option) = refused(&args.drive, &["allow_writes"]) {
                 let what = format!("{option} was given beside the plan file {path}");
                 return Err(CliError::new(exit::USAGE, what).next("write it in the plan"));
             }
             plans::read(path)?
         }
         None => {
-            if let Some(given) =
-                [("--rate", &args.drive.rate), ("--ops", &args.drive.ops), ("--for", &args.drive.duration)]
-                    .into_iter()
-                    .find_map(|(option, given)| given.as_ref().map(|_| option))
-            {
-                let what = format!("{option} has no place in a search for the load line", option = given);
+            if let Some(key) = ["rate", "ops", "for"].into_iter().find(|key| args.drive.plan.get(key).is_some()) {
+                let what = format!("--{key} has no place in a search for the load line");
                 return Err(CliError::new(exit::USAGE, what)
                     .next("the search chooses rates and times; --from and --budget bound them"));
             }
@@ -80,23 +59,12 @@ fn plan_text(catalogue: &Catalogue, args: &LineArgs) -> Result<plans::PlanText, 
         text.push_str("\n[goals]\np99 = \"20ms\"\nerrors = \"0.1%\"\n");
     }
     let has = |text: &str| text.lines().any(|line| line.trim_start().starts_with("[line]"));
-    let from_rate = args.from.as_deref().map(drive::rates);
-    let bounds = [
-        ("from", from_rate.as_deref()),
-        ("precision", args.precision.as_deref()),
-        ("budget", args.budget.as_deref()),
-        ("thorough", args.thorough.then_some("true")),
-    ];
     if !has(text) {
         text.push_str("\n[line]\n");
-    } else if let Some((key, _)) = bounds.iter().find(|(_, given)| given.is_some()) {
-        let what = format!("the plan has a [line] of its own, and --{key} was given too");
+    } else if let Some(option) = args.line.first_but(&[]) {
+        let what = format!("the plan has a [line] of its own, and {option} was given too");
         return Err(CliError::new(exit::USAGE, what).next("say it in one of the two"));
     }
-    for (key, given) in bounds {
-        if let Some(given) = given {
-            drive::push(text, key, &drive::value(given));
-        }
-    }
+    text.push_str(&args.line.of_line()?);
     Ok(from)
 }

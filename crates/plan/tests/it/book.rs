@@ -2,14 +2,49 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_plan::schema;
+use plimsoll_plan::{keys, schema};
 use serde_json::Value;
 
 use crate::catalogue::catalogue;
 
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/plans.md");
+
+#[test]
+fn the_books_tables_of_keys_are_the_plans() {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let (mut wanted, mut rest) = (String::new(), page.as_str());
+    while let Some((before, after)) = rest.split_once("<!-- keys: ") {
+        let (name, after) = after.split_once(" -->\n").unwrap();
+        let keys: &[&[keys::Key]] = match name {
+            "PLAN" => &[keys::PLAN],
+            "SCRIPT" => &[keys::SCRIPT],
+            "PHASE" => &[keys::PHASE],
+            "LOAD" => &[keys::LOAD, keys::CLIENTS_WRITE],
+            "ASK" => &[keys::ASK],
+            "DRIVE" => &[keys::CLIENTS_WRITE, keys::DRIVE],
+            "SWEEP" => &[keys::SWEEP],
+            "LINE" => &[keys::LINE],
+            "GOALS" => &[keys::GOALS],
+            "FIGURE" => &[keys::FIGURE],
+            other => panic!("no table is called {other}"),
+        };
+        wanted += &format!("{before}<!-- keys: {name} -->\n{}\n<!-- end -->", keys::table(keys));
+        rest = after.split_once("<!-- end -->").unwrap().1;
+    }
+    wanted += rest;
+    if std::env::var_os("PLIMSOLL_WRITE").is_some() {
+        std::fs::write(PAGE, &wanted).unwrap();
+        return;
+    }
+    assert!(
+        page == wanted,
+        "PLIMSOLL_WRITE=1 cargo test -p plimsoll-plan --test it book writes docs/src/plans.md anew"
+    );
+}
+
 #[test]
 fn the_book_tells_of_every_key() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/plans.md")).unwrap();
+    let page = std::fs::read_to_string(PAGE).unwrap();
     let code: Vec<&str> = page.split('`').skip(1).step_by(2).collect();
     let told = |key: &str| {
         let mut words = code.iter().flat_map(|words| words.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
