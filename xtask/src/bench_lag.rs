@@ -56,7 +56,7 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         "| wake | processors | lag p50 µs, median (least … most) | lag p99 µs | idle thread late p50, p99 µs | CPU µs/op | void |"
     );
     println!("|---|---|---|---|---|---|---|");
-    let wakes = [Wake::Precise, Wake::Spin(plimsoll_drive::SPIN), Wake::Coarse];
+    let wakes = [Wake::Precise, Wake::Spin, Wake::Coarse];
     let cases: Vec<(Wake, bool)> = wakes.into_iter().flat_map(|wake| [(wake, true), (wake, false)]).collect();
     let mut all: Vec<Vec<Run>> = cases.iter().map(|_| Vec::new()).collect();
     for _ in 0..runs {

@@ -36,6 +36,7 @@ pub mod ldap;
 pub mod nearest;
 pub mod observer;
 pub mod op;
+pub mod pace;
 pub mod pause;
 pub mod quantity;
 pub mod sampler;

@@ -5,9 +5,6 @@ use crate::layout::Layout;
 use crate::op::{Answer, KindId, OpKind, Outcome};
 use crate::value::{Value, ValueBuf, Values};
 
-/// Rates that a schedule in nanoseconds can tell apart, operations per second: what a plan may ask for and a drive do.
-pub const RATES_PER_S: std::ops::RangeInclusive<f64> = 1e-3..=1e8;
-
 /// Shares of operation kinds, by name. A share is relative to the sum.
 pub type Mix = Vec<(String, u32)>;
 

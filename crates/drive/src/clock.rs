@@ -51,11 +51,6 @@ impl Clock {
         let _ = clock_nanosleep_absolute(ClockId::Monotonic, &self.timespec(at_ns));
     }
 
-    /// True where workers read the processor's counter.
-    pub fn uses_counter(&self) -> bool {
-        self.counter.is_some()
-    }
-
     /// `at_ns` as the kernel says it, on CLOCK_MONOTONIC.
     pub(crate) fn timespec(&self, at_ns: u64) -> Timespec {
         let ns = self.origin_ns.saturating_add(at_ns);

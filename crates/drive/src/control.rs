@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use plimsoll_core::pace::Wake;
 use plimsoll_core::{Observer, OpKind, Outcome, Sessions, Slice, StoreError, StoreErrorKind, Stream, waits};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -17,7 +18,6 @@ use crate::collect::{Collector, Watching};
 use crate::grid::Grid;
 use crate::late::{Burden, late_because};
 use crate::link::{Link, Place};
-use crate::pace::Wake;
 use crate::schedule::{Cursor, Schedule};
 use crate::spec::{DriveError, DriveResult, DriveSpec, ErrorCount, Hung, IoUsed, Limit, StopReason};
 use crate::wire::Wire;
@@ -273,7 +273,7 @@ impl<'a> Phase<'a> {
             _ => None,
         };
         self.grid = Grid { start_ns, warmup_end_ns, slice_ns: nanos(self.spec.slice), end_ns };
-        self.arrivals = Schedule::new(&self.spec.pace, start_ns, self.spec.warmup);
+        self.arrivals = Schedule::new(self.spec, self.sessions as u64, start_ns);
         let stride = self.go.len() as u64;
         for (worker, go) in self.go.iter().enumerate() {
             let turns = match self.arrivals.clone().map(Cursor::new) {

@@ -15,7 +15,6 @@
 //! | `wire/outgoing` | what it sends: pipelines filled and sent in one piece, steps when they can go |
 //! | `reactor` | the sockets of one worker: what arrived, what is to be sent; one file per way to ask the kernel |
 //! | `board`, `histogram`, `errors` | what a worker counts, in memory taken beforehand |
-//! | [`Pace`], [`Shape`], [`Wake`] (`pace`) | when operations are started |
 //! | `alarm` | when a worker is woken up for them |
 //! | `schedule`, `poisson` | arrival times, as pure functions of the arrival's number |
 //! | [`Witness`] (`witness`) | the machine's own pauses: a thread per processor that sleeps and notes how late it wakes |
@@ -35,7 +34,6 @@ mod grid;
 mod histogram;
 mod late;
 mod link;
-mod pace;
 mod poisson;
 mod reactor;
 mod schedule;
@@ -47,9 +45,9 @@ mod worker;
 pub use board::worker_addresses;
 pub use clock::Clock;
 pub use control::Drive;
-pub use pace::{Arrivals, Pace, SPIN, Shape, Wake};
+pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Wake};
 pub use spec::{
-    DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Hung, INSTANT_WORKERS, Io, IoUsed, Lag, Limit, OpTime,
-    StopReason, Undisturbed,
+    DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Hung, INSTANT_WORKERS, IoUsed, Lag, Limit, OpTime,
+    StopReason, Undisturbed, try_uring,
 };
 pub use witness::{Seen, Watch, Witness};

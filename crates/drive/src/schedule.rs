@@ -6,10 +6,11 @@
 
 use std::f64::consts::TAU;
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::pace::{Arrivals, Pace, Shape};
+use plimsoll_core::pace::{Arrivals, Pace, Rate};
+
 use crate::poisson::{Block, Process};
+use crate::spec::{DriveSpec, Limit};
 
 /// Stands for a time that does not come.
 pub(crate) const NEVER_NS: u64 = u64::MAX;
@@ -29,15 +30,13 @@ enum Times {
 }
 
 impl Schedule {
-    /// Of a phase that begins at `start_ns` with `warmup`; `None` for a closed loop.
-    pub fn new(pace: &Pace, start_ns: u64, warmup: Duration) -> Option<Self> {
-        let times = match pace {
-            Pace::Closed => return None,
-            Pace::Open { shape, arrivals: Arrivals::Even } => Times::Even(Curve::new(shape, warmup)),
-            Pace::Open { shape, arrivals: Arrivals::Poisson { seed } } => {
-                Times::Poisson(Curve::new(shape, warmup), Process::new(*seed))
-            }
-            Pace::Recorded(at_ns) => Times::Recorded(at_ns.clone()),
+    /// Of a phase of so many sessions that begins at `start_ns`; `None` for a closed loop.
+    pub fn new(spec: &DriveSpec, sessions: u64, start_ns: u64) -> Option<Self> {
+        let Pace::Open { rate, arrivals } = &spec.pace else { return None };
+        let times = match (rate, arrivals) {
+            (Rate::Recorded(at_ns), _) => Times::Recorded(at_ns.as_slice().into()),
+            (_, Arrivals::Even) => Times::Even(Curve::new(rate, spec, sessions)),
+            (_, Arrivals::Poisson) => Times::Poisson(Curve::new(rate, spec, sessions), Process::new(spec.seed)),
         };
         Some(Self { start_ns, times })
     }
@@ -149,38 +148,46 @@ impl Segment {
 }
 
 impl Curve {
-    fn new(shape: &Shape, warmup: Duration) -> Self {
-        let constant = |rate_per_s: &f64| (Duration::ZERO, *rate_per_s, *rate_per_s);
-        match shape {
-            Shape::Constant { rate_per_s } => Curve::Constant { period_ns: 1e9 / rate_per_s },
-            Shape::Ramp { from_per_s, to_per_s, over } => {
-                linear(*from_per_s, warmup, &[(*over, *from_per_s, *to_per_s), constant(to_per_s)])
+    fn new(rate: &Rate, spec: &DriveSpec, sessions: u64) -> Self {
+        let warmup_ns = spec.warmup.as_nanos() as f64;
+        let linear = |pieces: &[(f64, f64, f64)]| linear(warmup_ns, pieces);
+        let constant = |rate: &f64| (0.0, *rate, *rate);
+        match rate {
+            Rate::Constant(rate) => Curve::Constant { period_ns: 1e9 / rate },
+            Rate::Ramp(from, to) => {
+                let over_ns = match spec.limit {
+                    Limit::Duration(length) => length.as_nanos() as f64,
+                    // At the rates in between.
+                    Limit::Ops(ops) => (ops * sessions) as f64 * 2e9 / (from + to),
+                    Limit::Exhausted => 0.0,
+                };
+                linear(&[(over_ns, *from, *to), constant(to)])
             }
-            Shape::Steps(steps) => {
-                let mut pieces: Vec<_> = steps.iter().map(|(length, rate)| (*length, *rate, *rate)).collect();
-                pieces.extend(steps.last().map(|(_, rate)| constant(rate)));
-                linear(steps.first().map_or(0.0, |(_, rate)| *rate), warmup, &pieces)
+            Rate::Steps { rates, each_ns } => {
+                let mut pieces: Vec<_> = rates.iter().map(|rate| (*each_ns as f64, *rate, *rate)).collect();
+                pieces.extend(rates.last().map(constant));
+                linear(&pieces)
             }
-            Shape::Spike { base_per_s, peak_per_s, at, length } => linear(
-                *base_per_s,
-                warmup,
-                &[(*at, *base_per_s, *base_per_s), (*length, *peak_per_s, *peak_per_s), constant(base_per_s)],
-            ),
-            Shape::Sine { mean_per_s, amplitude_per_s, period } => {
-                let (mean_per_ns, lead_ns) = (mean_per_s / 1e9, warmup.as_nanos() as f64);
+            Rate::Spike { base, peak, at_ns, for_ns } => {
+                linear(&[(*at_ns as f64, *base, *base), (*for_ns as f64, *peak, *peak), constant(base)])
+            }
+            Rate::Sine { mean, amplitude, period_ns } => {
+                let mean_per_ns = mean / 1e9;
                 Curve::Sine {
                     lead: Segment {
                         from_ns: 0.0,
                         from_count: 0.0,
-                        end_count: mean_per_ns * lead_ns,
+                        end_count: mean_per_ns * warmup_ns,
                         rate_per_ns: mean_per_ns,
                         slope_per_ns2: 0.0,
                     },
                     mean_per_ns,
-                    amplitude_per_ns: amplitude_per_s / 1e9,
-                    period_ns: period.as_nanos() as f64,
+                    amplitude_per_ns: amplitude / 1e9,
+                    period_ns: *period_ns as f64,
                 }
             }
+            // Its times are known.
+            Rate::Recorded(_) => linear(&[]),
         }
     }
 
@@ -223,14 +230,14 @@ impl Curve {
     }
 }
 
-/// Pieces of a length with a rate at their beginning and at their end; the last one has no end.
-fn linear(lead_per_s: f64, lead: Duration, pieces: &[(Duration, f64, f64)]) -> Curve {
-    let lead = (!lead.is_zero()).then_some((lead, lead_per_s, lead_per_s));
+/// Pieces of a length in nanoseconds with a rate at their beginning and at their end, after a warm-up at the first rate; the
+/// last one has no end.
+fn linear(lead_ns: f64, pieces: &[(f64, f64, f64)]) -> Curve {
+    let lead = pieces.first().filter(|_| lead_ns > 0.0).map(|(_, rate_per_s, _)| (lead_ns, *rate_per_s, *rate_per_s));
     let mut segments = Vec::with_capacity(pieces.len() + 1);
     let (mut from_ns, mut from_count) = (0.0, 0.0);
-    for (position, (length, from_per_s, to_per_s)) in lead.iter().chain(pieces).enumerate() {
+    for (position, (length_ns, from_per_s, to_per_s)) in lead.iter().chain(pieces).enumerate() {
         let is_last = position + 1 == pieces.len() + usize::from(lead.is_some());
-        let length_ns = length.as_nanos() as f64;
         let (rate_per_ns, to_per_ns) = (from_per_s / 1e9, to_per_s / 1e9);
         let slope_per_ns2 = if is_last || to_per_s == from_per_s { 0.0 } else { (to_per_ns - rate_per_ns) / length_ns };
         let end_count = match is_last {

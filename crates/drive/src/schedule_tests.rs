@@ -1,16 +1,20 @@
 //! Every shape against its own definition, and the Poisson process against its distribution.
 
+use std::time::Duration;
+
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 const SECOND_NS: u64 = 1_000_000_000;
 
-fn open(shape: Shape, arrivals: Arrivals) -> Schedule {
-    Schedule::new(&Pace::Open { shape, arrivals }, 1_000, Duration::ZERO).unwrap()
+fn warmed(rate: Rate, arrivals: Arrivals, seed: u64, warmup: Duration, length: Duration) -> Schedule {
+    let pace = Pace::Open { rate, arrivals };
+    let spec = DriveSpec { pace, seed, warmup, limit: Limit::Duration(length), ..DriveSpec::default() };
+    Schedule::new(&spec, 1, 1_000).unwrap()
 }
 
-fn even(shape: Shape) -> Schedule {
-    open(shape, Arrivals::Even)
+fn even(rate: Rate) -> Schedule {
+    warmed(rate, Arrivals::Even, 0, Duration::ZERO, SECOND * 10)
 }
 
 /// Operation `index` is due `at_s` after the start, to a nanosecond.
@@ -45,7 +49,7 @@ fn is_consistent(schedule: &Schedule, count: u64) {
 #[test]
 fn even_arrivals_do_not_drift_and_count_back() {
     for rate_per_s in [0.1, 1.0, 3.0, 999.0, 20_000.0, 1e6] {
-        let arrivals = even(Shape::Constant { rate_per_s });
+        let arrivals = even(Rate::Constant(rate_per_s));
         for seconds in [0u64, 1, 10, 3_600] {
             let index = (seconds as f64 * rate_per_s) as u64;
             is_due(&arrivals, index, index as f64 / rate_per_s);
@@ -60,7 +64,7 @@ fn even_arrivals_do_not_drift_and_count_back() {
 #[test]
 fn a_ramp_is_the_integral_of_its_rate() {
     // From 0 to 100/s over 10 s: 5 t² operations after t seconds, then 100/s.
-    let up = even(Shape::Ramp { from_per_s: 0.0, to_per_s: 100.0, over: SECOND * 10 });
+    let up = even(Rate::Ramp(0.0, 100.0));
     for index in [0u64, 1, 7, 100, 499] {
         is_due(&up, index, (index as f64 / 5.0).sqrt());
     }
@@ -68,7 +72,7 @@ fn a_ramp_is_the_integral_of_its_rate() {
     is_due(&up, 600, 11.0);
     is_consistent(&up, 2_000);
     // From 100/s to 0: 100 t - 5 t², and nothing after that.
-    let down = even(Shape::Ramp { from_per_s: 100.0, to_per_s: 0.0, over: SECOND * 10 });
+    let down = even(Rate::Ramp(100.0, 0.0));
     for index in [0u64, 1, 250, 499] {
         is_due(&down, index, 10.0 - (100.0 - index as f64 / 5.0).sqrt());
     }
@@ -79,7 +83,7 @@ fn a_ramp_is_the_integral_of_its_rate() {
 
 #[test]
 fn steps_and_spikes_change_their_rate_when_they_say() {
-    let steps = even(Shape::Steps(vec![(SECOND, 10.0), (SECOND * 2, 0.0), (SECOND, 1_000.0), (SECOND, 50.0)]));
+    let steps = even(Rate::Steps { rates: vec![10.0, 0.0, 0.0, 1_000.0, 50.0], each_ns: SECOND_NS });
     is_due(&steps, 9, 0.9);
     is_due(&steps, 10, 3.0);
     is_due(&steps, 11, 3.001);
@@ -87,19 +91,14 @@ fn steps_and_spikes_change_their_rate_when_they_say() {
     is_due(&steps, 1_010, 4.0);
     is_due(&steps, 1_110, 6.0);
     is_consistent(&steps, 1_500);
-    let spike = even(Shape::Spike {
-        base_per_s: 100.0,
-        peak_per_s: 5_000.0,
-        at: SECOND * 3,
-        length: Duration::from_millis(500),
-    });
+    let spike = even(Rate::Spike { base: 100.0, peak: 5_000.0, at_ns: 3 * SECOND_NS, for_ns: SECOND_NS / 2 });
     is_due(&spike, 299, 2.99);
     is_due(&spike, 300, 3.0);
     is_due(&spike, 1_300, 3.2);
     is_due(&spike, 2_800, 3.5);
     is_due(&spike, 2_900, 4.5);
     is_consistent(&spike, 4_000);
-    let silent = even(Shape::Spike { base_per_s: 0.0, peak_per_s: 10.0, at: SECOND, length: SECOND });
+    let silent = even(Rate::Spike { base: 0.0, peak: 10.0, at_ns: SECOND_NS, for_ns: SECOND_NS });
     is_due(&silent, 0, 1.0);
     is_due(&silent, 9, 1.9);
     assert_eq!(silent.at(10), NEVER_NS);
@@ -108,8 +107,7 @@ fn steps_and_spikes_change_their_rate_when_they_say() {
 #[test]
 fn a_sine_is_the_integral_of_its_rate() {
     for amplitude_per_s in [0.0, 400.0, 1_000.0] {
-        let shape = Shape::Sine { mean_per_s: 1_000.0, amplitude_per_s, period: SECOND * 2 };
-        let sine = even(shape);
+        let sine = even(Rate::Sine { mean: 1_000.0, amplitude: amplitude_per_s, period_ns: 2 * SECOND_NS });
         // Whole waves, and the first half of one, which has 2 a / π operations more than the mean.
         for wave in [0u64, 1, 50] {
             is_due(&sine, wave * 2_000, wave as f64 * 2.0);
@@ -130,26 +128,32 @@ fn a_sine_is_the_integral_of_its_rate() {
 
 #[test]
 fn a_warmup_goes_at_the_rate_that_the_shape_begins_with() {
-    let pace = |shape| Pace::Open { shape, arrivals: Arrivals::Even };
-    let ramp = pace(Shape::Ramp { from_per_s: 10.0, to_per_s: 1_000.0, over: SECOND });
-    let schedule = Schedule::new(&ramp, 1_000, SECOND * 2).unwrap();
+    let even = |rate, warmup| warmed(rate, Arrivals::Even, 0, warmup, SECOND);
+    let schedule = even(Rate::Ramp(10.0, 1_000.0), SECOND * 2);
     is_due(&schedule, 19, 1.9);
     is_due(&schedule, 20, 2.0);
     is_due(&schedule, 20 + 505, 3.0);
-    let sine = pace(Shape::Sine { mean_per_s: 100.0, amplitude_per_s: 100.0, period: SECOND });
-    let schedule = Schedule::new(&sine, 1_000, SECOND * 3).unwrap();
+    let schedule = even(Rate::Sine { mean: 100.0, amplitude: 100.0, period_ns: SECOND_NS }, SECOND * 3);
     is_due(&schedule, 150, 1.5);
     is_due(&schedule, 400, 4.0);
     is_consistent(&schedule, 1_000);
-    let empty = pace(Shape::Ramp { from_per_s: 0.0, to_per_s: 10.0, over: SECOND });
-    let schedule = Schedule::new(&empty, 1_000, SECOND * 3).unwrap();
+    let schedule = even(Rate::Ramp(0.0, 10.0), SECOND * 3);
     is_due(&schedule, 0, 3.0);
 }
 
 #[test]
+fn a_ramp_of_a_phase_that_ends_by_operations_is_as_long_as_they_take() {
+    let pace = Pace::Open { rate: Rate::Ramp(10.0, 30.0), arrivals: Arrivals::Even };
+    let spec = DriveSpec { pace, limit: Limit::Ops(25), ..DriveSpec::default() };
+    // 100 operations of four sessions at 20/s on average.
+    let schedule = Schedule::new(&spec, 4, 1_000).unwrap();
+    is_due(&schedule, 100, 5.0);
+    is_due(&schedule, 130, 6.0);
+}
+
+#[test]
 fn recorded_arrivals_are_as_they_were() {
-    let times: Arc<[u64]> = Arc::new([0, 5, 5, 5, 70]);
-    let schedule = Schedule::new(&Pace::Recorded(times), 1_000, SECOND).unwrap();
+    let schedule = warmed(Rate::Recorded(vec![0, 5, 5, 5, 70]), Arrivals::Even, 0, SECOND, SECOND);
     let at: Vec<_> = (0..6).map(|index| schedule.at(index)).collect();
     assert_eq!(at, [1_000, 1_005, 1_005, 1_005, 1_070, NEVER_NS]);
     assert_eq!([1_000, 1_001, 1_005, 1_006, 1_070, 9_999].map(|now| schedule.due_before(now)), [0, 1, 1, 4, 4, 5]);
@@ -157,7 +161,7 @@ fn recorded_arrivals_are_as_they_were() {
 }
 
 fn poisson(rate_per_s: f64, seed: u64) -> Schedule {
-    open(Shape::Constant { rate_per_s }, Arrivals::Poisson { seed })
+    warmed(Rate::Constant(rate_per_s), Arrivals::Poisson, seed, Duration::ZERO, SECOND)
 }
 
 /// Pearson's statistic of `seen` against `expected`, which is as large.
@@ -229,8 +233,8 @@ fn poisson_counts_have_their_mean_for_a_variance_at_every_scale() {
 #[test]
 fn poisson_counts_are_poissonian_in_a_shape_that_changes() {
     // Per 10 ms of a sine between 0 and 2,000/s: each window's count against its own mean.
-    let shape = Shape::Sine { mean_per_s: 1_000.0, amplitude_per_s: 1_000.0, period: SECOND };
-    let (random, exact) = (open(shape.clone(), Arrivals::Poisson { seed: 5 }), even(shape));
+    let rate = Rate::Sine { mean: 1_000.0, amplitude: 1_000.0, period_ns: SECOND_NS };
+    let (random, exact) = (warmed(rate.clone(), Arrivals::Poisson, 5, Duration::ZERO, SECOND), even(rate));
     const WAVES: u64 = 200;
     let mut seen = [0u64; 100];
     for wave in 0..WAVES {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use plimsoll_core::pace::{Io, Pace, Rate, Wake};
 use plimsoll_core::{ANSWER_BYTES_MAX, KindId, Outcome, Sessions, StoreError};
 
-use crate::pace::{Pace, Wake};
 use crate::reactor::Uring;
 use crate::witness::Witness;
 
@@ -15,8 +15,11 @@ pub struct DriveSpec {
     pub limit: Limit,
     /// Time at the beginning that counts for nothing; its slices are flagged.
     pub warmup: Duration,
-    /// When operations are started.
+    /// When operations are started. A ramp takes as long as the phase; of a phase that ends by operations, as long as these take
+    /// at its rates.
     pub pace: Pace,
+    /// Poisson arrivals of the same seed are at the same times.
+    pub seed: u64,
     /// How long an answer may take before its operation is given up and its outcome is unknown. Of an operation of
     /// several steps each answer has this long, and the operation is given up this long after the end of the phase
     /// whatever it waits for. A blocking session cannot be interrupted: there it is how long the end of the phase
@@ -77,6 +80,9 @@ const SLOW_PER_S: f64 = 10_000.0;
 /// Threads that sessions share whose calls never wait, as far as there are so many sessions, where no more are asked for.
 pub const INSTANT_WORKERS: usize = 64;
 
+/// How much earlier than an operation is due a spinning worker wakes up, in nanoseconds.
+pub(crate) const SPIN_NS: u64 = 50_000;
+
 /// Deepest pipeline of a session.
 pub const DEPTH_MAX: u32 = 1_024;
 
@@ -87,6 +93,7 @@ impl Default for DriveSpec {
             limit: Limit::Exhausted,
             warmup: Duration::ZERO,
             pace: Pace::Closed,
+            seed: 0,
             op_timeout: Duration::from_secs(10),
             open_timeout: plimsoll_core::waits::ANSWER,
             ends_on_loss: false,
@@ -153,7 +160,9 @@ impl DriveSpec {
     pub(crate) fn io_for(&self, workers: usize) -> Io {
         let is_slow = |peak_per_s: f64| peak_per_s <= SLOW_PER_S * workers.max(1) as f64;
         match self.io {
-            Io::Auto if self.wake != Wake::Coarse && self.pace.peak_per_s().is_some_and(is_slow) => Io::Epoll,
+            Io::Auto if self.wake != Wake::Coarse && self.pace.rate().map(Rate::peak_per_s).is_some_and(is_slow) => {
+                Io::Epoll
+            }
             io => io,
         }
     }
@@ -169,16 +178,14 @@ impl DriveSpec {
         if self.open_timeout.is_zero() {
             return fault("the time to open a session is more than 0");
         }
-        if let Err(what) = self.pace.check() {
+        if let Some(Err(what)) = self.pace.rate().map(Rate::check) {
             return fault(what);
+        }
+        if let (Some(Rate::Ramp(..)), Limit::Exhausted) = (self.pace.rate(), self.limit) {
+            return fault("a ramp is as long as its phase, which has to have an end");
         }
         if self.backlog.is_zero() {
             return fault("a backlog's limit is longer than 0");
-        }
-        if let Wake::Spin(spin) = self.wake
-            && !(Duration::from_nanos(1)..=Duration::from_millis(1)).contains(&spin)
-        {
-            return fault("a worker looks at the clock for more than 0 and at most 1 ms before an operation is due");
         }
         match (self.undisturbed, self.limit) {
             (Some(wanted), Limit::Duration(length)) if wanted.at_most < length || wanted.at_most < wanted.at_least => {
@@ -197,33 +204,12 @@ impl DriveSpec {
     }
 }
 
-/// How wire workers ask the kernel for their sockets. What is measured is the same; what it costs is not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Io {
-    /// io_uring where the kernel has it and allows it, epoll elsewhere; and epoll in open loops that never have more
-    /// than 10,000 operations a second for a worker, where it costs less.
-    #[default]
-    Auto,
-    /// epoll, which every Linux has.
-    Epoll,
-    /// io_uring, or the phase cannot be driven.
-    Uring,
-}
-
-impl Io {
-    /// The names of the choices.
-    pub const NAMES: [&str; 3] = ["auto", "epoll", "io_uring"];
-
-    /// The choice called `name`.
-    pub fn by_name(name: &str) -> Option<Io> {
-        let all = [Io::Auto, Io::Epoll, Io::Uring];
-        Self::NAMES.iter().zip(all).find_map(|(known, io)| (*known == name).then_some(io))
-    }
-
-    /// Whether io_uring can be had here, and the kernel's word where it cannot.
-    pub fn try_uring() -> std::io::Result<()> {
-        Uring::new(1).map(drop)
-    }
+/// Whether io_uring can be had here, and the kernel's word where it cannot.
+///
+/// # Errors
+/// The kernel's.
+pub fn try_uring() -> std::io::Result<()> {
+    Uring::new(1).map(drop)
 }
 
 /// How the kernel was asked for sockets.

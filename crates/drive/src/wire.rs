@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
+use plimsoll_core::pace::{Io, Wake};
 use plimsoll_core::{Answer, Done, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, WireState, waits};
 use rustix::io::Errno;
 
@@ -19,9 +20,8 @@ use crate::alarm::Alarms;
 use crate::clock::Ticker;
 use crate::control::{Message, WorkerReport};
 use crate::link::{HungUp, Link, Stage};
-use crate::pace::Wake;
 use crate::reactor::{Epoll, Event, Reactor, Uring};
-use crate::spec::{Io, IoUsed, StopReason};
+use crate::spec::{IoUsed, SPIN_NS, StopReason};
 use crate::worker::{Busy, CHECK_NS, Start, WorkerCore};
 use branches::Twigs;
 use outgoing::Lanes;
@@ -101,12 +101,12 @@ impl Wire {
         let slots = self.links.len() + twigs.len();
         let why_not = match self.io {
             Io::Epoll => None,
-            Io::Auto | Io::Uring => match Uring::new(slots) {
+            Io::Auto | Io::IoUring => match Uring::new(slots) {
                 Ok(reactor) => {
                     self.over(reactor, twigs, IoUsed::Uring).run(worker, go, to_control);
                     return Ok(());
                 }
-                Err(error) if self.io == Io::Uring => {
+                Err(error) if self.io == Io::IoUring => {
                     return Err(StoreError::io("setting up io_uring", &error).next(
                         "use epoll instead (io = \"epoll\"), or Linux 6.1 or later where nothing forbids io_uring",
                     ));
@@ -165,7 +165,7 @@ impl Wire {
             lanes: Lanes::new(links.len(), core.slot_count()),
             alarms: Alarms::new(match core.wake() {
                 Wake::Precise => None,
-                Wake::Spin(spin) => Some(spin.as_nanos() as u64),
+                Wake::Spin => Some(SPIN_NS),
                 Wake::Coarse => Some(0),
             }),
             next_tick_ns: u64::MAX,

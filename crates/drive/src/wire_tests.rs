@@ -65,7 +65,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
         op_timeout_ns: 1_000_000_000,
         open_timeout_ns: 30_000_000_000,
         ends_on_loss: false,
-        wake: crate::pace::Wake::Precise,
+        wake: plimsoll_core::pace::Wake::Precise,
         each_max: 0,
         cpu_ns: || 0,
         queued_ns: || 0,

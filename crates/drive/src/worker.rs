@@ -8,15 +8,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use plimsoll_core::pace::Wake;
 use plimsoll_core::{Answer, KindId, Observer, Op, OpKind, Outcome, Steps, Stream, Ticket, ValueBuf};
 
 use crate::board::{Board, RING, Shared};
 use crate::clock::thread_switches;
 use crate::errors::ErrorTable;
 use crate::grid::Grid;
-use crate::pace::Wake;
 use crate::schedule::{Cursor, NEVER_NS};
-use crate::spec::{OpTime, StopReason};
+use crate::spec::{OpTime, SPIN_NS, StopReason};
 use crate::witness::Taint;
 pub(crate) use steps::NextStep;
 use steps::Tracks;
@@ -562,7 +562,7 @@ impl WorkerCore {
     /// How long before a due operation a blocking executor looks at the clock instead of sleeping.
     pub fn spin_ns(&self) -> u64 {
         match self.wake {
-            Wake::Spin(spin) => spin.as_nanos() as u64,
+            Wake::Spin => SPIN_NS,
             Wake::Precise | Wake::Coarse => 0,
         }
     }

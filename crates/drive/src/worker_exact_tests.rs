@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::histogram::Digits;
-use crate::pace::{Arrivals, Shape};
+use plimsoll_core::pace::{Arrivals, Rate};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -74,22 +74,20 @@ fn unfinished(slices: &[Slice]) -> hdrhistogram::Histogram<u64> {
 }
 
 fn paces() -> Vec<(&'static str, Pace)> {
-    let poisson = Arrivals::Poisson { seed: 11 };
-    let open = |shape, arrivals| Pace::Open { shape, arrivals };
-    let ramp = Shape::Ramp { from_per_s: 0.0, to_per_s: 9_000.0, over: Duration::from_secs(15) };
-    let sine = Shape::Sine { mean_per_s: 3_000.0, amplitude_per_s: 2_900.0, period: Duration::from_secs(4) };
-    let at = Duration::from_secs(9);
-    let spike = Shape::Spike { base_per_s: 1_000.0, peak_per_s: 40_000.0, at, length: Duration::from_millis(700) };
-    let steps = Shape::Steps([500.0, 8_000.0, 0.0, 4_000.0].map(|rate| (Duration::from_secs(4), rate)).to_vec());
-    let recorded: Vec<u64> = (0..40_000u64).map(|i| i * i * 11).collect();
+    const SECOND_NS: u64 = 1_000_000_000;
+    let open = |rate, arrivals| Pace::Open { rate, arrivals };
+    let sine = Rate::Sine { mean: 3_000.0, amplitude: 2_900.0, period_ns: 4 * SECOND_NS };
+    let spike = Rate::Spike { base: 1_000.0, peak: 40_000.0, at_ns: 9 * SECOND_NS, for_ns: 7 * SECOND_NS / 10 };
+    let steps = Rate::Steps { rates: vec![500.0, 8_000.0, 0.0, 4_000.0], each_ns: 4 * SECOND_NS };
+    let recorded = (0..40_000u64).map(|i| i * i * 11).collect();
     vec![
         ("even", Pace::even(4_000.0)),
-        ("poisson", Pace::poisson(4_000.0, 7)),
-        ("ramp", open(ramp, poisson)),
+        ("poisson", Pace::poisson(4_000.0)),
+        ("ramp", open(Rate::Ramp(0.0, 9_000.0), Arrivals::Poisson)),
         ("sine", open(sine, Arrivals::Even)),
-        ("spike", open(spike, poisson)),
+        ("spike", open(spike, Arrivals::Poisson)),
         ("steps", open(steps, Arrivals::Even)),
-        ("recorded", Pace::Recorded(recorded.into())),
+        ("recorded", open(Rate::Recorded(recorded), Arrivals::Even)),
     ]
 }
 
@@ -97,7 +95,7 @@ fn paces() -> Vec<(&'static str, Pace)> {
 fn an_open_loop_is_exact_in_every_shape() {
     for (name, pace) in paces() {
         let end_ns = 17 * SECOND + 123_456_789;
-        let arrivals = Schedule::new(&pace, 0, Duration::ZERO).unwrap();
+        let arrivals = scheduled(&pace, 0).unwrap();
         let wanted = open_queue(16, &arrivals, end_ns, heavy_tail);
         assert!(wanted.response_ns.len() > 10_000, "{name}: p99.99 wants as many");
         let mut bench = paced(16, u64::MAX, &pace, 0, Some(end_ns));
@@ -115,8 +113,8 @@ fn an_open_loop_is_exact_in_every_shape() {
 #[test]
 fn operations_that_nobody_could_send_any_more_are_unfinished_with_the_time_they_waited() {
     // Twice what two sessions carry.
-    let pace = Pace::poisson(400.0, 3);
-    let arrivals = Schedule::new(&pace, 0, Duration::ZERO).unwrap();
+    let pace = Pace::poisson(400.0);
+    let arrivals = scheduled(&pace, 0).unwrap();
     let end_ns = 8 * SECOND;
     let wanted = open_queue(2, &arrivals, end_ns, |_| 10 * MS);
     assert!(wanted.unfinished_ns.len() > 1_000);

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::collect::Collector;
-use crate::pace::Pace;
 use crate::schedule::Schedule;
+use crate::spec::{DriveSpec, Limit};
+use plimsoll_core::pace::Pace;
 use plimsoll_core::{Measure, Slice};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::Duration;
@@ -40,6 +41,12 @@ struct Bench {
 /// A phase of `sessions` sessions over made-up time that begins at 0.
 fn bench(sessions: u32, ops: u64, rate_per_s: Option<f64>, warmup_ns: u64, length_ns: Option<u64>) -> Bench {
     paced(sessions, ops, &rate_per_s.map_or(Pace::Closed, Pace::even), warmup_ns, length_ns)
+}
+
+/// When operations are due; a ramp takes 15 seconds.
+fn scheduled(pace: &Pace, warmup_ns: u64) -> Option<Schedule> {
+    let (warmup, limit) = (Duration::from_nanos(warmup_ns), Limit::Duration(Duration::from_secs(15)));
+    Schedule::new(&DriveSpec { pace: pace.clone(), seed: 7, warmup, limit, ..DriveSpec::default() }, 1, 0)
 }
 
 fn paced(sessions: u32, ops: u64, pace: &Pace, warmup_ns: u64, length_ns: Option<u64>) -> Bench {
@@ -84,7 +91,7 @@ fn paced(sessions: u32, ops: u64, pace: &Pace, warmup_ns: u64, length_ns: Option
         slice_ns: SECOND,
         end_ns: length_ns.map(|length_ns| warmup_ns + length_ns),
     };
-    let arrivals = Schedule::new(pace, 0, Duration::from_nanos(warmup_ns));
+    let arrivals = scheduled(pace, warmup_ns);
     let turns = match arrivals.clone().map(Cursor::new) {
         None => Turns::Closed,
         Some(arrivals) => Turns::Own { arrivals, next: 0, stride: 1 },

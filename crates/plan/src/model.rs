@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Wake};
 pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, Published};
 use plimsoll_core::{Durability, Mix, Params, Script, waits};
 use serde::{Deserialize, Serialize};
@@ -261,107 +262,6 @@ pub struct Drive {
     pub durability: Durability,
     /// Longest an operation may take, in nanoseconds.
     pub op_timeout_ns: u64,
-}
-
-/// When the next operation starts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pace {
-    /// After the answer to the one before.
-    Closed,
-    /// At scheduled times, whatever the answers do.
-    Open {
-        /// Operations a second, all clients together.
-        rate: Rate,
-        /// How they are spaced.
-        arrivals: Arrivals,
-    },
-}
-
-/// A rate in operations a second, as it changes over a phase. Times count from the end of the warm-up; recorded ones
-/// from its beginning.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Rate {
-    /// The same all the time.
-    Constant(f64),
-    /// In a straight line from the first to the second over the whole phase.
-    Ramp(f64, f64),
-    /// One after the other, each for as long; the last one to the end.
-    Steps {
-        /// The rates.
-        rates: Vec<f64>,
-        /// How long each lasts, in nanoseconds.
-        each_ns: u64,
-    },
-    /// `base`, and `peak` for a while.
-    Spike {
-        /// Before and after.
-        base: f64,
-        /// Meanwhile.
-        peak: f64,
-        /// When it begins, in nanoseconds.
-        at_ns: u64,
-        /// How long it lasts, in nanoseconds.
-        for_ns: u64,
-    },
-    /// A wave around `mean`.
-    Sine {
-        /// Middle.
-        mean: f64,
-        /// How far it goes up and down; at most `mean`.
-        amplitude: f64,
-        /// Length of one wave in nanoseconds.
-        period_ns: u64,
-    },
-    /// At these times, in nanoseconds from the phase's start, in order.
-    Recorded(Vec<u64>),
-}
-
-impl Rate {
-    /// The rate where it is the same all the time.
-    pub fn constant(&self) -> Option<f64> {
-        match self {
-            Rate::Constant(rate) => Some(*rate),
-            _ => None,
-        }
-    }
-}
-
-/// How the operations of an open loop are spaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Arrivals {
-    /// Evenly.
-    Even,
-    /// As those of many users who know nothing of each other: exponentially distributed gaps.
-    Poisson,
-}
-
-/// How exactly workers wake up for an operation that is due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Wake {
-    /// By the kernel's timer: some microseconds late.
-    #[default]
-    Precise,
-    /// The last microseconds by looking at the clock: about a microsecond late, for more CPU.
-    Spin,
-    /// Once a millisecond: least CPU.
-    Coarse,
-}
-
-/// How wire sessions' sockets are driven.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Io {
-    /// Whichever is cheaper here.
-    #[default]
-    Auto,
-    /// By epoll.
-    Epoll,
-    /// By io_uring.
-    IoUring,
 }
 
 /// What a trial starts from.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use plimsoll_core::workload::RATES_PER_S;
+use plimsoll_core::pace::RATES_PER_S;
 use plimsoll_core::{Durability, Mix};
 
 use crate::document::{Kind, Node, Reading, Section, short};

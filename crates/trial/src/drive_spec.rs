@@ -17,20 +17,13 @@ pub fn of(drive: &model::Drive, seed: u64, bench: &DriveSpec) -> DriveSpec {
         },
         undisturbed: undisturbed(drive),
         warmup: Duration::from_nanos(drive.warmup_ns),
-        pace: pace(drive, seed),
+        pace: drive.pace.clone(),
+        seed,
         op_timeout: Duration::from_nanos(drive.op_timeout_ns),
         depth: drive.depth,
         backlog: Duration::from_nanos(drive.backlog_ns),
-        wake: match drive.wake {
-            model::Wake::Precise => plimsoll_drive::Wake::Precise,
-            model::Wake::Spin => plimsoll_drive::Wake::Spin(plimsoll_drive::SPIN),
-            model::Wake::Coarse => plimsoll_drive::Wake::Coarse,
-        },
-        io: match drive.io {
-            model::Io::Auto => bench.io,
-            model::Io::Epoll => plimsoll_drive::Io::Epoll,
-            model::Io::IoUring => plimsoll_drive::Io::Uring,
-        },
+        wake: drive.wake,
+        io: if drive.io == model::Io::Auto { bench.io } else { drive.io },
         pin: drive.pin.clone(),
         workers: drive.workers,
         ..bench.clone()
@@ -45,41 +38,6 @@ fn undisturbed(drive: &model::Drive) -> Option<Undisturbed> {
         }
         _ => None,
     }
-}
-
-/// The drive's own words for when operations start. A ramp takes as long as its phase.
-fn pace(drive: &model::Drive, seed: u64) -> plimsoll_drive::Pace {
-    use plimsoll_drive::{Arrivals, Pace, Shape};
-    let time = Duration::from_nanos;
-    let model::Pace::Open { rate, arrivals } = &drive.pace else { return Pace::Closed };
-    let shape = match rate {
-        model::Rate::Recorded(times) => return Pace::Recorded(times.as_slice().into()),
-        model::Rate::Constant(rate) => Shape::Constant { rate_per_s: *rate },
-        model::Rate::Ramp(from, to) => {
-            let over = match drive.limit {
-                model::Limit::DurationNs(ns) => time(ns),
-                // At the rates in between, this is how long that many operations take.
-                model::Limit::OpsPerClient(ops) => {
-                    Duration::from_secs_f64((ops * u64::from(drive.clients)) as f64 * 2.0 / (from + to))
-                }
-            };
-            Shape::Ramp { from_per_s: *from, to_per_s: *to, over }
-        }
-        model::Rate::Steps { rates, each_ns } => {
-            Shape::Steps(rates.iter().map(|rate| (time(*each_ns), *rate)).collect())
-        }
-        model::Rate::Spike { base, peak, at_ns, for_ns } => {
-            Shape::Spike { base_per_s: *base, peak_per_s: *peak, at: time(*at_ns), length: time(*for_ns) }
-        }
-        model::Rate::Sine { mean, amplitude, period_ns } => {
-            Shape::Sine { mean_per_s: *mean, amplitude_per_s: *amplitude, period: time(*period_ns) }
-        }
-    };
-    let arrivals = match arrivals {
-        model::Arrivals::Even => Arrivals::Even,
-        model::Arrivals::Poisson => Arrivals::Poisson { seed },
-    };
-    Pace::Open { shape, arrivals }
 }
 
 /// Whether `workload` has what every phase of `trial` asks for, and the store speaks it; an error says which has not.

@@ -250,13 +250,8 @@ fn named_io(plan: &Plan) -> Option<Io> {
         Step::Drive(drive) => Some(drive.io),
         _ => None,
     });
-    let first = named.next()?;
-    let io = match first {
-        model::Io::Auto => return None,
-        model::Io::Epoll => Io::Epoll,
-        model::Io::IoUring => Io::Uring,
-    };
-    named.all(|other| other == first).then_some(io)
+    let first = named.next().filter(|io| *io != Io::Auto)?;
+    named.all(|other| other == first).then_some(first)
 }
 
 /// Wall time in nanoseconds since 1970; 0 for a clock that stands before.

@@ -276,10 +276,7 @@ fn header(step: &Step, rung: Option<Purpose>) -> PhaseHeader {
             durability: Some(drive.durability),
             clients: drive.clients,
             workers: drive.workers,
-            rate_per_s: match &drive.pace {
-                model::Pace::Closed => None,
-                model::Pace::Open { rate, .. } => rate.constant(),
-            },
+            rate_per_s: drive.pace.rate().and_then(model::Rate::constant),
             finds_warmup: drive.warmup_is_found,
             ..plain
         },

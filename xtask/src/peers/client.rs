@@ -13,6 +13,8 @@ use plimsoll_drive::{Clock, Drive, DriveSpec, Io, Limit, Pace, Wake};
 
 use super::commands::Asks;
 
+const IO_NAMES: [(&str, Io); 3] = [("auto", Io::Auto), ("epoll", Io::Epoll), ("io_uring", Io::IoUring)];
+
 /// Makes this program the measured client.
 pub const AS_CLIENT: &str = "as-client";
 
@@ -30,8 +32,14 @@ pub fn command(asks: &Asks) -> Result<Command, Box<dyn Error>> {
 
 /// The name of a backend, as a plan has it.
 pub fn io_name(io: Io) -> &'static str {
-    let found = Io::NAMES.into_iter().find(|name| Io::by_name(name) == Some(io));
-    found.unwrap_or_default()
+    IO_NAMES.into_iter().find(|(_, known)| *known == io).map_or("", |(name, _)| name)
+}
+
+/// The backend of this name.
+pub fn io_named(name: &str) -> Result<Io, String> {
+    let names = || IO_NAMES.map(|(name, _)| name).join(", ");
+    let found = IO_NAMES.into_iter().find(|(known, _)| *known == name);
+    found.map(|(_, io)| io).ok_or_else(|| format!("there is no io `{name}`, only {}", names()))
 }
 
 /// Drives, and prints how many operations it was.
@@ -48,11 +56,12 @@ pub fn be(words: &[String]) -> Result<(), Box<dyn Error>> {
     let spec = DriveSpec {
         limit: Limit::Duration(Duration::from_secs(seconds.parse()?)),
         depth,
-        pace: if rate_per_s > 0.0 { Pace::poisson(rate_per_s, 1) } else { Pace::Closed },
+        pace: if rate_per_s > 0.0 { Pace::poisson(rate_per_s) } else { Pace::Closed },
         wake: if wake == "coarse" { Wake::Coarse } else { Wake::Precise },
-        io: Io::by_name(io).ok_or("no such io")?,
+        io: io_named(io)?,
         pin: pin.parse().into_iter().collect(),
         keep_each: times == "times",
+        seed: 1,
         ..DriveSpec::default()
     };
     let lanes = spec.clients(clients);

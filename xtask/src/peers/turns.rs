@@ -31,10 +31,7 @@ impl Way {
         let mut way = Way { name: name.to_owned(), io: Io::Auto, build: None, runs: Vec::new() };
         for part in name.split('+') {
             match part.strip_prefix("io=") {
-                Some(io) => {
-                    way.io = Io::by_name(io)
-                        .ok_or_else(|| format!("there is no io `{io}`, only {}", Io::NAMES.join(", ")))?
-                }
+                Some(io) => way.io = super::client::io_named(io)?,
                 None if part == "here" => {}
                 None => way.build = Some(part.to_owned()),
             }

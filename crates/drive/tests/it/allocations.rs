@@ -114,7 +114,7 @@ fn memory_does_not_grow_with_slices() {
         _ => Act::Answer,
     });
     let spec = DriveSpec {
-        pace: Pace::poisson(3_000.0, 9),
+        pace: Pace::poisson(3_000.0),
         limit: Limit::Duration(ms * 18_000),
         slice: ms * 10,
         op_timeout: ms * 2_000,

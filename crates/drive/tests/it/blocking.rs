@@ -339,7 +339,7 @@ fn a_session_that_panics_is_an_error_that_says_so() {
 
 #[test]
 fn an_operation_allocates_nothing() {
-    for pace in [Pace::Closed, Pace::even(50_000.0), Pace::poisson(50_000.0, 3)] {
+    for pace in [Pace::Closed, Pace::even(50_000.0), Pace::poisson(50_000.0)] {
         let (watch, found) = AllocationWatch::between(1_000, 15_000);
         let script = |number: i64, answer: &mut Answer| match number % 3 {
             0 => answer.fail(Outcome::Rejected, "23505", "duplicate key"),
@@ -378,19 +378,13 @@ fn a_worker_runs_on_the_processor_it_is_bound_to_and_on_no_other() {
 
 #[test]
 fn spinning_sends_nothing_before_its_time_and_keeps_the_schedule() {
-    for wake in [Wake::Spin(Duration::from_micros(50)), Wake::Coarse] {
+    for wake in [Wake::Spin, Wake::Coarse] {
         let pace = Pace::even(500.0);
         let spec = DriveSpec { pace, wake, keep_each: true, ..for_ms(400) };
         let (driven, _) = drive(&spec, sessions(2, |_, _| Outcome::Ok), endless());
         let result = &driven.result;
         assert_eq!(result.ops + result.unfinished, 200);
         assert!(result.each.iter().all(|op| op.sent_ns >= op.scheduled_ns));
-    }
-    for spin in [Duration::ZERO, MS * 2] {
-        let spec = DriveSpec { wake: Wake::Spin(spin), ..for_ms(100) };
-        let session = sessions(1, |_, _| Outcome::Ok);
-        let error = drive_with(&spec, session, endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
-        assert!(matches!(error, Some(DriveError::Spec(_))));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_core::StoreErrorKind;
-use plimsoll_drive::{Arrivals, DriveError, DriveSpec, Io, IoUsed, Limit, Pace, Shape, Wake};
+use plimsoll_drive::{Arrivals, DriveError, DriveSpec, Io, IoUsed, Limit, Pace, Rate, Wake};
 
 use crate::seen::{drive, drive_with, endless};
 use crate::toy::{Act, Server};
@@ -49,7 +49,7 @@ fn where_io_uring_is_forbidden_epoll_is_taken_and_the_result_says_so() {
 fn where_io_uring_is_asked_for_and_forbidden_the_error_says_what_to_do() {
     without_io_uring(|| {
         let server = Server::unix(|_, _, _| Act::Answer);
-        let spec = DriveSpec { io: Io::Uring, ..DriveSpec::default() };
+        let spec = DriveSpec { io: Io::IoUring, ..DriveSpec::default() };
         let error = drive_with(&spec, server.clients(1), endless(), Vec::new(), &Default::default(), &mut |_| {}).err();
         let Some(DriveError::Store(error)) = error else { panic!("{error:?}") };
         assert_eq!(error.kind, StoreErrorKind::Permission);
@@ -61,8 +61,8 @@ fn where_io_uring_is_asked_for_and_forbidden_the_error_says_what_to_do() {
 fn an_open_loop_that_mostly_sleeps_takes_epoll_by_itself_and_others_take_io_uring() {
     let server = Server::unix(|_, _, _| Act::Answer);
     let open = |rate_per_s| DriveSpec { pace: Pace::even(rate_per_s), ..DriveSpec::default() };
-    let spike = Shape::Spike { base_per_s: 50.0, peak_per_s: 30_000.0, at: MS * 900, length: MS };
-    let spike = Pace::Open { shape: spike, arrivals: Arrivals::Even };
+    let spike = Rate::Spike { base: 50.0, peak: 30_000.0, at_ns: 900_000_000, for_ns: 1_000_000 };
+    let spike = Pace::Open { rate: spike, arrivals: Arrivals::Even };
     let (epoll, uring) = (IoUsed::Epoll(None), IoUsed::Uring);
     for (spec, used) in [
         (DriveSpec { limit: Limit::Ops(20), ..DriveSpec::default() }, &uring),
@@ -70,7 +70,7 @@ fn an_open_loop_that_mostly_sleeps_takes_epoll_by_itself_and_others_take_io_urin
         (open(15_000.0), &uring),
         (DriveSpec { workers: 2, ..open(15_000.0) }, &epoll),
         (DriveSpec { wake: Wake::Coarse, ..open(500.0) }, &uring),
-        (DriveSpec { io: Io::Uring, ..open(500.0) }, &uring),
+        (DriveSpec { io: Io::IoUring, ..open(500.0) }, &uring),
         (DriveSpec { pace: spike, ..DriveSpec::default() }, &uring),
     ] {
         let limit = if spec.pace.is_open() { Limit::Duration(MS * 40) } else { spec.limit };
@@ -83,7 +83,7 @@ fn an_open_loop_that_mostly_sleeps_takes_epoll_by_itself_and_others_take_io_urin
 #[test]
 fn what_is_asked_for_is_taken_and_the_result_says_so() {
     let server = Server::unix(|_, _, _| Act::Answer);
-    for (io, used) in [(Io::Epoll, IoUsed::Epoll(None)), (Io::Uring, IoUsed::Uring)] {
+    for (io, used) in [(Io::Epoll, IoUsed::Epoll(None)), (Io::IoUring, IoUsed::Uring)] {
         let spec = DriveSpec { limit: Limit::Ops(100), io, ..DriveSpec::default() };
         let (driven, _) = drive(&spec, server.clients(2), endless());
         assert_eq!(driven.result.io, Some(used));

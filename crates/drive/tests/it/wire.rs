@@ -21,7 +21,7 @@ macro_rules! over_both {
             $(#[test] fn $name() { super::$name(plimsoll_drive::Io::Epoll); })*
         }
         mod io_uring {
-            $(#[test] fn $name() { super::$name(plimsoll_drive::Io::Uring); })*
+            $(#[test] fn $name() { super::$name(plimsoll_drive::Io::IoUring); })*
         }
     };
 }

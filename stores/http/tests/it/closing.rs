@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use plimsoll_core::{Durability, Stream, Value, ValueBuf};
-use plimsoll_drive::{Arrivals, Clock, Drive, DriveResult, DriveSpec, Limit, Pace, Shape};
+use plimsoll_drive::{Clock, Drive, DriveResult, DriveSpec, Limit, Pace};
 
 use crate::fixture::{LOOK, Server, kinds, open};
 
@@ -40,8 +40,7 @@ impl Stream for Root {
 #[test]
 fn a_server_that_ends_connections_after_100_requests_loses_none() {
     let server = Server::start("keepalive_requests 100;");
-    let even = Pace::Open { shape: Shape::Constant { rate_per_s: 4_000.0 }, arrivals: Arrivals::Even };
-    for pace in [Pace::Closed, even] {
+    for pace in [Pace::Closed, Pace::even(4_000.0)] {
         let result = driven(server.port, 1, pace);
         assert_eq!((result.kinds[usize::from(LOOK)], result.errors.len()), ([8_000, 0, 0, 0], 0));
         assert_eq!((result.lost_connections, result.down_ns), (0, 0));

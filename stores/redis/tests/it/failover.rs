@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_core::{Layout, Outcome};
-use plimsoll_drive::{Arrivals, DriveResult, Io, OpTime, Pace, Shape};
+use plimsoll_drive::{DriveResult, Io, OpTime, Pace};
 use plimsoll_store_redis::slots::slot_of;
 use plimsoll_testkit::certificates::Authority;
 
@@ -12,7 +12,7 @@ use crate::fixture::open;
 
 /// Two thousand operations a second, whatever is answered.
 fn open_loop() -> Pace {
-    Pace::Open { shape: Shape::Constant { rate_per_s: 2_000.0 }, arrivals: Arrivals::Even }
+    Pace::even(2_000.0)
 }
 
 /// Errors of this outcome, by their codes.

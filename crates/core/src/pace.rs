@@ -1,0 +1,225 @@
+//! When operations are started: the rate of the load over time, how arrivals are strewn over it, and how exactly workers
+//! keep to that.
+
+use serde::{Deserialize, Serialize};
+
+/// Rates that a schedule in nanoseconds can tell apart, operations per second: what a plan may ask for and a drive do.
+pub const RATES_PER_S: std::ops::RangeInclusive<f64> = 1e-3..=1e8;
+
+/// When the next operation starts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pace {
+    /// After the answer to the one before.
+    Closed,
+    /// At scheduled times, whatever the answers do.
+    Open {
+        /// Operations a second, all clients together.
+        rate: Rate,
+        /// How they are spaced.
+        arrivals: Arrivals,
+    },
+}
+
+/// A rate in operations a second, as it changes over a phase. Times count from the end of the warm-up; recorded ones
+/// from its beginning.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rate {
+    /// The same all the time.
+    Constant(f64),
+    /// In a straight line from the first to the second over the whole phase.
+    Ramp(f64, f64),
+    /// One after the other, each for as long; the last one to the end.
+    Steps {
+        /// The rates.
+        rates: Vec<f64>,
+        /// How long each lasts, in nanoseconds.
+        each_ns: u64,
+    },
+    /// `base`, and `peak` for a while.
+    Spike {
+        /// Before and after.
+        base: f64,
+        /// Meanwhile.
+        peak: f64,
+        /// When it begins, in nanoseconds.
+        at_ns: u64,
+        /// How long it lasts, in nanoseconds.
+        for_ns: u64,
+    },
+    /// A wave around `mean`.
+    Sine {
+        /// Middle.
+        mean: f64,
+        /// How far it goes up and down; at most `mean`.
+        amplitude: f64,
+        /// Length of one wave in nanoseconds.
+        period_ns: u64,
+    },
+    /// At these times, in nanoseconds from the phase's start, in order.
+    Recorded(Vec<u64>),
+}
+
+impl Pace {
+    /// Evenly spaced operations at a constant rate.
+    pub fn even(rate_per_s: f64) -> Pace {
+        Pace::Open { rate: Rate::Constant(rate_per_s), arrivals: Arrivals::Even }
+    }
+
+    /// A Poisson process of a constant rate.
+    pub fn poisson(rate_per_s: f64) -> Pace {
+        Pace::Open { rate: Rate::Constant(rate_per_s), arrivals: Arrivals::Poisson }
+    }
+
+    /// True when operations have scheduled times.
+    pub fn is_open(&self) -> bool {
+        *self != Pace::Closed
+    }
+
+    /// The rate of an open loop.
+    pub fn rate(&self) -> Option<&Rate> {
+        match self {
+            Pace::Closed => None,
+            Pace::Open { rate, .. } => Some(rate),
+        }
+    }
+}
+
+impl Rate {
+    /// The highest rate there will be, in operations a second; of recorded times their mean rate.
+    pub fn peak_per_s(&self) -> f64 {
+        match self {
+            Rate::Constant(rate) => *rate,
+            Rate::Ramp(from, to) => from.max(*to),
+            Rate::Steps { rates, .. } => rates.iter().copied().fold(0.0, f64::max),
+            Rate::Spike { base, peak, .. } => base.max(*peak),
+            Rate::Sine { mean, amplitude, .. } => mean + amplitude,
+            Rate::Recorded(times) => {
+                let seconds = times.last().map_or(0.0, |last_ns| *last_ns as f64 / 1e9);
+                times.len() as f64 / seconds.max(f64::MIN_POSITIVE)
+            }
+        }
+    }
+
+    /// Whether there is an operation in it, and a schedule can tell its times apart.
+    ///
+    /// # Errors
+    /// What is wrong with it, in plain words.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let is_rate = |rate: &f64| RATES_PER_S.contains(rate);
+        let is_rate_or_0 = |rate: &f64| *rate == 0.0 || is_rate(rate);
+        let fault = match self {
+            Rate::Constant(rate) if !is_rate(rate) => "a rate is 0.001/s to 100,000,000/s",
+            Rate::Ramp(from, to) if ![from, to].into_iter().all(is_rate_or_0) || from.max(*to) == 0.0 => {
+                "a ramp's rates are 0.001/s to 100,000,000/s; one of them may be 0"
+            }
+            Rate::Steps { each_ns: 0, .. } => "a step lasts longer than 0",
+            Rate::Steps { rates, .. } if !rates.iter().all(is_rate_or_0) || rates.iter().all(|rate| *rate == 0.0) => {
+                "a step's rate is 0.001/s to 100,000,000/s, or 0 where another's is not"
+            }
+            Rate::Spike { base, peak, .. } if !is_rate_or_0(base) || !is_rate(peak) => {
+                "a spike's rate is 0.001/s to 100,000,000/s, and the one around it may be 0"
+            }
+            Rate::Spike { for_ns: 0, .. } => "a spike lasts longer than 0",
+            Rate::Sine { mean, amplitude, .. } if !is_rate(mean) || !(0.0..=*mean).contains(amplitude) => {
+                "a sine's mean is 0.001/s to 100,000,000/s, and its amplitude 0 to the mean"
+            }
+            Rate::Sine { period_ns: 0, .. } => "a sine's period is longer than 0",
+            Rate::Recorded(times) if times.is_empty() => "recorded arrival times are at least one",
+            Rate::Recorded(times) if !times.is_sorted() => "recorded arrival times are in ascending order",
+            _ => return Ok(()),
+        };
+        Err(fault)
+    }
+
+    /// The rate where it is the same all the time.
+    pub fn constant(&self) -> Option<f64> {
+        match self {
+            Rate::Constant(rate) => Some(*rate),
+            _ => None,
+        }
+    }
+}
+
+/// How the operations of an open loop are spaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Evenly.
+    Even,
+    /// As those of many users who know nothing of each other: exponentially distributed gaps.
+    Poisson,
+}
+
+/// How exactly workers wake up for an operation that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wake {
+    /// By the kernel's timer, set earlier by what it is usually late on this machine, and the few microseconds that are left
+    /// by looking at the clock and at the sockets. Wire sessions; blocking ones wait for the timer alone.
+    #[default]
+    Precise,
+    /// The kernel's timer 50 µs early, and the rest by looking at the clock: less than a microsecond late, for up to twice the
+    /// CPU.
+    Spin,
+    /// Once a millisecond, for all that is due by then: least CPU, and up to a millisecond late.
+    Coarse,
+}
+
+/// How wire sessions' sockets are driven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Io {
+    /// io_uring where the kernel has it and allows it, epoll elsewhere; and epoll in open loops that never have more than
+    /// 10,000 operations a second for a worker, where it costs less.
+    #[default]
+    Auto,
+    /// By epoll, which every Linux has.
+    Epoll,
+    /// By io_uring, or not at all.
+    IoUring,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_load_is_refused() {
+        const SECOND_NS: u64 = 1_000_000_000;
+        let steps = |rates: &[f64], each_ns| Rate::Steps { rates: rates.to_vec(), each_ns };
+        let spike = |base, peak, for_ns| Rate::Spike { base, peak, at_ns: SECOND_NS, for_ns };
+        let sine = |mean, amplitude, period_ns| Rate::Sine { mean, amplitude, period_ns };
+        for bad in [
+            Rate::Constant(0.0),
+            Rate::Constant(f64::NAN),
+            Rate::Constant(f64::INFINITY),
+            Rate::Constant(-1.0),
+            Rate::Ramp(0.0, 0.0),
+            Rate::Ramp(10.0, f64::NAN),
+            steps(&[], SECOND_NS),
+            steps(&[0.0], SECOND_NS),
+            steps(&[5.0, 6.0], 0),
+            spike(10.0, 0.0, SECOND_NS),
+            spike(10.0, 20.0, 0),
+            sine(10.0, 10.1, SECOND_NS),
+            sine(10.0, -1.0, SECOND_NS),
+            sine(10.0, 5.0, 0),
+            Rate::Recorded(vec![]),
+            Rate::Recorded(vec![2, 1]),
+        ] {
+            assert!(bad.check().is_err(), "{bad:?}");
+        }
+        for good in [
+            Rate::Ramp(0.0, 100.0),
+            Rate::Ramp(100.0, 0.0),
+            steps(&[5.0, 0.0], SECOND_NS),
+            spike(0.0, 20.0, SECOND_NS),
+            sine(10.0, 10.0, SECOND_NS),
+            Rate::Recorded(vec![0, 1, 1, 7]),
+        ] {
+            assert_eq!(good.check(), Ok(()), "{good:?}");
+        }
+    }
+}
