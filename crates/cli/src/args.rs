@@ -115,7 +115,7 @@ Exit codes: 0 decided, or no --fail-if is met; 1 a --fail-if is met; 11 undecide
     Completions {
         /// The shell.
         #[arg(value_enum)]
-        shell: Shell,
+        shell: clap_complete::Shell,
     },
     /// Write the manual pages into a directory.
     #[command(after_help = "Examples:
@@ -380,17 +380,6 @@ pub enum RunsAction {
         #[arg(required = true)]
         runs: Vec<String>,
     },
-}
-
-/// A shell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Shell {
-    /// bash.
-    Bash,
-    /// zsh.
-    Zsh,
-    /// fish.
-    Fish,
 }
 
 /// What `list` can be asked for.

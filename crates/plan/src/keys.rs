@@ -100,7 +100,8 @@ impl Key {
     }
 
     const fn option(self) -> Key {
-        self.option_as(self.name)
+        let name = self.name;
+        self.option_as(name)
     }
 
     const fn option_as(self, name: &'static str) -> Key {

@@ -2,6 +2,8 @@
 
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
+use crate::der::element;
+
 /// Object identifiers of signature algorithms (RFC 8017, RFC 5758), encoded, and which hash each stands for.
 const ALGORITHMS: [(&[u8], Hash); 9] = [
     // 1.2.840.113549.1.1.4, .5, .11, .12, .13: RSA with MD5, SHA-1, SHA-256, SHA-384, SHA-512. MD5 and SHA-1 are
@@ -44,24 +46,6 @@ fn signature_algorithm(certificate: &[u8]) -> Option<&[u8]> {
     let (_, rest) = element(fields, SEQUENCE)?;
     let (algorithm, _) = element(rest, SEQUENCE)?;
     Some(element(algorithm, OBJECT_IDENTIFIER)?.0)
-}
-
-/// The contents of a DER element with `tag`, and what comes after it.
-fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (head, rest) = bytes.split_first_chunk::<2>()?;
-    if head[0] != tag {
-        return None;
-    }
-    let (length, rest) = match head[1] {
-        short @ 0..0x80 => (usize::from(short), rest),
-        // More than four bytes of length are no certificate's.
-        long => {
-            let count = usize::from(long & 0x7f);
-            let (digits, rest) = rest.split_at_checked(count).filter(|_| (1..=4).contains(&count))?;
-            (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
-        }
-    };
-    rest.split_at_checked(length)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! | `client` | [`TlsClient`]: what is checked and shown, made once from files |
 //! | `check` | whether a server's certificate will do |
 //! | `connection` | [`Tls`]: one connection |
+//! | [`der`] | as much of DER as certificates and keys are looked into |
 //! | `end_point` | a certificate's hash, to which SCRAM binds a login |
 //! | `session` | [`TlsSession`]: TLS from the first byte around any wire session |
 //! | `failure` | what went wrong, in words |
@@ -16,6 +17,7 @@
 mod check;
 mod client;
 mod connection;
+pub mod der;
 mod end_point;
 mod failure;
 mod session;

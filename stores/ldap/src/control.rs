@@ -79,13 +79,7 @@ impl Control {
         let mut all = Vec::with_capacity(calls.len());
         let nothing = ValueBuf::new();
         for calls in calls.chunks(BATCH) {
-            let kind = |call: &LdapCall| OpKind {
-                name: "control".to_owned(),
-                call: Call::Ldap(call.clone()),
-                params: Vec::new(),
-                keep_answer: true,
-                step_of: None,
-            };
+            let kind = |call: &LdapCall| OpKind::new("control", Call::Ldap(call.clone()), &[]).kept();
             self.session.prepare(&calls.iter().map(kind).collect::<Vec<_>>())?;
             let mut kept = Kept(vec![(Outcome::Unknown, Answer::default()); calls.len()]);
             let session = &mut self.session;

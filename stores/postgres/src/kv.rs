@@ -46,13 +46,7 @@ const PUT_TEXT: &str = "INSERT INTO kv (k, v) VALUES ($1, $2) ON CONFLICT (k) DO
 const DELETE_TEXT: &str = "DELETE FROM kv WHERE k = $1";
 
 fn kinds() -> Vec<OpKind> {
-    let kind = |name: &str, text: String, params: &[ValueType]| OpKind {
-        name: name.to_owned(),
-        call: Call::Sql(text),
-        params: params.to_vec(),
-        keep_answer: true,
-        step_of: None,
-    };
+    let kind = |name: &str, text: String, params: &[ValueType]| OpKind::new(name, Call::Sql(text), params).kept();
     let bytes = ValueType::Bytes;
     vec![
         kind("kv get", GET_TEXT.into(), &[bytes]),

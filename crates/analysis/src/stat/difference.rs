@@ -1,7 +1,7 @@
 //! Are two samples different?
 
 use super::series::effective_n;
-use super::special::{normal_two_sided, t_quantile, t_two_sided};
+use super::special::{t_quantile, t_two_sided};
 use super::{CONFIDENCE, mean, variance};
 
 /// What a test says.
@@ -41,57 +41,6 @@ fn welch_of((a, n_a): (&[f64], f64), (b, n_b): (&[f64], f64)) -> Option<Differen
     Some(Difference { value, low: value - half, high: value + half, p: t_two_sided(value / error, df) })
 }
 
-/// Two-sided p-value of the Mann–Whitney U test (Ann. Math. Statist. 18, 1947): exact without ties and up to 20
-/// values a side, else by the normal approximation with corrections for ties and continuity. 1 where a side is empty.
-pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
-    let (n_a, n_b) = (a.len(), b.len());
-    if n_a == 0 || n_b == 0 {
-        return 1.0;
-    }
-    let (mut u, mut ties) = (0.0f64, false);
-    for x in a {
-        for y in b {
-            u += if x < y { 1.0 } else { 0.0 };
-            if x == y {
-                u += 0.5;
-                ties = true;
-            }
-        }
-    }
-    let middle = (n_a * n_b) as f64 / 2.0;
-    if !ties && n_a <= 20 && n_b <= 20 {
-        let counts = u_counts(n_a, n_b);
-        let all: f64 = counts.iter().sum();
-        let tail: f64 = counts.iter().take(u.min(2.0 * middle - u) as usize + 1).sum();
-        return (2.0 * tail / all).min(1.0);
-    }
-    let mut both: Vec<f64> = a.iter().chain(b).copied().collect();
-    both.sort_by(f64::total_cmp);
-    let n = both.len() as f64;
-    let tied: f64 = both.chunk_by(|x, y| x == y).map(|tie| (tie.len() as f64).powi(3) - tie.len() as f64).sum();
-    let spread = ((n_a * n_b) as f64 / 12.0 * (n + 1.0 - tied / (n * (n - 1.0)))).sqrt();
-    if spread == 0.0 { 1.0 } else { normal_two_sided(((u - middle).abs() - 0.5).max(0.0) / spread) }
-}
-
-/// In how many orders of `n_a` and `n_b` values U is 0, 1, 2 …: the recurrence of Mann & Whitney,
-/// N(a, b, u) = N(a − 1, b, u − b) + N(a, b − 1, u).
-fn u_counts(n_a: usize, n_b: usize) -> Vec<f64> {
-    let size = n_a * n_b + 1;
-    // counts[b] for the current a.
-    let mut counts = vec![vec![0.0; size]; n_b + 1];
-    counts.iter_mut().for_each(|of| of[0] = 1.0);
-    for _ in 1..=n_a {
-        let before = counts.clone();
-        for b in 1..=n_b {
-            for u in 0..size {
-                let with = if u >= b { before[b][u - b] } else { 0.0 };
-                counts[b][u] = with + counts[b - 1][u];
-            }
-        }
-    }
-    counts.pop().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::interval::Dice;
@@ -126,20 +75,5 @@ mod tests {
         let wrong = (0..rounds).filter(|_| welch(&series(120), &series(120)).unwrap().p < 0.05).count();
         // Taken as independent they would be called different in more than a third of all cases.
         assert!(wrong * 100 <= rounds * 10, "{wrong} of {rounds}");
-    }
-
-    #[test]
-    fn mann_whitney_agrees_with_its_tables() {
-        // The smallest p of 4 against 4 is 2 / C(8, 4); of 3 against 3 it is 0.1.
-        assert!((mann_whitney(&[1.0, 2.0, 3.0, 4.0], &[5.0, 6.0, 7.0, 8.0]) - 2.0 / 70.0).abs() < 1e-12);
-        assert!((mann_whitney(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]) - 0.1).abs() < 1e-12);
-        assert!((mann_whitney(&[4.0, 5.0, 6.0], &[1.0, 2.0, 3.0]) - 0.1).abs() < 1e-12);
-        // Mann & Whitney's table for n = 5, m = 5: P(U ≤ 2) = 0.016.
-        let p = mann_whitney(&[1.0, 2.0, 3.0, 5.0, 6.0], &[4.0, 7.0, 8.0, 9.0, 10.0]);
-        assert!((p - 2.0 * 4.0 / 252.0).abs() < 1e-12, "{p}");
-        assert_eq!(mann_whitney(&[], &[1.0]), 1.0);
-        assert_eq!(mann_whitney(&[1.0; 8], &[1.0; 8]), 1.0);
-        let (low, high): (Vec<f64>, Vec<f64>) = ((0..30).map(f64::from).collect(), (20..50).map(f64::from).collect());
-        assert!(mann_whitney(&low, &high) < 1e-5);
     }
 }

@@ -63,17 +63,6 @@ impl Dice {
     }
 }
 
-/// Positions of a circular block resample of `n` values that hang together over `block` of them (Politis & Romano,
-/// 1992): blocks are drawn, not values, so that what follows upon each other stays together.
-pub fn resample(n: usize, block: usize, dice: &mut Dice, into: &mut Vec<usize>) {
-    into.clear();
-    while into.len() < n {
-        let start = dice.below(n);
-        into.extend((0..block.max(1)).map(|step| (start + step) % n));
-    }
-    into.truncate(n);
-}
-
 /// The middle 95 % of resampled values: the percentile interval (Efron, 1979). `None` with fewer than forty.
 pub fn percentiles(mut resampled: Vec<f64>) -> Option<(f64, f64)> {
     resampled.retain(|value| value.is_finite());
@@ -125,11 +114,8 @@ mod tests {
     }
 
     #[test]
-    fn a_resample_keeps_blocks_together() {
-        let (mut dice, mut at) = (Dice::new(7), Vec::new());
-        resample(20, 5, &mut dice, &mut at);
-        assert_eq!(at.len(), 20);
-        assert!(at.chunks(5).all(|block| block.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 20)));
+    fn few_resampled_values_have_no_interval() {
         assert_eq!(percentiles(vec![1.0; 39]), None);
+        assert_eq!(percentiles(vec![1.0; 40]), Some((1.0, 1.0)));
     }
 }

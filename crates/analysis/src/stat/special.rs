@@ -111,12 +111,6 @@ pub fn t_quantile(confidence: f64, df: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// Two-sided p-value of the standard normal distribution: the t distribution's limit.
-pub fn normal_two_sided(z: f64) -> f64 {
-    // At 1e7 degrees of freedom the two differ by less than 1e-7.
-    t_two_sided(z, 1e7)
-}
-
 /// The probability of at most `k` heads in `n` throws of a fair coin.
 pub fn coin_at_most(k: u64, n: u64) -> f64 {
     let ln_choose = |k: u64| ln_gamma(n as f64 + 1.0) - ln_gamma(k as f64 + 1.0) - ln_gamma((n - k) as f64 + 1.0);
@@ -140,7 +134,7 @@ mod tests {
         for (df, t) in [(1.0, 12.706), (2.0, 4.303), (5.0, 2.571), (10.0, 2.228), (30.0, 2.042), (120.0, 1.980)] {
             near(t_quantile(0.95, df), t, 5e-4);
         }
-        near(normal_two_sided(1.959_964), 0.05, 1e-6);
+        near(t_two_sided(1.959_964, 1e7), 0.05, 1e-6);
         near(coin_at_most(2, 10), 56.0 / 1024.0, 1e-12);
         near(beta_inc(2.0, 3.0, 0.4), 0.5248, 1e-10);
         // P(1, x) = 1 − e⁻ˣ, P(2, x) = 1 − (1 + x) e⁻ˣ; χ² of 0.103 and 5.991 with two degrees, of 3.841 with one.

@@ -5,16 +5,11 @@ use std::path::Path;
 use clap::CommandFactory;
 use plimsoll_core::Catalogue;
 
-use crate::args::{Cli, Shell};
+use crate::args::Cli;
 use crate::error::{CliError, exit};
 
 /// Prints the completions for `shell`.
-pub fn completions(shell: Shell) -> Result<u8, CliError> {
-    let shell = match shell {
-        Shell::Bash => clap_complete::Shell::Bash,
-        Shell::Zsh => clap_complete::Shell::Zsh,
-        Shell::Fish => clap_complete::Shell::Fish,
-    };
+pub fn completions(shell: clap_complete::Shell) -> Result<u8, CliError> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "plimsoll", &mut text);
     crate::print(&String::from_utf8_lossy(&text))

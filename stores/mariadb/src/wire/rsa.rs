@@ -3,6 +3,7 @@
 //!
 //! Only the public half, of one short text per login: nothing here has to hide how long it takes.
 
+use plimsoll_tls::der::{element, public_key as public_key_of};
 use sha1::{Digest, Sha1};
 
 /// Sizes of keys that are taken, in bytes.
@@ -18,7 +19,7 @@ pub(crate) fn encrypt(pem: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> 
 }
 
 fn encrypt_with(pem: &[u8], text: &[u8], seed: [u8; HASH_BYTES]) -> Result<Vec<u8>, &'static str> {
-    let der = from_pem(pem).ok_or("it is not in PEM")?;
+    let der = public_key_of(pem).ok_or("it is not in PEM")?;
     let (modulus, exponent) = public_key(&der).ok_or("it is not an RSA key")?;
     let bytes = modulus.len();
     if !KEY_BYTES.contains(&bytes) || modulus.last().is_none_or(|last| last % 2 == 0) {
@@ -48,31 +49,6 @@ fn mask(bytes: &mut [u8], seed: &[u8]) {
     }
 }
 
-fn from_pem(pem: &[u8]) -> Option<Vec<u8>> {
-    let text = std::str::from_utf8(pem).ok()?;
-    let body = text.split_once("-----BEGIN PUBLIC KEY-----")?.1.split_once("-----END PUBLIC KEY-----")?.0;
-    let mut bytes = Vec::new();
-    let (mut bits, mut count) = (0_u32, 0);
-    for letter in body.bytes().filter(|letter| !letter.is_ascii_whitespace() && *letter != b'=') {
-        let value = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-            bits &= (1 << count) - 1;
-        }
-    }
-    Some(bytes)
-}
-
 /// Modulus and exponent of SubjectPublicKeyInfo ::= SEQUENCE { SEQUENCE { … }, BIT STRING { SEQUENCE { INTEGER,
 /// INTEGER } } }.
 fn public_key(der: &[u8]) -> Option<(&[u8], u64)> {
@@ -87,19 +63,6 @@ fn public_key(der: &[u8]) -> Option<(&[u8], u64)> {
     }
     let exponent = exponent.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
     Some((modulus.strip_prefix(&[0]).unwrap_or(modulus), exponent))
-}
-
-/// The contents of a DER element with `tag`, and what comes after it.
-fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (&[found, first], mut rest) = der.split_first_chunk::<2>()?;
-    let mut length = usize::from(first);
-    if first >= 0x80 {
-        let (digits, after) =
-            rest.split_at_checked(usize::from(first & 0x7f)).filter(|(digits, _)| digits.len() <= 3)?;
-        length = digits.iter().fold(0, |number, byte| number << 8 | usize::from(*byte));
-        rest = after;
-    }
-    (found == tag).then(|| rest.split_at_checked(length)).flatten()
 }
 
 /// `base` to the power of `exponent`, modulo an odd number; all from the highest byte on.
