@@ -370,8 +370,7 @@ pub fn table(keys: &[&[Key]]) -> String {
             Is(value) => format!(" `{value}` |"),
             Else(words) => format!(" {words} |"),
         };
-        let list = if key.is_swept { ", or a list" } else { "" };
-        text.push_str(&format!("| {name} | {}{list} | {} |{default}\n", key.takes.describe(), key.help));
+        text.push_str(&format!("| {name} | {} | {} |{default}\n", key.takes.describe(), key.help));
     }
     text
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use plimsoll_analysis::ab::AbSpec;
 use plimsoll_core::{Catalogue, Sampler};
 use plimsoll_drive::{Clock, Io, Witness};
-use plimsoll_plan::model::{self, Plan, Start, Step, Trial};
+use plimsoll_plan::model::{Plan, Start, Step, Trial};
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{EventClass, Level, Outline, RunHeader, RunState, SamplerSeries};
 
