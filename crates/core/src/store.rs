@@ -110,6 +110,8 @@ pub struct StoreSpec {
     pub params: &'static [ParamSpec],
     /// Debian packages that a private one needs; empty when it is built in.
     pub packages: &'static [&'static str],
+    /// Codes of operations that found a disk full.
+    pub full_disk: &'static [&'static str],
 }
 
 impl StoreSpec {
@@ -128,6 +130,7 @@ impl StoreSpec {
         keeps_data: true,
         params: &[],
         packages: &[],
+        full_disk: &[],
     };
 }
 

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 
-use plimsoll_core::{Cold, Nodes, OpenOptions, Store, StoreError, StoreErrorKind, StoreKind, Target};
+use plimsoll_core::{Cold, Nodes, OpenOptions, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target};
 
 use crate::cluster::Cluster;
 use crate::page_cache::{PageCache, drop_files};
@@ -15,8 +15,7 @@ pub struct OpenStore {
     // Dropped first: a client goes before its server.
     store: Box<dyn Store>,
     place: Place,
-    name: &'static str,
-    keeps_data: bool,
+    spec: StoreSpec,
     is_closed: bool,
 }
 
@@ -51,9 +50,8 @@ pub fn open(
         },
         _ => Place::Attached,
     };
-    let spec = kind.spec();
-    let (name, keeps_data) = (spec.name, spec.keeps_data);
-    Ok(OpenStore { store: kind.open(options, progress)?, place, name, keeps_data, is_closed: false })
+    let spec = kind.spec().clone();
+    Ok(OpenStore { store: kind.open(options, progress)?, place, spec, is_closed: false })
 }
 
 /// Where a private server of a run may have its directories, best first: its data directory, and only there if that was
@@ -64,6 +62,11 @@ fn bases(data_dir: &Path, said: bool) -> Vec<PathBuf> {
 }
 
 impl OpenStore {
+    /// What it says of itself.
+    pub fn spec(&self) -> &StoreSpec {
+        &self.spec
+    }
+
     /// Ids of the processes at the roots of its servers; none where it is embedded or attached.
     pub fn processes(&self) -> Vec<u32> {
         match &self.place {
@@ -95,7 +98,7 @@ impl OpenStore {
             resident_bytes += dropped.resident_bytes;
             Ok(())
         })?;
-        if file_bytes == 0 && self.keeps_data {
+        if file_bytes == 0 && self.spec.keeps_data {
             return Ok(Cold::NotPossible("it has no files".to_owned()));
         }
         Ok(Cold::Done { file_bytes, resident_bytes })
@@ -104,8 +107,8 @@ impl OpenStore {
     fn stop_and_start(&mut self, between: impl FnMut(&Path) -> Result<(), StoreError>) -> Result<(), StoreError> {
         let done = match &self.place {
             Place::Attached => {
-                let what = format!("an attached {} server is not ours to restart", self.name);
-                let next = format!("Use a private server: --on {}", self.name);
+                let what = format!("an attached {} server is not ours to restart", self.spec.name);
+                let next = format!("Use a private server: --on {}", self.spec.name);
                 return Err(StoreError::new(StoreErrorKind::Usage, what).next(next));
             }
             Place::Embedded(files) => {

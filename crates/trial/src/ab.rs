@@ -18,8 +18,8 @@ use crate::sink::Told;
 use crate::trial::{self, Found};
 
 /// A store that one side has, or both.
-struct Place<'a> {
-    open: Open<'a>,
+struct Place {
+    open: Open,
     /// Trials that it has served.
     trials: u32,
     ledger: Option<Ledger>,
@@ -73,7 +73,7 @@ pub fn run(bench: &mut Bench<'_>, spec: &AbSpec) -> Result<(), TrialError> {
 }
 
 /// Both sides, with their stores in `places`.
-fn open<'p>(bench: &Bench<'p>, spec: &AbSpec, places: &mut Vec<Place<'p>>) -> Result<Vec<Side>, TrialError> {
+fn open(bench: &Bench<'_>, spec: &AbSpec, places: &mut Vec<Place>) -> Result<Vec<Side>, TrialError> {
     let [a, b] = &bench.plan.trials[..] else {
         return Err(TrialError::usage(format!("{} trials are not two sides", bench.plan.trials.len())));
     };
@@ -107,16 +107,16 @@ fn of_side(error: TrialError, spec: &AbSpec, side: usize, when: &str) -> TrialEr
 }
 
 /// A comparison at work.
-struct Turns<'a, 'b, 'c> {
+struct Turns<'a, 'b> {
     spec: &'a AbSpec,
     bench: &'a mut Bench<'b>,
-    places: &'a mut [Place<'c>],
+    places: &'a mut [Place],
     sides: Vec<Side>,
     /// Trials so far.
     driven: u32,
 }
 
-impl Turns<'_, '_, '_> {
+impl Turns<'_, '_> {
     fn all(&mut self) -> Result<(), TrialError> {
         for side in 0..SIDES.len() {
             self.part(side, Part::Turn(None))?;
@@ -170,8 +170,7 @@ impl Turns<'_, '_, '_> {
             Part::Turn(Some(pair)) => format!("{letter}, pair {pair}"),
             _ => format!("{letter}, {pair}"),
         }));
-        let Open { kind, store, .. } = &mut place.open;
-        let done = trial::run(self.bench, store, kind.spec(), &one, Arc::clone(workload), found);
+        let done = trial::run(self.bench, &mut place.open.store, &one, Arc::clone(workload), found);
         place.ledger = self.bench.ledger.take();
         place.trials += 1;
         done.map_err(|error| of_side(error, self.spec, side, &part.words()))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plimsoll_analysis::line::{self, LineResult, LineSpec, Next, Rung};
 use plimsoll_analysis::number;
-use plimsoll_core::{StoreSpec, Workload};
+use plimsoll_core::Workload;
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{Arrivals, Drive, Limit, Line, Pace, Phase, Rate, Start, Step, Trial};
 use plimsoll_record::data::{Goal, Run};
@@ -47,8 +47,6 @@ pub struct Search<'a> {
     pub spec: &'a LineSpec,
     /// What is asked.
     pub workload: &'a Arc<dyn Workload>,
-    /// The kind of store.
-    pub kind: &'a StoreSpec,
     /// Position of the first rung among the run's trials.
     pub first: u32,
 }
@@ -101,7 +99,7 @@ impl Search<'_> {
                 trial.phases.retain(|phase| phase.step != Step::Check);
             }
             bench.rung = Some(rung.purpose);
-            let done = trial::run(bench, store, self.kind, &trial, Arc::clone(self.workload), found);
+            let done = trial::run(bench, store, &trial, Arc::clone(self.workload), found);
             bench.rung = None;
             done?;
             driven += 1;

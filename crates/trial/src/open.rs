@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Catalogue, OpenOptions, Store, StoreKind, Target, Waits, Workload};
+use plimsoll_core::{Catalogue, OpenOptions, Store, Target, Waits, Workload};
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{Plan, StoreUse, Trial};
 use plimsoll_record::data::{EventClass, Level};
@@ -24,9 +24,7 @@ use crate::sink::{Sink, Told};
 use crate::writes;
 
 /// A store that is open.
-pub struct Open<'a> {
-    /// Its kind.
-    pub kind: &'a dyn StoreKind,
+pub struct Open {
     /// As the plan has it.
     pub store_use: StoreUse,
     /// The store, and the servers of ours that it is on.
@@ -84,7 +82,7 @@ pub fn announce(
 ///
 /// # Errors
 /// What the store says.
-pub fn open_store<'a>(bench: &Bench<'a>, store_use: &StoreUse, run_id: String) -> Result<Open<'a>, TrialError> {
+pub fn open_store(bench: &Bench<'_>, store_use: &StoreUse, run_id: String) -> Result<Open, TrialError> {
     let kind = bench
         .catalogue
         .store(&store_use.kind)
@@ -99,7 +97,7 @@ pub fn open_store<'a>(bench: &Bench<'a>, store_use: &StoreUse, run_id: String) -
             .map_err(|error| TrialError::io(data_dir.display(), &error))?;
     }
     let store = plimsoll_lab::open(kind, options, &mut |text| bench.sinks.show(&Told::Note(text.to_owned())))?;
-    Ok(Open { kind, store_use: store_use.clone(), store, waits })
+    Ok(Open { store_use: store_use.clone(), store, waits })
 }
 
 /// The id of the run that is recorded in `directory`.
@@ -122,8 +120,8 @@ fn options(store_use: &StoreUse, directory: &Path, run_id: String, spec: &RunSpe
 
 /// Has a store remove what it made. Where that fails after another failure, or after the user wanted an end, it is said
 /// what is left, and no error.
-pub fn leave(bench: &Bench<'_>, open: Open<'_>, failed: bool) -> Result<(), TrialError> {
-    let Open { store_use, store, waits, .. } = open;
+pub fn leave(bench: &Bench<'_>, open: Open, failed: bool) -> Result<(), TrialError> {
+    let Open { store_use, store, waits } = open;
     waits.leave(failed);
     if failed && store_use.url.is_none() {
         // One that is not closed but dropped knows that something failed, and keeps its server's log.

@@ -70,8 +70,6 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) bench: &'a mut Bench<'b>,
     /// The store, open.
     pub(crate) store: &'a mut OpenStore,
-    /// True when the store runs inside this process.
-    pub(crate) embedded: bool,
     /// What is to be done.
     pub(crate) trial: &'a model::Trial,
     /// What is asked.
@@ -299,7 +297,7 @@ impl TrialRun<'_, '_> {
         match result.errors.first() {
             None => Ok(()),
             Some(error) => Err(TrialError::new(
-                if FULL_DISKS.contains(&error.code.as_str()) {
+                if self.store.spec().full_disk.contains(&error.code.as_str()) {
                     StoreErrorKind::DiskFull
                 } else {
                     StoreErrorKind::Store
@@ -315,9 +313,6 @@ impl TrialRun<'_, '_> {
         }
     }
 }
-
-/// What stores call a full disk: keyindex, SQLite, PostgreSQL (`disk_full`), MariaDB (`ER_DISK_FULL`, `ER_RECORD_FILE_FULL`).
-const FULL_DISKS: [&str; 5] = ["DISK_FULL", "SQLITE_FULL", "53100", "1021", "1114"];
 
 /// Takes over what workers write down, more often than any of them can fill its pages, until `closed` is.
 fn keep_books(ledger: &mut Ledger, closed: &Receiver<()>) {

@@ -138,7 +138,7 @@ fn trials(bench: &mut Bench<'_>) -> Result<(), TrialError> {
 }
 
 /// One trial after the other; one store serves the consecutive trials that use it. The last one stays in `open`.
-fn each_trial<'a>(bench: &mut Bench<'a>, open: &mut Option<Open<'a>>) -> Result<(), TrialError> {
+fn each_trial(bench: &mut Bench<'_>, open: &mut Option<Open>) -> Result<(), TrialError> {
     let plan = bench.plan;
     let line = plan.line.as_ref().map(|line| line::spec(line, &plan.goals));
     let mut rungs = 0;
@@ -157,19 +157,19 @@ fn each_trial<'a>(bench: &mut Bench<'a>, open: &mut Option<Open<'a>>) -> Result<
             before = None;
             bench.ledger = None;
         }
-        let Some(Open { kind, store, .. }) = open else { break };
+        let Some(Open { store, .. }) = open else { break };
         let (fitted, workload) = fitted(bench, trial, &mut **store)?;
         let planned = trial;
         let trial = fitted.as_ref().unwrap_or(trial);
         if let Some(spec) = &line {
-            let search = line::Search { trial, spec, workload: &workload, kind: kind.spec(), first: rungs };
+            let search = line::Search { trial, spec, workload: &workload, first: rungs };
             rungs += search.run(bench, store)?;
             continue;
         }
         let same = before.is_some_and(|before| before.has_same_data(planned) && before.loads() == planned.loads())
             && trial::goes_on(&*workload);
         let found = Found { start: plan.start, data: same && plan.start != Start::Fresh };
-        trial::run(bench, store, kind.spec(), trial, workload, found)?;
+        trial::run(bench, store, trial, workload, found)?;
         before = Some(planned);
     }
     Ok(())

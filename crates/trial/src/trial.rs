@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{ParamValue, Setting, Store, StoreSpec, Workload};
+use plimsoll_core::{ParamValue, Setting, Store, Workload};
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{self, Start, Step};
 use plimsoll_record::data::{Event, EventClass, Level, PhaseEnd, PhaseHeader, PhaseState, Purpose, TrialHeader};
@@ -24,19 +24,19 @@ pub struct Found {
     pub data: bool,
 }
 
-/// Runs the trial on a store of the kind that `spec` describes. Stops early, without error, when the user wants an end.
+/// Runs the trial on a store. Stops early, without error, when the user wants an end.
 ///
 /// # Errors
 /// What the store or the recording failed with; the recording says in which phase.
 pub fn run(
     bench: &mut Bench<'_>,
     store: &mut OpenStore,
-    spec: &StoreSpec,
     trial: &model::Trial,
     workload: Arc<dyn Workload>,
     mut found: Found,
 ) -> Result<(), TrialError> {
-    let ledger = ledger(bench, spec, trial, &workload, &mut found);
+    let keeps_data = store.spec().keeps_data;
+    let ledger = ledger(bench, keeps_data, trial, &workload, &mut found);
     bench.server.set(store.processes());
     pin::server(&store.processes(), &bench.plan.server_pin)?;
     let mut description = store.describe()?;
@@ -46,7 +46,7 @@ pub fn run(
     let mut params = workload_params(trial);
     let start = if found.data { found.start } else { Start::Fresh };
     // What was never loaded has nothing to tidy.
-    let has_data = found.data || (trial.loads() && spec.keeps_data && !nothing_to_load(&*workload));
+    let has_data = found.data || (trial.loads() && keeps_data && !nothing_to_load(&*workload));
     let to_settle = found.start == Start::Settled && has_data;
     params.insert("start".to_owned(), start_words(start, to_settle).to_owned());
     bench.sinks.tell(Told::BeginTrial(TrialHeader {
@@ -68,7 +68,6 @@ pub fn run(
         let text = "the ledger is off: no answer is held against the truth, and no write is looked for";
         bench.sinks.event(Some(trial.ordinal), Level::Warning, EventClass::Ledger, "", text.to_owned())?;
     }
-    let embedded = spec.schemes.is_empty();
     // What is to be taken as it is has been made by somebody else.
     if !trial.loads() && !found.data && found.start != Start::AsIs {
         store.create(workload.layout())?;
@@ -76,12 +75,11 @@ pub fn run(
     let mut run = TrialRun {
         bench,
         store,
-        embedded,
         trial,
         workload,
         ledger,
         place: description.place,
-        is_sized: !spec.keeps_data,
+        is_sized: !keeps_data,
         not_cold: None,
         found,
         to_settle,
@@ -134,14 +132,14 @@ pub fn goes_on(workload: &dyn Workload) -> bool {
 /// somebody else.
 fn ledger(
     bench: &mut Bench<'_>,
-    spec: &StoreSpec,
+    keeps_data: bool,
     trial: &model::Trial,
     workload: &Arc<dyn Workload>,
     found: &mut Found,
 ) -> Option<Ledger> {
     let before = bench.ledger.take();
     let is_theirs = !trial.loads() && found.start == Start::AsIs;
-    if !spec.keeps_data || workload.truth().is_none() || is_theirs {
+    if !keeps_data || workload.truth().is_none() || is_theirs {
         return None;
     }
     // Stamps have room for so many phases on the same data.

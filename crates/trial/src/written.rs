@@ -12,7 +12,7 @@ impl TrialRun<'_, '_> {
         if !processes.is_empty() {
             return plimsoll_sample::process_tree_io(&processes).ok().map(|io| io.write_bytes);
         }
-        let own = plimsoll_sample::own_io().ok().filter(|_| self.embedded)?;
+        let own = plimsoll_sample::own_io().ok().filter(|_| self.store.spec().schemes.is_empty())?;
         Some(own.write_bytes.saturating_sub(self.bench.sinks.recorder.bytes_written()))
     }
 

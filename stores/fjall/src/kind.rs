@@ -24,6 +24,8 @@ static SPEC: StoreSpec = StoreSpec {
         ParamSpec::bytes("cache", "32MiB", "Size of the cache of blocks read from disk"),
         ParamSpec::bytes("memtable", "64MiB", "What is written to a keyspace until it is flushed to a table"),
     ],
+    // keyindex'.
+    full_disk: &["DISK_FULL"],
     ..StoreSpec::PLAIN
 };
 

@@ -31,6 +31,8 @@ static SPEC: StoreSpec = StoreSpec {
     sessions: SessionSpec { bounded_by: Some("max_connections"), ..SessionSpec::new(SessionShape::Wire, 32 << 10) },
     params: PARAMS,
     packages: &["mariadb-server"],
+    // ER_DISK_FULL, ER_RECORD_FILE_FULL.
+    full_disk: &["1021", "1114"],
     ..StoreSpec::PLAIN
 };
 

@@ -59,6 +59,8 @@ static SPEC: StoreSpec = StoreSpec {
     },
     params: PARAMS,
     packages: &["postgresql"],
+    // `disk_full`; the second is keyindex'.
+    full_disk: &["53100", "DISK_FULL"],
     ..StoreSpec::PLAIN
 };
 

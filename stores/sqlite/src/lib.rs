@@ -31,6 +31,8 @@ const SPEC: StoreSpec = StoreSpec {
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     sessions: SessionSpec { descriptors: 2, ..SessionSpec::new(SessionShape::Blocking, 2 << 20) },
     params: &[ParamSpec::bytes("cache_size", "2000KiB", "page cache of each connection")],
+    // The second is keyindex'.
+    full_disk: &["SQLITE_FULL", "DISK_FULL"],
     ..StoreSpec::PLAIN
 };
 

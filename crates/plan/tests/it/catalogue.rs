@@ -21,22 +21,11 @@ impl StoreKind for Kind {
     }
 }
 
-const ALL: &[Durability] = &[Durability::Durable, Durability::Buffered, Durability::AtEnd];
-
 const PLAIN: StoreSpec = StoreSpec {
-    name: "",
-    summary: "",
-    schemes: &[],
-    private: true,
     interfaces: &[Interface::Kv, Interface::Records, Interface::Sql],
-    durabilities: ALL,
-    dialect: None,
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
-    concurrent: true,
-    sessions: SessionSpec { shape: SessionShape::Blocking, bytes: 0, descriptors: 0, times: None, bounded_by: None },
-    keeps_data: true,
-    params: &[],
-    packages: &[],
+    sessions: SessionSpec { descriptors: 0, ..SessionSpec::new(SessionShape::Blocking, 0) },
+    ..StoreSpec::PLAIN
 };
 
 const COUPONS: &[ParamSpec] = &[
