@@ -83,6 +83,18 @@ impl OpenStore {
         self.stop_and_start(|_| Ok(()))
     }
 
+    /// Starts servers of its own again of which one has ended that should not have, and says how that ended. `None` where all
+    /// of them run, or none are its own.
+    ///
+    /// # Errors
+    /// As [`OpenStore::restart`].
+    pub fn revive(&mut self) -> Result<Option<StoreError>, StoreError> {
+        let Place::Cluster(cluster) = &self.place else { return Ok(None) };
+        let Err(ended) = cluster.check(Nodes::All) else { return Ok(None) };
+        self.restart()?;
+        Ok(Some(ended))
+    }
+
     /// The same with its files out of the page cache.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use plimsoll_core::{
 use plimsoll_drive::{DriveSpec, Limit};
 use plimsoll_plan::model::Step;
 use plimsoll_record::data::{About, AnswerCheck, EventClass, LedgerCheck, Level, PhaseEnd, ResultName};
-use plimsoll_verify::{EachKey, ReadBack};
+use plimsoll_verify::{EachKey, Ledger, ReadBack};
 
 use crate::error::TrialError;
 use crate::phase::{Driven, Keep, TrialRun};
@@ -23,10 +23,19 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
     let started = Instant::now();
     let mut check = None;
     if trial.ledger.is_some() {
-        check = read_back(trial, ordinal)?;
-        if check.is_none() {
-            return Ok(());
-        }
+        check = match read_back(trial, ordinal) {
+            Ok(None) => return Ok(()),
+            Ok(check) => check,
+            Err(error) if error.is_interrupt() => return Err(error),
+            Err(error) => {
+                // Of what cannot be read nothing is known; that is said too.
+                let found = ReadBack::unreadable(Arc::clone(&trial.workload), &error.to_string());
+                if let Some(check) = verdict(trial, ordinal, |_| found) {
+                    trial.bench.sinks.tell(Told::Ledger(check))?;
+                }
+                return Err(error);
+            }
+        };
     } else {
         end.remarks.push((About::Ledger, "there is nothing to hold records against".to_owned()));
     }
@@ -71,12 +80,15 @@ fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<Ledger
     if trial.bench.is_stopped() {
         return Ok(None);
     }
-    let Some(ledger) = &mut trial.ledger else {
-        return Err(TrialError::usage("this workload has no right answers"));
-    };
+    Ok(verdict(trial, ordinal, |ledger| found.unwrap_or_else(|| ledger.found(ordinal as u16))))
+}
+
+/// What the ledger says of what was found.
+fn verdict(trial: &mut TrialRun<'_, '_>, ordinal: u32, found: impl FnOnce(&Ledger) -> ReadBack) -> Option<LedgerCheck> {
+    let ledger = trial.ledger.as_mut()?;
     ledger.drain();
-    let verdict = ledger.verdict(&found.unwrap_or_else(|| ledger.found(ordinal as u16)));
-    Ok(Some(LedgerCheck {
+    let verdict = ledger.verdict(&found(ledger));
+    Some(LedgerCheck {
         trial: trial.trial.ordinal,
         phase: ordinal,
         acknowledged: verdict.acknowledged,
@@ -90,7 +102,7 @@ fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<Ledger
         complete: verdict.gap.is_none(),
         sentence: verdict.sentence(),
         examples: verdict.examples,
-    }))
+    })
 }
 
 /// Reads what may be there, one key after the other: the ledger itself looks on.

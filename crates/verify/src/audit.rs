@@ -23,7 +23,7 @@ impl Ledger {
     /// Holds the records read back against everything that was acknowledged.
     pub fn verdict(&self, found: &ReadBack) -> LedgerVerdict {
         let Records { acknowledged, rejected, unknown, .. } = self.records;
-        let (read_back, gap) = (found.rows.len() as u64, self.gap());
+        let (read_back, gap) = (found.rows.len() as u64, self.gap().or_else(|| found.gap.clone()));
         let verdict = LedgerVerdict { acknowledged, rejected, unknown, read_back, gap, ..LedgerVerdict::default() };
         if verdict.gap.is_some() {
             // What is not known to have been written must not be called wrong.

@@ -21,6 +21,7 @@ pub struct ReadBack {
     pub(crate) rows: Vec<Row>,
     pub(crate) aliens: Vec<String>,
     pub(crate) index: Option<IndexAnswer>,
+    pub(crate) gap: Option<String>,
 }
 
 /// What the index says, beside what the records themselves say.
@@ -39,9 +40,14 @@ impl ReadBack {
         Self::of_rows(workload, Vec::new())
     }
 
+    /// Nothing, because the store could not be read: why, in a few words.
+    pub fn unreadable(workload: Arc<dyn Workload>, why: &str) -> Self {
+        Self { gap: Some(format!("what the store holds could not be read: {why}")), ..Self::new(workload) }
+    }
+
     pub(crate) fn of_rows(workload: Arc<dyn Workload>, rows: Vec<Row>) -> Self {
         let key = key_position(&*workload);
-        Self { workload, key, rows, aliens: Vec::new(), index: None }
+        Self { workload, key, rows, aliens: Vec::new(), index: None, gap: None }
     }
 
     /// Announces that `kind`, a find, will be asked through the index with `params`, so that records can be

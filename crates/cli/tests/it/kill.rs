@@ -107,7 +107,7 @@ fn server_directories(place: &Place, pid: u32) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_private_server_that_dies_is_told_with_its_end_and_leaves_its_log() {
+fn of_a_private_server_that_dies_its_end_is_told_its_log_left_and_what_it_had_acknowledged_read_back() {
     let place = Place::new();
     let plan = place.plan(
         r#"
@@ -152,4 +152,8 @@ do = "check"
     let files: Vec<_> = std::fs::read_dir(&run).unwrap().flatten().map(|file| file.file_name()).collect();
     assert!(files.iter().any(|name| name.to_string_lossy().starts_with("postgresql-")), "its log is not in {files:?}");
     assert!(!run.join("data").exists());
+    let trial = &plimsoll_record::data::Run::load(&run).unwrap().trials[0];
+    let [ledger] = &trial.ledgers[..] else { panic!("{:?}", trial.ledgers) };
+    assert!(ledger.complete && ledger.acknowledged > 500 && ledger.read_back == 500, "{ledger:?}");
+    assert!(ledger.lost == 0 && ledger.wrong.is_empty(), "{ledger:?}");
 }
