@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_record::data::{CYCLES, Run, STORE_COUNTERS};
+use plimsoll_core::sampler::STORE;
+use plimsoll_record::data::{Run, SeriesKind};
 
 use crate::chart::Mark;
 use crate::view::{Line, Panel};
@@ -18,51 +19,49 @@ pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
     let mut panels: Vec<Panel> = Vec::new();
     // Of each sampler and subject: how many series were read, and the names of those that were zero.
     let mut zero: BTreeMap<(&str, &str), (usize, Vec<String>)> = BTreeMap::new();
-    for (series, values) in run.header.series.iter().zip(values) {
-        let spec = &series.spec;
-        if series.sampler == "cpu" && spec.name == "idle" {
+    for (series, values) in run.series.iter().zip(values) {
+        if series.source == "cpu" && series.name == "idle" {
             continue;
         }
-        let seen = zero.entry((&series.sampler, &spec.subject)).or_default();
+        let seen = zero.entry((&series.source, &series.subject)).or_default();
         // What was never read is not even zero.
         seen.0 += usize::from(values.iter().any(Option::is_some));
         if values.iter().all(|value| value.is_none_or(|value| value == 0.0)) {
             if values.iter().any(Option::is_some) {
-                seen.1.push(spoken(&spec.name));
+                seen.1.push(spoken(&series.name));
             }
             continue;
         }
-        let alone = !spec.subject.is_empty()
+        if series.kind == SeriesKind::Cycle {
+            continue;
+        }
+        let alone = !series.subject.is_empty()
             && run
-                .header
                 .series
                 .iter()
                 .filter(|other| {
-                    let other_spec = &other.spec;
-                    other.sampler == series.sampler
-                        && other_spec.subject == spec.subject
-                        && other_spec.unit == spec.unit
+                    other.source == series.source && other.subject == series.subject && other.unit == series.unit
                 })
                 .count()
                 == 1;
         let (name, line) = if alone {
-            (format!("{}, {}", title(&series.sampler, ""), spoken(&spec.name)), spec.subject.clone())
+            (format!("{}, {}", title(&series.source, ""), spoken(&series.name)), series.subject.clone())
         } else {
-            (title(&series.sampler, &spec.subject), spoken(&spec.name))
+            (title(&series.source, &series.subject), spoken(&series.name))
         };
         let line = Line { name: line, values };
         match panels
             .iter_mut()
-            .find(|panel| panel.name == name && panel.unit == spec.unit && panel.source == series.sampler)
+            .find(|panel| panel.name == name && panel.unit == series.unit && panel.source == series.source)
         {
             Some(panel) => panel.lines.push(line),
             None => panels.push(Panel {
                 name,
-                unit: spec.unit.clone(),
-                source: series.sampler.clone(),
+                unit: series.unit.clone(),
+                source: series.source.clone(),
                 steps: false,
-                primary: primary(&series.sampler, &spec.subject, &spec.unit, busiest.as_deref()),
-                t_s: times.get(is_of_store(&series.sampler)).cloned().unwrap_or_default(),
+                primary: primary(&series.source, &series.subject, &series.unit, busiest.as_deref()),
+                t_s: times.get(is_of_store(&series.source)).cloned().unwrap_or_default(),
                 lines: vec![line],
             }),
         }
@@ -83,9 +82,9 @@ pub fn cycles(run: &Run) -> Vec<Mark> {
     let mut marks = Vec::new();
     for sample in &run.samples {
         for (series, value) in sample.values.iter().filter(|(_, value)| *value > 0.0) {
-            let Some(series) = run.header.series.get(*series as usize) else { continue };
-            if series.sampler == STORE_COUNTERS && series.spec.unit == CYCLES {
-                let name = spoken(&series.spec.name);
+            let Some(series) = run.series.get(*series as usize) else { continue };
+            if series.kind == SeriesKind::Cycle {
+                let name = spoken(&series.name);
                 let one = name.strip_suffix('s').unwrap_or(&name);
                 let name = if *value < 2.0 { one.to_string() } else { format!("{value:.0} {name}") };
                 marks.push(Mark { x: sample.at_ns as f64 / 1e9, name });
@@ -100,9 +99,9 @@ pub fn cycles(run: &Run) -> Vec<Mark> {
 type Readings = ([Vec<f64>; 2], Vec<Vec<Option<f64>>>);
 
 fn readings(run: &Run) -> Readings {
-    let of = |series: u32| run.header.series.get(series as usize).map(|series| is_of_store(&series.sampler));
+    let of = |series: u32| run.series.get(series as usize).map(|series| is_of_store(&series.source));
     let mut times: [Vec<f64>; 2] = Default::default();
-    let mut values: Vec<Vec<Option<f64>>> = vec![Vec::new(); run.header.series.len()];
+    let mut values: Vec<Vec<Option<f64>>> = vec![Vec::new(); run.series.len()];
     for sample in &run.samples {
         let at_s = sample.at_ns as f64 / 1e9;
         for (series, value) in &sample.values {
@@ -115,15 +114,15 @@ fn readings(run: &Run) -> Readings {
             line.push(Some(*value));
         }
     }
-    for (line, series) in values.iter_mut().zip(&run.header.series) {
-        line.resize(times.get(is_of_store(&series.sampler)).map_or(0, Vec::len), None);
+    for (line, series) in values.iter_mut().zip(&run.series) {
+        line.resize(times.get(is_of_store(&series.source)).map_or(0, Vec::len), None);
     }
     (times, values)
 }
 
 /// 1 for what a store counts of its own work, 0 for what this machine's samplers read.
-fn is_of_store(sampler: &str) -> usize {
-    usize::from(sampler == STORE_COUNTERS)
+fn is_of_store(source: &str) -> usize {
+    usize::from(source == STORE)
 }
 
 /// A panel's title: the sampler and what it is of.
@@ -159,8 +158,8 @@ fn primary(sampler: &str, subject: &str, unit: &str, busiest_disk: Option<&str>)
 /// The disk that moved the most bytes.
 fn busiest_disk(run: &Run) -> Option<String> {
     let disks = |series: &u32| {
-        let series = run.header.series.get(*series as usize)?;
-        (series.sampler == "disk" && series.spec.unit == "B/s").then_some(series.spec.subject.as_str())
+        let series = run.series.get(*series as usize)?;
+        (series.source == "disk" && series.unit == "B/s").then_some(series.subject.as_str())
     };
     let mut moved: BTreeMap<&str, f64> = BTreeMap::new();
     for (series, value) in run.samples.iter().flat_map(|sample| &sample.values) {

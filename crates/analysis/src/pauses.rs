@@ -1,9 +1,10 @@
 //! What the machine's own pauses did to a phase: its operations undisturbed, and how long the machine stood still.
 
 use plimsoll_core::pause::PAUSES_MAX;
+use plimsoll_core::sampler::WITNESS;
 use plimsoll_core::{Outcome, Pause, Slice, Watched, paused_ns};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::ResultName;
+use plimsoll_record::data::{ResultName, Run};
 
 use crate::latency::Times;
 use crate::number;
@@ -54,13 +55,16 @@ impl PhaseFacts<'_> {
         is_known.then(|| counted().filter_map(|slice| Some((slice, slice.watched.as_ref()?))))
     }
 
-    /// What was seen of the machine's pauses; `None` where nobody watched.
-    pub fn pauses(&self) -> Option<PausesView> {
+    /// What was seen of the machine's pauses in this phase of `run`; `None` where nobody watched.
+    pub fn pauses(&self, run: &Run) -> Option<PausesView> {
         let (first, _) = self.watched()?.next()?;
         let (last, _) = self.watched()?.last()?;
         let pauses: Vec<Pause> = self.watched()?.flat_map(|(_, watched)| watched.pauses.iter().copied()).collect();
         let mut lateness = Times::default();
-        self.watched()?.filter_map(|(_, watched)| watched.lateness.as_ref()).for_each(|one| lateness.add(one));
+        let witness = run.series.iter().position(|series| series.source == WITNESS);
+        let inside = run.samples.iter().filter(|one| one.at_ns > first.start_ns && one.at_ns <= last.end_ns);
+        let read = inside.flat_map(|sample| &sample.distributions);
+        read.filter(|(series, _)| Some(*series as usize) == witness).for_each(|(_, one)| lateness.add(one));
         let length_ns = last.end_ns.saturating_sub(first.start_ns).max(1) as f64;
         let percent = |min_ns: u64| paused_ns(&pauses, min_ns, first.start_ns, last.end_ns) as f64 * 100.0 / length_ns;
         let (waited, undisturbed) = (self.waited(None).len(), self.undisturbed(None)?.len());

@@ -5,7 +5,7 @@
 
 use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{CYCLES, PhaseKind, Run, STORE_COUNTERS, Sample};
+use plimsoll_record::data::{PhaseKind, Run, Sample, SeriesKind};
 use serde::Serialize;
 
 use crate::line;
@@ -150,8 +150,7 @@ fn what_else(run: &Run, facts: &PhaseFacts<'_>, stalls: &[Stall], slice_ns: u64)
     let in_stall =
         |at_ns: u64| stalls.iter().any(|stall| at_ns > stall.start_ns && at_ns <= stall.end_ns + slice_ns / 2);
     let mut found: Vec<(f64, String)> = Vec::new();
-    for (position, series) in run.header.series.iter().enumerate() {
-        let spec = &series.spec;
+    for (position, series) in run.series.iter().enumerate() {
         let values = |wanted: bool| -> Vec<f64> {
             samples
                 .iter()
@@ -165,8 +164,8 @@ fn what_else(run: &Run, facts: &PhaseFacts<'_>, stalls: &[Stall], slice_ns: u64)
         if inside.is_empty() {
             continue;
         }
-        let name = spec.name.replace('_', " ");
-        if series.sampler == STORE_COUNTERS && spec.unit == CYCLES {
+        let name = series.name.replace('_', " ");
+        if series.kind == SeriesKind::Cycle {
             let with = stalls
                 .iter()
                 .filter(|stall| {
@@ -182,15 +181,15 @@ fn what_else(run: &Run, facts: &PhaseFacts<'_>, stalls: &[Stall], slice_ns: u64)
                 let in_n = if stalls.len() == 1 { String::new() } else { format!(" (in {with} of {})", stalls.len()) };
                 found.push((
                     2.0 * with as f64 / stalls.len() as f64,
-                    format!("a {one} of {} ended{in_n}", spec.subject),
+                    format!("a {one} of {} ended{in_n}", series.subject),
                 ));
             }
             continue;
         }
         let Some(what) = line::waits_for(series) else { continue };
         let (now, usual) = (stat::mean(&inside), stat::median(&outside).unwrap_or(0.0));
-        let shown = |value: f64| number::with_unit(value, &spec.unit);
-        if spec.unit == "%" {
+        let shown = |value: f64| number::with_unit(value, &series.unit);
+        if series.unit == "%" {
             if now - usual > HIGHER_PERCENT {
                 found.push(((now - usual) / 100.0, format!("{what} was {} (usually {})", shown(now), shown(usual))));
             }

@@ -1,8 +1,9 @@
 //! Series, heat maps and percentile curves on the run's time axis.
 
+use plimsoll_core::sampler::STORE;
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{CYCLES, PhaseKind, PhaseState, Run, STORE_COUNTERS};
+use plimsoll_record::data::{PhaseKind, PhaseState, Run};
 
 use crate::host;
 use crate::latency::Times;
@@ -38,7 +39,7 @@ pub fn plots(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Plots {
     let ops = ops(facts);
     let (panels, host_zero) = host::panels(run);
     let (store, host): (Vec<Panel>, Vec<Panel>) =
-        panels.into_iter().partition(|one| one.source == STORE_COUNTERS && !one.unit.is_empty());
+        panels.into_iter().partition(|one| one.source == STORE && !one.unit.is_empty());
     Plots {
         end_s: end_ns as f64 / 1e9,
         bands: bands(run, facts, end_ns),
@@ -48,7 +49,7 @@ pub fn plots(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Plots {
         heat: (0..ops.len()).map(|op| heat(facts, &ops, op)).collect(),
         curves: curves(facts, &ops),
         ops,
-        store: store.into_iter().filter(|panel| panel.unit != CYCLES).collect(),
+        store,
         cycles: host::cycles(run),
         pauses: pauses(run),
         host,

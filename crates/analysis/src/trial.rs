@@ -215,7 +215,7 @@ fn one(run: &Run, trial: &Trial, facts: &[PhaseFacts<'_>]) -> TrialView {
                 sentence: ledger.sentence.clone(),
             })
             .collect(),
-        phases: facts.iter().map(phase).collect(),
+        phases: facts.iter().map(|facts| phase(run, facts)).collect(),
     }
 }
 
@@ -276,7 +276,7 @@ fn device_bytes_per_record(trial: &Trial) -> Option<f64> {
     bytes.filter(|_| trial.header.record_count > 0).map(|bytes: f64| bytes / trial.header.record_count as f64)
 }
 
-fn phase(facts: &PhaseFacts<'_>) -> PhaseView {
+fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
     let header = &facts.phase.header;
     let end = &facts.phase.end;
     let (state, reason) = match &end.state {
@@ -333,7 +333,7 @@ fn phase(facts: &PhaseFacts<'_>) -> PhaseView {
         rate_with_warmup_per_s: facts.rate_with_warmup().filter(|_| stands),
         lag: lag(facts),
         worker_cores: worker_cores(facts),
-        pauses: facts.pauses().filter(|_| header.kind == PhaseKind::Drive),
+        pauses: facts.pauses(run).filter(|_| header.kind == PhaseKind::Drive),
     }
 }
 

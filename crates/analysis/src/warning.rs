@@ -1,7 +1,7 @@
 //! What makes one doubt the result, each with a next step.
 
 use plimsoll_core::Outcome;
-use plimsoll_record::data::{PhaseKind, Run, Sample, SamplerSeries};
+use plimsoll_record::data::{PhaseKind, Run, Sample, Series};
 
 use crate::latency;
 use crate::line::LineView;
@@ -287,20 +287,19 @@ fn unsettled(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
 /// Other programs on the machine, and other machines on the host, while a phase drove.
 fn host(run: &Run, facts: &[Vec<PhaseFacts<'_>>], warnings: &mut Vec<Doubt>) {
     let series = |sampler: &str, names: &[&str]| -> Vec<u32> {
-        let fits = |(_, series): &(usize, &SamplerSeries)| {
-            series.sampler == sampler && series.spec.subject.is_empty() && names.contains(&series.spec.name.as_str())
+        let fits = |(_, series): &(usize, &Series)| {
+            series.source == sampler && series.subject.is_empty() && names.contains(&series.name.as_str())
         };
-        run.header.series.iter().enumerate().filter(fits).map(|(at, _)| at as u32).collect()
+        run.series.iter().enumerate().filter(fits).map(|(at, _)| at as u32).collect()
     };
     let machine = series("cpu", &["user", "system"]);
     let steal = series("cpu", &["steal"]);
     // The machine's shares are of all cores together, a process's of one core.
     let ours = [series("generator", &["user", "system"]), series("server", &["user", "system"])].concat();
     let cores = run
-        .header
         .series
         .iter()
-        .filter(|series| series.sampler == "cpu" && !series.spec.subject.is_empty() && series.spec.name == "user")
+        .filter(|series| series.source == "cpu" && !series.subject.is_empty() && series.name == "user")
         .count();
     for facts in facts.iter().flatten().filter(|facts| facts.phase.header.kind == PhaseKind::Drive) {
         let (start_ns, end_ns) = (facts.phase.header.start_ns, facts.phase.end.end_ns);
@@ -310,8 +309,10 @@ fn host(run: &Run, facts: &[Vec<PhaseFacts<'_>>], warnings: &mut Vec<Doubt>) {
             continue;
         }
         let mean = |wanted: &[u32]| {
-            let values = samples.iter().flat_map(|sample| &sample.values).filter(|(series, _)| wanted.contains(series));
-            values.map(|(_, value)| value).sum::<f64>() / samples.len() as f64
+            let of = |sample: &&&Sample| sample.values.iter().any(|(series, _)| wanted.contains(series));
+            let with = samples.iter().filter(of);
+            let values = with.clone().flat_map(|sample| &sample.values).filter(|(series, _)| wanted.contains(series));
+            values.map(|(_, value)| value).sum::<f64>() / with.count().max(1) as f64
         };
         let place = format!("{}, phase {}", trial::name(&facts.trial.header), facts.phase.header.name);
         let others = mean(&machine) / 100.0 * cores as f64 - mean(&ours) / 100.0;

@@ -64,7 +64,7 @@ pub use ldap::{LdapCall, LdapChange, LdapHow, LdapScope};
 pub use observer::Observer;
 pub use op::{Access, Answer, Call, HttpCall, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
 pub use pause::{Pause, covered_ns, paused_ns};
-pub use sampler::{Reading, Sampler, SeriesSpec, Unavailable};
+pub use sampler::{Found, Reading, Sampler, Series, SeriesKind, Unavailable};
 pub use server::{Launch, Node, Nodes, Recipe, ServerSpec, Servers, Span, StopSignal};
 pub use session::{
     ANSWER_BYTES_MAX, Address, BlockingSession, Branches, Done, SessionShape, SessionSpec, Sessions, WireClient,
@@ -72,8 +72,8 @@ pub use session::{
 };
 pub use slice::{Measure, Slice, SliceHistogram, Watched};
 pub use store::{
-    CacheSize, Cold, Counter, CounterSort, Cycle, Dialect, Durability, Footprint, Interface, OpenOptions, Setting,
-    Store, StoreDescription, StoreKind, StoreSpec, Target,
+    CacheSize, Cold, Cycle, Dialect, Durability, Footprint, Interface, OpenOptions, Setting, Store, StoreDescription,
+    StoreKind, StoreSpec, Target,
 };
 pub use value::{Value, ValueBuf, ValueType, Values};
 pub use waits::Waits;

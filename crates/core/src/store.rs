@@ -9,6 +9,7 @@ use crate::catalogue::{ParamSpec, Params};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::layout::{IndexMode, Layout};
 use crate::op::{KindId, OpKind};
+use crate::sampler::Reading;
 use crate::server::{Recipe, Servers};
 use crate::session::{SessionShape, SessionSpec, Sessions};
 use crate::value::{ValueBuf, Values};
@@ -249,32 +250,7 @@ pub enum CacheSize {
     },
 }
 
-/// One of a store's own counters.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Counter {
-    /// Short name: `checkpoints`.
-    pub name: &'static str,
-    /// Unit; empty for counts.
-    pub unit: &'static str,
-    /// Its value now.
-    pub value: f64,
-    /// What sort of number it is.
-    pub sort: CounterSort,
-}
-
-/// Sorts of counters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CounterSort {
-    /// Only grows: its growth in a slice is what is plotted.
-    Total,
-    /// A level.
-    Level,
-    /// Grows by one each time the store ends a piece of the work that it puts off under load: a checkpoint, a
-    /// flush, a compaction. A trial that saw none of them has not seen the whole store.
-    Cycle,
-}
-
-/// A store's own maintenance cycle: see [`CounterSort::Cycle`].
+/// A store's own maintenance cycle: see [`SeriesKind::Cycle`](crate::SeriesKind::Cycle).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cycle {
     /// Seconds of work that changes data until a cycle has ended, at most.
@@ -414,7 +390,7 @@ pub trait Store: Send {
 
     /// What the store counts of its own work and is worth plotting beside a load; empty where there is nothing.
     /// Called once a slice while sessions are at work: must be quick.
-    fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
+    fn counters(&mut self) -> Result<Vec<Reading>, StoreError> {
         Ok(Vec::new())
     }
 

@@ -11,7 +11,6 @@
 use std::path::Path;
 use std::time::Instant;
 
-use plimsoll_record::Recorder;
 use plimsoll_record::data::{PhaseEnd, PhaseState, Run, RunState};
 
 #[allow(dead_code, reason = "the tests use more of it")]
@@ -39,7 +38,7 @@ fn write(runs_dir: &Path, slices: u32, times: u32) {
     let made: Vec<_> = (0..TRIAL_SLICES).map(|ordinal| synthetic::busy_slice(ordinal, times)).collect();
     let moment = std::time::UNIX_EPOCH.elapsed().expect("a time after 1970").as_nanos() as i64;
     let id = plimsoll_record::run_id(moment, std::process::id().into());
-    let recorder = Recorder::create(runs_dir, &synthetic::header(&id)).expect("a recording");
+    let recorder = synthetic::recorder(runs_dir, &id);
     println!("run {}", recorder.directory().display());
     let mut times_us = Vec::new();
     let mut put = || {

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, Published};
-use plimsoll_core::{Durability, Footprint, OpKind, Outcome, SeriesSpec, Setting, Slice};
+use plimsoll_core::{Durability, Footprint, OpKind, Outcome, Setting, Slice};
+pub use plimsoll_core::{Series, SeriesKind};
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
@@ -50,25 +51,7 @@ pub struct RunHeader {
     pub goals: Vec<Goal>,
     /// Figures that are wanted.
     pub figures: Vec<Figure>,
-    /// All series that samplers give. Readings name them by position.
-    #[serde(skip)]
-    pub series: Vec<SamplerSeries>,
 }
-
-/// One series and the sampler it comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SamplerSeries {
-    /// The sampler's name.
-    pub sampler: String,
-    /// What it reads.
-    pub spec: SeriesSpec,
-}
-
-/// The name under which a store's own counters stand among the samplers' series. Their subject is the store's label.
-pub const STORE_COUNTERS: &str = "store";
-
-/// The unit of a counter of [`plimsoll_core::CounterSort::Cycle`]: pieces of put-off work ended since the reading before.
-pub const CYCLES: &str = "cycles";
 
 /// A trial when it starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -427,8 +410,10 @@ pub(crate) struct RunEnd {
 pub struct Sample {
     /// When.
     pub at_ns: u64,
-    /// Series (position in [`RunHeader::series`]) and value.
+    /// Series (position in [`Run::series`]) and value.
     pub values: Vec<(u32, f64)>,
+    /// Series and how long each of what happened took.
+    pub distributions: Vec<(u32, Distribution)>,
 }
 
 /// A phase, read back.
@@ -468,43 +453,12 @@ pub struct Run {
     pub end_ns: Option<u64>,
     /// Its trials.
     pub trials: Vec<Trial>,
-    /// What the samplers read, in time order.
+    /// All series of which something was read. Samples name them by position.
+    pub series: Vec<Series>,
+    /// What was read, in time order.
     pub samples: Vec<Sample>,
     /// Everything worth a line, in time order.
     pub events: Vec<Event>,
     /// What the recorder itself wrote, in bytes, so that it can be told from the store's own.
     pub recorder_bytes: u64,
-}
-
-/// One of a store's own counters during one trial.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CounterLine<'a> {
-    /// What it is called, and its unit: [`CYCLES`] for what a store puts off under load, `/s` for what only grows.
-    pub spec: &'a SeriesSpec,
-    /// When it was read, and its value over the time since the reading before; of levels, how it stood then.
-    pub values: Vec<(u64, f64)>,
-}
-
-impl Run {
-    /// What the store of `trial` counted of its own work while operations ran, in the order in which it names them.
-    pub fn counters(&self, trial: &Trial) -> Vec<CounterLine<'_>> {
-        let header = &trial.header;
-        let end_ns = trial.end_ns.or(self.end_ns).unwrap_or(u64::MAX);
-        let ours =
-            |series: &&SamplerSeries| series.sampler == STORE_COUNTERS && series.spec.subject == header.store_label;
-        let mut lines: BTreeMap<u32, CounterLine<'_>> = (0..)
-            .zip(&self.header.series)
-            .filter(|(_, series)| ours(series))
-            .map(|(position, series)| (position, CounterLine { spec: &series.spec, values: Vec::new() }))
-            .collect();
-        let from = self.samples.partition_point(|sample| sample.at_ns < header.start_ns);
-        for sample in self.samples.iter().skip(from).take_while(|sample| sample.at_ns <= end_ns) {
-            for (series, value) in &sample.values {
-                if let Some(line) = lines.get_mut(series) {
-                    line.values.push((sample.at_ns, *value));
-                }
-            }
-        }
-        lines.into_values().filter(|line| !line.values.is_empty()).collect()
-    }
 }

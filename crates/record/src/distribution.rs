@@ -35,6 +35,16 @@ impl Distribution {
     }
 }
 
+impl Distribution {
+    /// It as a histogram from 1 ns to 1 h with 3 digits.
+    pub(crate) fn dense(&self) -> Histogram<u64> {
+        // These bounds are the type's own.
+        let mut dense = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap_or_else(|_| unreachable!());
+        self.add_to(&mut dense);
+        dense
+    }
+}
+
 impl From<&Histogram<u64>> for Distribution {
     fn from(histogram: &Histogram<u64>) -> Self {
         let counts = histogram

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hdrhistogram::serialization::Deserializer;
-use plimsoll_core::{Measure, Outcome, Pause, SeriesSpec, Slice, SliceHistogram, Watched};
+use plimsoll_core::{Measure, Outcome, Pause, Slice, SliceHistogram, Watched};
 use rusqlite::{Connection, OpenFlags, Row};
 use serde::de::DeserializeOwned;
 
 use crate::data::{
     Event, EventClass, Level, Phase, PhaseEnd, PhaseHeader, PhaseResult, PhaseState, ResultName, Run, RunEnd,
-    RunHeader, Sample, SamplerSeries, Trial,
+    RunHeader, Sample, Series, SeriesKind, Trial,
 };
 use crate::distribution::Distribution;
 use crate::error::RecordError;
-use crate::schema::{APPLICATION_ID, DISTURBED, FILE_NAME, FORMAT, UNFINISHED, WITNESS};
+use crate::schema::{APPLICATION_ID, DISTURBED, FILE_NAME, FORMAT, UNFINISHED};
 
 impl Run {
     /// Reads the recording at `path`: the file, or the directory of its run. Nothing is changed. Of a run that
@@ -218,19 +218,16 @@ fn read_run(connection: &Connection) -> Read<Run> {
         let ended: Option<RunEnd> = optional_document(row, 2)?;
         Ok((header, ended, count(row, 3)?))
     })?;
-    let (Some((mut header, ended, recorder_bytes)), true) = (runs.pop(), runs.is_empty()) else {
+    let (Some((header, ended, recorder_bytes)), true) = (runs.pop(), runs.is_empty()) else {
         return Err(Fault::Content("it does not describe exactly one run".into()));
     };
-    header.series = all(connection, "SELECT sampler, subject, name, unit FROM series ORDER BY ordinal", |row| {
-        let spec = SeriesSpec { subject: row.get(1)?, name: row.get(2)?, unit: row.get(3)? };
-        Ok(SamplerSeries { sampler: row.get(0)?, spec })
-    })?;
     let end_ns = ended.as_ref().map(|ended| ended.end_ns);
     Ok(Run {
         header,
         state: ended.unwrap_or_default().state,
         end_ns,
         trials,
+        series: read_series(connection)?,
         samples: read_samples(connection)?,
         events: read_events(connection)?,
         recorder_bytes,
@@ -252,6 +249,13 @@ fn read_events(connection: &Connection) -> Read<Vec<Event>> {
     })
 }
 
+fn read_series(connection: &Connection) -> Read<Vec<Series>> {
+    all(connection, "SELECT source, subject, name, unit, kind FROM series ORDER BY ordinal", |row| {
+        let kind = named(&row.get::<_, String>(4)?, SeriesKind::named)?;
+        Ok(Series { source: row.get(0)?, subject: row.get(1)?, name: row.get(2)?, unit: row.get(3)?, kind })
+    })
+}
+
 fn read_samples(connection: &Connection) -> Read<Vec<Sample>> {
     let mut samples: Vec<Sample> = Vec::new();
     all(connection, "SELECT at_ns, series, value FROM sample ORDER BY at_ns, series", |row| {
@@ -259,11 +263,27 @@ fn read_samples(connection: &Connection) -> Read<Vec<Sample>> {
         let value = (row.get(1)?, row.get(2)?);
         match samples.last_mut() {
             Some(last) if last.at_ns == at_ns => last.values.push(value),
-            _ => samples.push(Sample { at_ns, values: vec![value] }),
+            _ => samples.push(Sample { at_ns, values: vec![value], ..Sample::default() }),
+        }
+        Ok(())
+    })?;
+    let mut decoder = Deserializer::new();
+    all(connection, "SELECT at_ns, series, hdr FROM distribution ORDER BY at_ns, series", |row| {
+        let (at_ns, one) = (count(row, 0)?, (row.get(1)?, distribution(&mut decoder, row, 2, "a distribution")?));
+        match samples.binary_search_by_key(&at_ns, |sample| sample.at_ns) {
+            Ok(known) => samples[known].distributions.push(one),
+            Err(place) => samples.insert(place, Sample { at_ns, distributions: vec![one], ..Sample::default() }),
         }
         Ok(())
     })?;
     Ok(samples)
+}
+
+/// The histogram in the column at `position`; `what` it is.
+fn distribution(decoder: &mut Deserializer, row: &Row<'_>, position: usize, what: &str) -> Read<Distribution> {
+    let mut bytes = row.get_ref(position)?.as_blob().map_err(rusqlite::Error::from)?;
+    let dense = decoder.deserialize::<u64, _>(&mut bytes);
+    dense.map(|dense| Distribution::from(&dense)).map_err(|error| Fault::Content(format!("{what}: {error}")))
 }
 
 fn read_trials(connection: &Connection) -> Read<Vec<Trial>> {
@@ -367,16 +387,11 @@ fn read_histograms(connection: &Connection, phases: &mut Phases) -> Read<()> {
         let kind: Option<u16> = row.get(3)?;
         let outcome: String = row.get(4)?;
         let measure: String = row.get(5)?;
-        let mut bytes = row.get_ref(6)?.as_blob().map_err(rusqlite::Error::from)?;
         let slice = slice_of(phases, row)?;
-        let dense = decoder.deserialize::<u64, _>(&mut bytes);
-        let dense =
-            dense.map_err(|error| Fault::Content(format!("a histogram of slice {}: {error}", slice.ordinal)))?;
-        let histogram = Distribution::from(&dense);
+        let histogram = distribution(&mut decoder, row, 6, &format!("a histogram of slice {}", slice.ordinal))?;
         let Some(kind) = kind else {
             match outcome.as_str() {
                 UNFINISHED => slice.unfinished = Some(histogram),
-                WITNESS => watched(slice)?.lateness = Some(histogram),
                 _ => return Err(Fault::Content("a histogram is of no kind of operation".into())),
             }
             return Ok(());

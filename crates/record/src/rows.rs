@@ -7,10 +7,9 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, ToSql, params};
 
 use crate::data::{
-    AnswerCheck, Event, LedgerCheck, PhaseEnd, PhaseHeader, RunEnd, RunHeader, RunState, Sample, SamplerSeries,
-    TrialHeader,
+    AnswerCheck, Event, LedgerCheck, PhaseEnd, PhaseHeader, RunEnd, RunHeader, RunState, Sample, Series, TrialHeader,
 };
-use crate::schema::{DISTURBED, UNFINISHED, WITNESS};
+use crate::schema::{DISTURBED, UNFINISHED};
 
 type Written = rusqlite::Result<()>;
 
@@ -32,14 +31,13 @@ fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
 }
 
 pub(crate) fn run(connection: &Connection, header: &RunHeader) -> Written {
-    put(connection, "INSERT INTO run VALUES (?1, ?2, NULL, 0)", params![json(header)?, header.plan_json])?;
-    (0..).zip(&header.series).try_for_each(|(ordinal, one)| series(connection, ordinal, one))
+    put(connection, "INSERT INTO run VALUES (?1, ?2, NULL, 0)", params![json(header)?, header.plan_json])
 }
 
-pub(crate) fn series(connection: &Connection, ordinal: u32, series: &SamplerSeries) -> Written {
-    let sql = "INSERT INTO series VALUES (?1, ?2, ?3, ?4, ?5)";
-    let spec = &series.spec;
-    put(connection, sql, params![ordinal, series.sampler, spec.subject, spec.name, spec.unit])
+pub(crate) fn series(connection: &Connection, ordinal: u32, series: &Series) -> Written {
+    let sql = "INSERT INTO series VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let Series { source, subject, name, unit, kind } = series;
+    put(connection, sql, params![ordinal, source, subject, name, unit, kind.name()])
 }
 
 pub(crate) fn begin_trial(connection: &Connection, header: &TrialHeader) -> Written {
@@ -119,9 +117,6 @@ pub(crate) fn slice(
         let (kind, measure) = (Value::from(i64::from(one.kind)), format!("{DISTURBED}{}", one.measure.name()));
         histogram(connection, encoder, place, (kind, one.outcome.name(), &measure), &one.histogram)?;
     }
-    if let Some(lateness) = &watched.lateness {
-        histogram(connection, encoder, place, (Value::Null, WITNESS, "lateness"), lateness)?;
-    }
     for pause in &watched.pauses {
         let sql = "INSERT INTO pause VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let (start_ns, end_ns) = (int(pause.start_ns), int(pause.end_ns));
@@ -153,10 +148,16 @@ pub(crate) fn encode(encoder: &mut V2DeflateSerializer, histogram: &Histogram<u6
     }
 }
 
-pub(crate) fn sample(connection: &Connection, sample: &Sample) -> Written {
+pub(crate) fn sample(connection: &Connection, encoder: &mut V2DeflateSerializer, sample: &Sample) -> Written {
     // What is not a number was not read.
     for (series, value) in sample.values.iter().filter(|(_, value)| !value.is_nan()) {
         put(connection, "INSERT INTO sample VALUES (?1, ?2, ?3)", params![int(sample.at_ns), series, value])?;
+    }
+    for (series, times) in &sample.distributions {
+        let times = times.dense();
+        let sql = "INSERT INTO distribution VALUES (?1, ?2, ?3, ?4, ?5)";
+        let (count, max_ns) = (int(times.len()), int(times.max()));
+        put(connection, sql, params![int(sample.at_ns), series, count, max_ns, encode(encoder, &times)?])?;
     }
     Ok(())
 }

@@ -15,9 +15,6 @@ pub const FILE_NAME: &str = "run.sqlite";
 /// Outcome of the histogram rows that hold [`plimsoll_core::Slice::unfinished`]; their kind is null.
 pub(crate) const UNFINISHED: &str = "unfinished";
 
-/// Outcome of the histogram rows that hold [`plimsoll_core::Watched::lateness`]; their kind is null.
-pub(crate) const WITNESS: &str = "witness";
-
 /// What stands before the measure of histogram rows that hold [`plimsoll_core::Watched::disturbed`].
 pub(crate) const DISTURBED: &str = "disturbed ";
 
@@ -34,16 +31,26 @@ CREATE TABLE run (
 
 CREATE TABLE series (
   ordinal INTEGER PRIMARY KEY,
-  sampler TEXT NOT NULL,
+  source TEXT NOT NULL,
   subject TEXT NOT NULL,
   name TEXT NOT NULL,
-  unit TEXT NOT NULL
+  unit TEXT NOT NULL,
+  kind TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE sample (
   at_ns INTEGER NOT NULL,
   series INTEGER NOT NULL REFERENCES series (ordinal),
   value REAL NOT NULL,
+  PRIMARY KEY (at_ns, series)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE distribution (
+  at_ns INTEGER NOT NULL,
+  series INTEGER NOT NULL REFERENCES series (ordinal),
+  count INTEGER NOT NULL,
+  max_ns INTEGER NOT NULL,
+  hdr BLOB NOT NULL,
   PRIMARY KEY (at_ns, series)
 ) STRICT, WITHOUT ROWID;
 

@@ -17,7 +17,7 @@ use plimsoll_core::Slice;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::data::{
-    AnswerCheck, Event, LedgerCheck, PhaseEnd, PhaseHeader, RunHeader, RunState, Sample, SamplerSeries, TrialHeader,
+    AnswerCheck, Event, LedgerCheck, PhaseEnd, PhaseHeader, RunHeader, RunState, Sample, Series, TrialHeader,
 };
 use crate::error::RecordError;
 use crate::rows;
@@ -43,7 +43,7 @@ enum Message {
     EndPhase(u32, u32, Box<PhaseEnd>),
     Slice(u32, u32, Box<Slice>, Option<Sample>),
     Sample(Sample),
-    Series(u32, Box<SamplerSeries>),
+    Series(u32, Box<Series>),
     Event(Event),
     AnswerCheck(Box<AnswerCheck>),
     LedgerCheck(Box<LedgerCheck>),
@@ -63,7 +63,7 @@ pub struct Recorder {
     thread: Option<JoinHandle<()>>,
     error: Kept,
     /// All series so far, by position.
-    series: Mutex<Vec<SamplerSeries>>,
+    series: Mutex<Vec<Series>>,
     /// `/proc/<pid>/task/<tid>/io` of the thread; `None` where the kernel does not count.
     io: Option<File>,
 }
@@ -117,7 +117,7 @@ impl Recorder {
             // Made above, and of no use to anybody.
             let _ = std::fs::remove_dir_all(&directory);
         })?;
-        let series = Mutex::new(header.series.clone());
+        let series = Mutex::default();
         Ok(Recorder { directory, messages: Some(messages), thread: Some(thread), error, series, io })
     }
 
@@ -185,12 +185,11 @@ impl Recorder {
         self.send(Message::Sample(sample))
     }
 
-    /// The position of `series`, by which samples name it. One that is not yet in the recording is added: what a
-    /// store counts is known only when it is open.
+    /// The position of `series`, by which samples name it. One that is not yet in the recording is added.
     ///
     /// # Errors
     /// See [`Recorder::begin_trial`].
-    pub fn series(&self, series: &SamplerSeries) -> Result<u32, RecordError> {
+    pub fn series(&self, series: &Series) -> Result<u32, RecordError> {
         let mut all = self.series.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(position) = all.iter().position(|one| one == series) {
             return Ok(position as u32);
@@ -378,10 +377,10 @@ impl Writer {
             Message::Slice(trial, phase, slice, sample) => {
                 rows::slice(&rows, &mut self.encoder, trial, phase, &slice)?;
                 if let Some(sample) = sample {
-                    rows::sample(&rows, &sample)?;
+                    rows::sample(&rows, &mut self.encoder, &sample)?;
                 }
             }
-            Message::Sample(sample) => rows::sample(&rows, &sample)?,
+            Message::Sample(sample) => rows::sample(&rows, &mut self.encoder, &sample)?,
             Message::Series(ordinal, series) => rows::series(&rows, ordinal, &series)?,
             Message::Event(event) => rows::event(&rows, &event)?,
             Message::AnswerCheck(check) => rows::answer_check(&rows, &check)?,

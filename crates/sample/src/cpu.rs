@@ -1,8 +1,10 @@
 //! What the host's cores do, from `/proc/stat` (proc_stat(5)).
 
-use plimsoll_core::{Reading, Sampler, SamplerSpec, SeriesSpec, Unavailable};
+use std::collections::BTreeMap;
 
-use crate::proc_file::{ProcFile, append, series};
+use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
+
+use crate::proc_file::ProcFile;
 
 pub(crate) const SPEC: SamplerSpec =
     SamplerSpec { name: "cpu", summary: "user, system, waiting for I/O, stolen and idle, all cores and each" };
@@ -50,23 +52,17 @@ fn shares(now: Ticks, before: Ticks) -> Option<[f64; 5]> {
 
 pub(crate) struct Cpu {
     stat: ProcFile,
-    series: Vec<SeriesSpec>,
-    /// Number of the core, or all, and its ticks at the last reading; in the order of the series.
-    before: Vec<(Option<u32>, Option<Ticks>)>,
+    /// Number of the core, or all, and its ticks at the last reading.
+    before: BTreeMap<Option<u32>, Ticks>,
 }
 
 impl Cpu {
     pub(crate) fn open() -> Result<Self, Unavailable> {
         let mut stat = ProcFile::open("/proc/stat")?;
-        let mut before = Vec::new();
-        let text = stat.read().map_err(|error| Unavailable(format!("/proc/stat: {error}")))?;
-        parse(&text, |core, _| before.push((core, None)));
-        if before.is_empty() {
-            return Err(Unavailable("/proc/stat tells of no cores".into()));
-        }
-        let subject = |core: &Option<u32>| core.map_or(String::new(), |number| format!("cpu{number}"));
-        let all = before.iter().flat_map(|(core, _)| NAMES.map(|name| series(&subject(core), name, "%")));
-        Ok(Self { series: all.collect(), stat, before })
+        let mut any = false;
+        parse(&stat.read().map_err(|error| Unavailable(format!("/proc/stat: {error}")))?, |_, _| any = true);
+        let cpu = Self { stat, before: BTreeMap::new() };
+        if any { Ok(cpu) } else { Err(Unavailable("/proc/stat tells of no cores".into())) }
     }
 }
 
@@ -75,28 +71,17 @@ impl Sampler for Cpu {
         SPEC.name
     }
 
-    fn series(&self) -> &[SeriesSpec] {
-        &self.series
-    }
-
-    fn sample(&mut self, _elapsed_ns: u64, readings: &mut Vec<Reading>) {
-        let Ok(text) = self.stat.read() else { return };
+    fn sample(&mut self) -> Vec<Reading> {
+        let mut readings = Vec::new();
+        let Ok(text) = self.stat.read() else { return readings };
         let before = &mut self.before;
-        let mut hint = 0;
         parse(&text, |core, ticks| {
-            // Cores come in order; one that was switched off or on moves the others.
-            let position = match before.get(hint) {
-                Some((same, _)) if *same == core => Some(hint),
-                _ => before.iter().position(|(known, _)| *known == core),
-            };
-            let Some(position) = position else { return };
-            hint = position + 1;
-            if let Some(last) = before[position].1.replace(ticks)
-                && let Some(shares) = shares(ticks, last)
-            {
-                append(readings, position * NAMES.len(), shares.map(Some));
-            }
+            let subject = core.map_or(String::new(), |number| format!("cpu{number}"));
+            let shares = before.insert(core, ticks).and_then(|last| shares(ticks, last));
+            let named = NAMES.into_iter().zip(shares.into_iter().flatten());
+            readings.extend(named.map(|(name, share)| Reading::level(&subject, name, "%", share)));
         });
+        readings
     }
 }
 

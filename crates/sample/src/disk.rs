@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use plimsoll_core::{Reading, Sampler, SamplerSpec, SeriesSpec, Unavailable};
+use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
 
-use crate::proc_file::{ProcFile, append, growth, per_s, series};
+use crate::proc_file::ProcFile;
 
 pub(crate) const SPEC: SamplerSpec = SamplerSpec {
     name: "disk",
@@ -13,20 +13,6 @@ pub(crate) const SPEC: SamplerSpec = SamplerSpec {
 
 /// The kernel's sectors, whatever the device's are.
 const SECTOR_BYTES: f64 = 512.0;
-
-/// Series of one device: name and unit.
-const NAMES: [(&str, &str); 10] = [
-    ("reads", "1/s"),
-    ("writes", "1/s"),
-    ("flushes", "1/s"),
-    ("read", "B/s"),
-    ("written", "B/s"),
-    ("read_time", "ms"),
-    ("write_time", "ms"),
-    ("flush_time", "ms"),
-    ("in_flight", "requests"),
-    ("busy", "%"),
-];
 
 /// Devices that live in memory or in another device's file: of interest only when somebody uses them.
 const MADE_UP: [&str; 6] = ["loop", "ram", "zram", "nbd", "fd", "sr"];
@@ -71,24 +57,30 @@ fn parse(text: &str, mut visit: impl FnMut(&str, Counts)) {
     }
 }
 
-/// Values in the order of [`NAMES`].
-fn values(now: &Counts, before: &Counts, elapsed_ns: u64) -> [Option<f64>; 10] {
+/// What is read of a device.
+fn readings(device: &str, now: &Counts, before: Option<&Counts>) -> Vec<Reading> {
+    let total = |name, unit, value: f64| Reading::total(device, name, unit, value);
+    let mut readings = vec![
+        total("reads", "", now.reads as f64),
+        total("writes", "", now.writes as f64),
+        total("read", "B", now.sectors_read as f64 * SECTOR_BYTES),
+        total("written", "B", now.sectors_written as f64 * SECTOR_BYTES),
+        Reading::level(device, "in_flight", "requests", now.in_flight as f64),
+        total("busy", "s", now.busy_ms as f64 / 1e3),
+    ];
+    readings.extend(now.flushes.map(|(flushes, _)| total("flushes", "", flushes as f64)));
+    let Some(before) = before else { return readings };
     // Milliseconds per request; none where there was no request.
-    let mean = |time: Option<f64>, number: Option<f64>| time.zip(number).filter(|&(_, n)| n > 0.0).map(|(t, n)| t / n);
-    let flushes = now.flushes.zip(before.flushes);
-    [
-        per_s(now.reads, before.reads, elapsed_ns),
-        per_s(now.writes, before.writes, elapsed_ns),
-        flushes.and_then(|(now, before)| per_s(now.0, before.0, elapsed_ns)),
-        per_s(now.sectors_read, before.sectors_read, elapsed_ns).map(|sectors| sectors * SECTOR_BYTES),
-        per_s(now.sectors_written, before.sectors_written, elapsed_ns).map(|sectors| sectors * SECTOR_BYTES),
-        mean(growth(now.read_ms, before.read_ms), growth(now.reads, before.reads)),
-        mean(growth(now.write_ms, before.write_ms), growth(now.writes, before.writes)),
-        flushes.and_then(|(now, before)| mean(growth(now.1, before.1), growth(now.0, before.0))),
-        Some(now.in_flight as f64),
-        // The kernel's clock ticks in steps of some milliseconds: a little more than all is all.
-        per_s(now.busy_ms, before.busy_ms, elapsed_ns).map(|ms_per_s| (ms_per_s / 10.0).min(100.0)),
-    ]
+    let mut mean = |name, (number, ms): (u64, u64), (number_before, ms_before): (u64, u64)| {
+        let grown = number.checked_sub(number_before).zip(ms.checked_sub(ms_before)).filter(|(number, _)| *number > 0);
+        readings.extend(grown.map(|(number, ms)| Reading::level(device, name, "ms", ms as f64 / number as f64)));
+    };
+    mean("read_time", (now.reads, now.read_ms), (before.reads, before.read_ms));
+    mean("write_time", (now.writes, now.write_ms), (before.writes, before.write_ms));
+    if let (Some(now), Some(before)) = (now.flushes, before.flushes) {
+        mean("flush_time", now, before);
+    }
+    readings
 }
 
 /// True for whole devices that can be of interest here. `size_sectors` gives the size of a whole device.
@@ -100,8 +92,7 @@ fn is_wanted(name: &str, counts: &Counts, size_sectors: impl Fn(&str) -> Option<
 
 pub(crate) struct Disk {
     diskstats: ProcFile,
-    series: Vec<SeriesSpec>,
-    /// Name, and counts at the last reading; in the order of the series.
+    /// Name, and counts at the last reading.
     before: Vec<(String, Option<Counts>)>,
 }
 
@@ -124,8 +115,7 @@ impl Disk {
         if before.is_empty() {
             return Err(Unavailable("/proc/diskstats tells of no block device".into()));
         }
-        let all = before.iter().flat_map(|(name, _)| NAMES.map(|(what, unit)| series(name, what, unit)));
-        Ok(Self { series: all.collect(), diskstats, before })
+        Ok(Self { diskstats, before })
     }
 }
 
@@ -134,19 +124,15 @@ impl Sampler for Disk {
         SPEC.name
     }
 
-    fn series(&self) -> &[SeriesSpec] {
-        &self.series
-    }
-
-    fn sample(&mut self, elapsed_ns: u64, readings: &mut Vec<Reading>) {
-        let Ok(text) = self.diskstats.read() else { return };
+    fn sample(&mut self) -> Vec<Reading> {
+        let mut all = Vec::new();
+        let Ok(text) = self.diskstats.read() else { return all };
         let before = &mut self.before;
         parse(&text, |name, counts| {
-            let Some(position) = before.iter().position(|(known, _)| known == name) else { return };
-            if let Some(last) = before[position].1.replace(counts) {
-                append(readings, position * NAMES.len(), values(&counts, &last, elapsed_ns));
-            }
+            let Some((_, last)) = before.iter_mut().find(|(known, _)| known == name) else { return };
+            all.extend(readings(name, &counts, last.replace(counts).as_ref()));
         });
+        all
     }
 }
 
@@ -201,37 +187,40 @@ mod tests {
             assert_eq!(found.len(), 1);
             let counts = found[0].1;
             assert_eq!((counts.reads, counts.busy_ms, counts.flushes), (100, 70, None));
-            let values = values(&Counts { reads: 110, read_ms: 80, ..counts }, &counts, 2_000_000_000);
-            let flush_time_and_flushes = (values[2], values[7]);
-            assert_eq!((values[0], values[5], flush_time_and_flushes), (Some(5.0), Some(5.0), (None, None)));
+            let read = readings("sda", &Counts { reads: 110, read_ms: 80, ..counts }, Some(&counts));
+            let of = |name: &str| read.iter().find(|one| one.name == name).map(Reading::number);
+            assert_eq!((of("reads"), of("read_time")), (Some(110.0), Some(5.0)));
+            assert_eq!((of("flushes"), of("flush_time")), (None, None));
         }
     }
 
     #[test]
-    fn values_are_rates_means_and_shares() {
+    fn times_are_means_and_the_rest_is_counted() {
         let before = Counts { flushes: Some((10, 100)), ..Counts::default() };
         let now = Counts {
             reads: 20,
             sectors_read: 160,
             read_ms: 10,
-            writes: 0,
             sectors_written: 8,
             write_ms: 5,
             in_flight: 7,
             busy_ms: 1_004,
             flushes: Some((14, 120)),
+            ..Counts::default()
         };
-        let found = values(&now, &before, 1_000_000_000).map(|value| value.unwrap_or(-1.0));
-        assert_eq!(found, [20.0, 0.0, 4.0, 81_920.0, 4_096.0, 0.5, -1.0, 5.0, 7.0, 100.0]);
+        let read = readings("vda", &now, Some(&before));
+        let of = |name: &str| read.iter().find(|one| one.name == name).map(Reading::number);
+        assert_eq!((of("read"), of("written"), of("busy")), (Some(81_920.0), Some(4_096.0), Some(1.004)));
+        assert_eq!((of("read_time"), of("write_time"), of("flush_time")), (Some(0.5), None, Some(5.0)));
         // Unplugged and plugged in again.
-        assert_eq!(values(&before, &now, 1_000_000_000)[0], None);
+        assert!(readings("vda", &before, Some(&now)).iter().all(|one| one.unit != "ms"));
     }
 
     #[test]
     fn garbled_text_is_taken() {
         for text in garbled(NEW).chain(garbled(OLD)) {
             for (_, counts) in all(&text) {
-                values(&counts, &Counts::default(), 1);
+                readings("vda", &counts, Some(&Counts::default()));
             }
         }
     }

@@ -1,8 +1,8 @@
 //! What this process itself uses. With an embedded store that is the store's use too.
 
-use plimsoll_core::{Reading, Sampler, SamplerSpec, SeriesSpec, Unavailable};
+use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
 
-use crate::proc_file::{ProcFile, append, per_s, series};
+use crate::proc_file::ProcFile;
 use crate::run_queue::RunQueue;
 use crate::tree::{parse_stat, parse_statm};
 
@@ -12,7 +12,6 @@ pub(crate) const SPEC: SamplerSpec = SamplerSpec {
 };
 
 /// Since the process began, all threads together.
-#[derive(Debug, Clone, Copy)]
 struct Counts {
     user_us: u64,
     system_us: u64,
@@ -40,24 +39,13 @@ fn counts() -> Counts {
 pub(crate) struct Generator {
     stat: ProcFile,
     statm: ProcFile,
-    series: Vec<SeriesSpec>,
-    before: Option<Counts>,
     run_queue: RunQueue,
 }
 
 impl Generator {
     pub(crate) fn open() -> Result<Self, Unavailable> {
-        let series = vec![
-            series("", "user", "%"),
-            series("", "system", "%"),
-            series("", "memory", "B"),
-            series("", "threads", "tasks"),
-            series("", "waits", "1/s"),
-            series("", "preemptions", "1/s"),
-            series("", "run_queue_delay", "%"),
-        ];
         let (stat, statm) = (ProcFile::open("/proc/self/stat")?, ProcFile::open("/proc/self/statm")?);
-        Ok(Self { stat, statm, series, before: None, run_queue: RunQueue::default() })
+        Ok(Self { stat, statm, run_queue: RunQueue::default() })
     }
 }
 
@@ -66,24 +54,21 @@ impl Sampler for Generator {
         SPEC.name
     }
 
-    fn series(&self) -> &[SeriesSpec] {
-        &self.series
-    }
-
-    fn sample(&mut self, elapsed_ns: u64, readings: &mut Vec<Reading>) {
+    fn sample(&mut self) -> Vec<Reading> {
         let now = counts();
-        let rate = |counter: fn(&Counts) -> u64| per_s(counter(&now), counter(self.before.as_ref()?), elapsed_ns);
-        // Microseconds in a second, in percent.
-        let share = |counter| rate(counter).map(|us_per_s| us_per_s / 1e4);
-        let (user, system) = (share(|counts| counts.user_us), share(|counts| counts.system_us));
-        let (waits, preemptions) = (rate(|counts| counts.waits), rate(|counts| counts.preemptions));
         let threads = self.stat.read().ok().and_then(|text| parse_stat(&text)).map(|stat| stat.threads);
-        let waited_ns = threads.and_then(|threads| self.run_queue.waited_ns(&[(std::process::id(), threads)]));
-        let delay = waited_ns.map(|waited_ns| waited_ns as f64 * 100.0 / elapsed_ns as f64);
-        let threads = threads.map(|threads| threads as f64);
+        let waited_s = threads.and_then(|threads| self.run_queue.waited_s(&[(std::process::id(), threads)]));
         let resident = self.statm.read().ok().and_then(|text| parse_statm(&text));
         let memory = resident.map(|(pages, _)| pages as f64 * rustix::param::page_size() as f64);
-        append(readings, 0, [user, system, memory, threads, waits, preemptions, delay]);
-        self.before = Some(now);
+        let all = [
+            Some(Reading::total("", "user", "s", now.user_us as f64 / 1e6)),
+            Some(Reading::total("", "system", "s", now.system_us as f64 / 1e6)),
+            memory.map(|bytes| Reading::level("", "memory", "B", bytes)),
+            threads.map(|threads| Reading::level("", "threads", "tasks", threads as f64)),
+            Some(Reading::total("", "waits", "", now.waits as f64)),
+            Some(Reading::total("", "preemptions", "", now.preemptions as f64)),
+            waited_s.map(|waited_s| Reading::total("", "run_queue_delay", "s", waited_s)),
+        ];
+        all.into_iter().flatten().collect()
     }
 }

@@ -48,7 +48,7 @@ pub use tree::{TreeIo, own_io, process_tree_io, with_descendants};
 /// What a store counts of its own work. It is the store that is asked, not this machine, so [`open`] has nothing to
 /// open for it.
 pub const STORE: SamplerSpec = SamplerSpec {
-    name: "store",
+    name: plimsoll_core::sampler::STORE,
     summary: "what the store counts of its own work: checkpoints, flushes, cache misses …",
 };
 

@@ -1,8 +1,8 @@
 //! What the host's memory holds, from `/proc/meminfo` (proc_meminfo(5)).
 
-use plimsoll_core::{Reading, Sampler, SamplerSpec, SeriesSpec, Unavailable};
+use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
 
-use crate::proc_file::{ProcFile, append, series};
+use crate::proc_file::ProcFile;
 
 pub(crate) const SPEC: SamplerSpec =
     SamplerSpec { name: "memory", summary: "used, available, page cache, dirty, being written back, swap" };
@@ -41,13 +41,11 @@ pub(crate) fn parse(text: &str) -> Bytes {
 
 pub(crate) struct Memory {
     meminfo: ProcFile,
-    series: Vec<SeriesSpec>,
 }
 
 impl Memory {
     pub(crate) fn open() -> Result<Self, Unavailable> {
-        let names = ["used", "available", "cached", "dirty", "writeback", "swapped"];
-        Ok(Self { meminfo: ProcFile::open("/proc/meminfo")?, series: names.map(|name| series("", name, "B")).into() })
+        Ok(Self { meminfo: ProcFile::open("/proc/meminfo")? })
     }
 }
 
@@ -56,18 +54,21 @@ impl Sampler for Memory {
         SPEC.name
     }
 
-    fn series(&self) -> &[SeriesSpec] {
-        &self.series
-    }
-
-    fn sample(&mut self, _elapsed_ns: u64, readings: &mut Vec<Reading>) {
-        let Ok(text) = self.meminfo.read() else { return };
-        let now = parse(&text);
+    fn sample(&mut self) -> Vec<Reading> {
+        let now = self.meminfo.read().map(|text| parse(&text)).unwrap_or_default();
         // What cannot be had without swapping; kernels before 3.14 do not tell what can.
         let used = now.total.zip(now.available).map(|(total, available)| total.saturating_sub(available));
         let swapped = now.swap_total.zip(now.swap_free).map(|(total, free)| total.saturating_sub(free));
-        let all = [used, now.available, now.cached, now.dirty, now.writeback, swapped];
-        append(readings, 0, all.map(|bytes| bytes.map(|bytes| bytes as f64)));
+        let all = [
+            ("used", used),
+            ("available", now.available),
+            ("cached", now.cached),
+            ("dirty", now.dirty),
+            ("writeback", now.writeback),
+            ("swapped", swapped),
+        ];
+        let known = all.into_iter().filter_map(|(name, bytes)| Some((name, bytes?)));
+        known.map(|(name, bytes)| Reading::level("", name, "B", bytes as f64)).collect()
     }
 }
 

@@ -1,21 +1,15 @@
 //! What goes through the network interfaces of this namespace, from `/proc/net/dev` (proc_pid_net(5)).
 
-use plimsoll_core::{Reading, Sampler, SamplerSpec, SeriesSpec, Unavailable};
+use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
 
-use crate::proc_file::{ProcFile, append, per_s, series};
+use crate::proc_file::ProcFile;
 
 pub(crate) const SPEC: SamplerSpec =
     SamplerSpec { name: "network", summary: "per interface: bytes, packets, drops and errors" };
 
-/// Series of one interface: name and unit.
-const NAMES: [(&str, &str); 6] = [
-    ("received", "B/s"),
-    ("sent", "B/s"),
-    ("received_packets", "1/s"),
-    ("sent_packets", "1/s"),
-    ("drops", "1/s"),
-    ("errors", "1/s"),
-];
+/// What is counted of one interface: name and unit.
+const NAMES: [(&str, &str); 6] =
+    [("received", "B"), ("sent", "B"), ("received_packets", ""), ("sent_packets", ""), ("drops", ""), ("errors", "")];
 
 /// Counters in the order of [`NAMES`].
 type Counts = [u64; 6];
@@ -43,27 +37,25 @@ fn parse(text: &str, mut visit: impl FnMut(&str, Counts)) {
 
 pub(crate) struct Network {
     dev: ProcFile,
-    series: Vec<SeriesSpec>,
-    /// Name, and counts at the last reading; in the order of the series.
-    before: Vec<(String, Option<Counts>)>,
+    /// Those that were up when it was opened.
+    interfaces: Vec<String>,
 }
 
 impl Network {
     pub(crate) fn open() -> Result<Self, Unavailable> {
         let mut dev = ProcFile::open("/proc/self/net/dev")?;
         let text = dev.read().map_err(|error| Unavailable(format!("/proc/self/net/dev: {error}")))?;
-        let mut before = Vec::new();
+        let mut interfaces = Vec::new();
         parse(&text, |name, _| {
             let state = std::fs::read_to_string(format!("/sys/class/net/{name}/operstate"));
             if !state.is_ok_and(|state| state.trim() == "down") {
-                before.push((name.to_owned(), None));
+                interfaces.push(name.to_owned());
             }
         });
-        if before.is_empty() {
+        if interfaces.is_empty() {
             return Err(Unavailable("no network interface is up".into()));
         }
-        let all = before.iter().flat_map(|(name, _)| NAMES.map(|(what, unit)| series(name, what, unit)));
-        Ok(Self { series: all.collect(), dev, before })
+        Ok(Self { dev, interfaces })
     }
 }
 
@@ -72,20 +64,17 @@ impl Sampler for Network {
         SPEC.name
     }
 
-    fn series(&self) -> &[SeriesSpec] {
-        &self.series
-    }
-
-    fn sample(&mut self, elapsed_ns: u64, readings: &mut Vec<Reading>) {
-        let Ok(text) = self.dev.read() else { return };
-        let before = &mut self.before;
+    fn sample(&mut self) -> Vec<Reading> {
+        let mut readings = Vec::new();
+        let Ok(text) = self.dev.read() else { return readings };
+        let interfaces = &self.interfaces;
         parse(&text, |name, counts| {
-            let Some(position) = before.iter().position(|(known, _)| known == name) else { return };
-            if let Some(last) = before[position].1.replace(counts) {
-                let rates = counts.into_iter().zip(last).map(|(now, before)| per_s(now, before, elapsed_ns));
-                append(readings, position * NAMES.len(), rates);
+            if interfaces.iter().any(|known| known == name) {
+                let counted = NAMES.into_iter().zip(counts);
+                readings.extend(counted.map(|((what, unit), n)| Reading::total(name, what, unit, n as f64)));
             }
         });
+        readings
     }
 }
 

@@ -1,8 +1,8 @@
 //! How much of the time tasks waited for something, from `/proc/pressure` (the kernel's accounting/psi).
 
-use plimsoll_core::{Reading, Sampler, SamplerSpec, SeriesSpec, Unavailable};
+use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
 
-use crate::proc_file::{ProcFile, append, per_s, series};
+use crate::proc_file::ProcFile;
 
 pub(crate) const SPEC: SamplerSpec =
     SamplerSpec { name: "pressure", summary: "share of time in which some or all tasks waited for CPU, memory, I/O" };
@@ -17,26 +17,24 @@ fn parse(text: &str) -> [Option<u64>; 2] {
 }
 
 pub(crate) struct Pressure {
-    files: Vec<(ProcFile, [Option<u64>; 2])>,
-    series: Vec<SeriesSpec>,
+    files: Vec<(&'static str, ProcFile)>,
 }
 
 impl Pressure {
     pub(crate) fn open() -> Result<Self, Unavailable> {
-        let (mut files, mut all) = (Vec::new(), Vec::new());
+        let mut files = Vec::new();
         for subject in ["cpu", "memory", "io"] {
             let Ok(mut file) = ProcFile::open(&format!("/proc/pressure/{subject}")) else { continue };
             // Where it is compiled in and switched off, opening works and reading does not.
             if file.read().is_ok_and(|text| parse(&text)[0].is_some()) {
-                files.push((file, [None, None]));
-                all.extend([series(subject, "some", "%"), series(subject, "all", "%")]);
+                files.push((subject, file));
             }
         }
         if files.is_empty() {
             let why = "this kernel tells no pressure: it needs CONFIG_PSI, and psi=1 on its command line";
             return Err(Unavailable(why.into()));
         }
-        Ok(Self { files, series: all })
+        Ok(Self { files })
     }
 }
 
@@ -45,21 +43,14 @@ impl Sampler for Pressure {
         SPEC.name
     }
 
-    fn series(&self) -> &[SeriesSpec] {
-        &self.series
-    }
-
-    fn sample(&mut self, elapsed_ns: u64, readings: &mut Vec<Reading>) {
-        for (position, (file, before)) in self.files.iter_mut().enumerate() {
-            let Ok(text) = file.read() else { continue };
-            let now = parse(&text);
-            let shares = now.into_iter().zip(*before).map(|(now, before)| {
-                // Microseconds in a second, in percent.
-                per_s(now?, before?, elapsed_ns).map(|us_per_s| (us_per_s / 1e4).min(100.0))
-            });
-            append(readings, position * 2, shares);
-            *before = now;
+    fn sample(&mut self) -> Vec<Reading> {
+        let mut readings = Vec::new();
+        for (subject, file) in &mut self.files {
+            let waited_us = file.read().map(|text| parse(&text)).unwrap_or_default();
+            let named = ["some", "all"].into_iter().zip(waited_us);
+            readings.extend(named.filter_map(|(name, us)| Some(Reading::total(subject, name, "s", us? as f64 / 1e6))));
         }
+        readings
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use plimsoll_core::{Reading, SeriesSpec, Unavailable};
+use plimsoll_core::Unavailable;
 
 /// Most bytes that are read of one file. `/proc/stat` of a host with 1,024 cores has some 150 KiB.
 const TEXT_MAX_BYTES: usize = 4 << 20;
@@ -52,31 +52,6 @@ impl ProcFile {
     }
 }
 
-/// A specification of a series.
-pub(crate) fn series(subject: &str, name: &str, unit: &str) -> SeriesSpec {
-    SeriesSpec { subject: subject.to_owned(), name: name.to_owned(), unit: unit.to_owned() }
-}
-
-/// Appends readings by position and leaves out what is not known.
-pub(crate) fn append(readings: &mut Vec<Reading>, first: usize, values: impl IntoIterator<Item = Option<f64>>) {
-    for (position, value) in values.into_iter().enumerate() {
-        if let Some(value) = value.filter(|value| value.is_finite()) {
-            readings.push(Reading { series: (first + position) as u32, value });
-        }
-    }
-}
-
-/// How much a counter grew; `None` when it went backwards (a device that came back, a counter that wrapped).
-pub(crate) fn growth(now: u64, before: u64) -> Option<f64> {
-    now.checked_sub(before).map(|grown| grown as f64)
-}
-
-/// How much a counter grew per second.
-pub(crate) fn per_s(now: u64, before: u64, elapsed_ns: u64) -> Option<f64> {
-    let seconds = elapsed_ns as f64 / 1e9;
-    growth(now, before).filter(|_| elapsed_ns > 0).map(|grown| grown / seconds)
-}
-
 /// Captured texts, cut off and garbled in many ways, for parsers that must take anything.
 #[cfg(test)]
 pub(crate) fn garbled(text: &str) -> impl Iterator<Item = String> {
@@ -105,12 +80,5 @@ mod tests {
         assert_eq!(reader.read().unwrap(), text);
         file.set_len(5).unwrap();
         assert_eq!(reader.read().unwrap(), "01234");
-    }
-
-    #[test]
-    fn a_counter_that_goes_back_gives_nothing() {
-        assert_eq!(per_s(30, 10, 2_000_000_000), Some(10.0));
-        assert_eq!(per_s(10, 30, 1_000_000_000), None);
-        assert_eq!(per_s(30, 10, 0), None);
     }
 }

@@ -16,25 +16,26 @@ const THREADS_MAX: u64 = 512;
 pub(crate) struct RunQueue {
     /// How long each thread had waited at the last look, in nanoseconds; `None` before the first.
     before: Option<BTreeMap<u32, u64>>,
+    /// How long all of them have waited since the first look.
+    sum_ns: u64,
 }
 
 impl RunQueue {
-    /// Nanoseconds that all threads of `processes`, each with its number of threads, have waited since the last look. A
-    /// thread that is new counts from its beginning; what one waited that ended meanwhile is lost. `None` at the first look,
-    /// with too many threads, and where the kernel does not count (CONFIG_SCHED_INFO).
-    pub(crate) fn waited_ns(&mut self, processes: &[(u32, u64)]) -> Option<u64> {
+    /// Seconds that all threads of `processes`, each with its number of threads, have waited since the first look. A
+    /// thread that is new counts from its beginning; what one waited that ended meanwhile is lost. `None` with too many
+    /// threads, after which it is looked at anew, and where the kernel does not count (CONFIG_SCHED_INFO).
+    pub(crate) fn waited_s(&mut self, processes: &[(u32, u64)]) -> Option<f64> {
         let before = self.before.take();
         let now = threads(processes)?;
-        let grown = |before: BTreeMap<u32, u64>| {
+        if let Some(before) = before {
             let each = now.iter().map(|(thread, now_ns)| {
                 // A number that was given to another begins anew.
                 before.get(thread).and_then(|before_ns| now_ns.checked_sub(*before_ns)).unwrap_or(*now_ns)
             });
-            each.sum()
-        };
-        let waited_ns = before.map(grown);
+            self.sum_ns += each.sum::<u64>();
+        }
         self.before = Some(now);
-        waited_ns
+        Some(self.sum_ns as f64 / 1e9)
     }
 }
 
@@ -84,9 +85,8 @@ mod tests {
     fn more_threads_than_are_looked_at_have_no_value() {
         let this = std::process::id();
         let mut queue = RunQueue::default();
-        assert_eq!(queue.waited_ns(&[(this, 1)]), None, "there is nothing to subtract from yet");
-        assert!(queue.waited_ns(&[(this, 1)]).is_some());
-        assert_eq!(queue.waited_ns(&[(this, 1), (this, THREADS_MAX)]), None);
-        assert_eq!(queue.waited_ns(&[(this, 1)]), None, "it begins anew");
+        assert_eq!(queue.waited_s(&[(this, 1)]), Some(0.0), "it begins now");
+        assert!(queue.waited_s(&[(this, 1)]).is_some());
+        assert_eq!(queue.waited_s(&[(this, 1), (this, THREADS_MAX)]), None);
     }
 }

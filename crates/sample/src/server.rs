@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plimsoll_core::{Reading, Sampler, SamplerSpec, SeriesSpec, Unavailable};
+use plimsoll_core::{Found, Reading, Sampler, SamplerSpec, Unavailable};
 
-use crate::proc_file::{ProcFile, append, per_s, series};
+use crate::proc_file::ProcFile;
 use crate::run_queue::RunQueue;
 use crate::tree::{Member, TreeIo, Usage, with_descendants};
 
@@ -75,14 +75,12 @@ impl Sum {
 
 pub(crate) struct Server {
     processes: ServerProcesses,
-    series: Vec<SeriesSpec>,
     load: ProcFile,
     roots: Roots,
     members: Vec<Member>,
     /// The number of the newest process or thread of the host when the members were looked for.
     newest: Option<String>,
     readings: u32,
-    before: Option<Sum>,
     run_queue: RunQueue,
     /// Members that live, with their numbers of threads.
     alive: Vec<(u32, u64)>,
@@ -96,27 +94,15 @@ impl Server {
                 "this kernel does not list a process's children: it needs CONFIG_PROC_CHILDREN".into(),
             ));
         }
-        let series = vec![
-            series("", "user", "%"),
-            series("", "system", "%"),
-            series("", "memory", "B"),
-            series("", "processes", "tasks"),
-            series("", "threads", "tasks"),
-            series("", "read", "B/s"),
-            series("", "written", "B/s"),
-            series("", "run_queue_delay", "%"),
-        ];
         let load = ProcFile::open("/proc/loadavg")?;
         let (roots, members) = (Roots::default(), Vec::new());
         Ok(Self {
             processes,
-            series,
             load,
             roots,
             members,
             newest: None,
             readings: 0,
-            before: None,
             run_queue: RunQueue::default(),
             alive: Vec::new(),
         })
@@ -163,47 +149,37 @@ impl Sampler for Server {
         SPEC.name
     }
 
-    fn series(&self) -> &[SeriesSpec] {
-        &self.series
-    }
-
-    fn sample(&mut self, elapsed_ns: u64, readings: &mut Vec<Reading>) {
+    fn sample(&mut self) -> Vec<Reading> {
         let roots = self.processes.now();
         let changed = roots.change != self.roots.change;
         if changed {
             self.roots = roots;
             self.members.clear();
-            self.before = None;
             self.run_queue = RunQueue::default();
         }
         if self.roots.pids.is_empty() {
-            return;
+            return Vec::new();
         }
         self.find_members(changed);
         let now = self.look();
         if now.processes == 0 {
-            self.before = None;
-            return;
+            return Vec::new();
         }
-        let rate =
-            |counter: &dyn Fn(&Sum) -> Option<u64>| per_s(counter(&now)?, counter(self.before.as_ref()?)?, elapsed_ns);
-        let share = |counter: &dyn Fn(&Sum) -> Option<u64>| {
-            rate(counter).map(|ticks_per_s| ticks_per_s * 100.0 / rustix::param::clock_ticks_per_second() as f64)
-        };
+        let level = |name, unit, value| Some(Reading::level("", name, unit, value));
+        let total = |name, unit, value: f64| Some(Reading::new("", name, unit, Found::Total(value, self.roots.change)));
+        let seconds = |ticks: u64| ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
         // Pages that several share are counted once, as many as the one with most of them has.
-        let waited_ns = self.run_queue.waited_ns(&self.alive);
         let memory = (now.own_pages + now.shared_pages_max) as f64 * rustix::param::page_size() as f64;
         let all = [
-            share(&|sum| Some(sum.user_ticks)),
-            share(&|sum| Some(sum.system_ticks)),
-            Some(memory),
-            Some(now.processes as f64),
-            Some(now.threads as f64),
-            rate(&|sum| sum.io.map(|io| io.read_bytes)),
-            rate(&|sum| sum.io.map(|io| io.write_bytes)),
-            waited_ns.map(|waited_ns| waited_ns as f64 * 100.0 / elapsed_ns as f64),
+            total("user", "s", seconds(now.user_ticks)),
+            total("system", "s", seconds(now.system_ticks)),
+            level("memory", "B", memory),
+            level("processes", "tasks", now.processes as f64),
+            level("threads", "tasks", now.threads as f64),
+            now.io.and_then(|io| total("read", "B", io.read_bytes as f64)),
+            now.io.and_then(|io| total("written", "B", io.write_bytes as f64)),
+            self.run_queue.waited_s(&self.alive).and_then(|waited_s| total("run_queue_delay", "s", waited_s)),
         ];
-        append(readings, 0, all);
-        self.before = Some(now);
+        all.into_iter().flatten().collect()
     }
 }

@@ -1,8 +1,8 @@
 //! Who wants to run, from `/proc/stat` (proc_stat(5)) and `/proc/loadavg` (proc_loadavg(5)).
 
-use plimsoll_core::{Reading, Sampler, SamplerSpec, SeriesSpec, Unavailable};
+use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
 
-use crate::proc_file::{ProcFile, append, per_s, series};
+use crate::proc_file::ProcFile;
 
 pub(crate) const SPEC: SamplerSpec =
     SamplerSpec { name: "tasks", summary: "tasks running and waiting for a device, load, context switches" };
@@ -39,20 +39,11 @@ pub(crate) fn parse_load(text: &str) -> Option<f64> {
 pub(crate) struct Tasks {
     stat: ProcFile,
     load: ProcFile,
-    series: Vec<SeriesSpec>,
-    before: Option<Counts>,
 }
 
 impl Tasks {
     pub(crate) fn open() -> Result<Self, Unavailable> {
-        let series = vec![
-            series("", "running", "tasks"),
-            series("", "blocked", "tasks"),
-            series("", "load", "tasks"),
-            series("", "switches", "1/s"),
-            series("", "forks", "1/s"),
-        ];
-        Ok(Self { stat: ProcFile::open("/proc/stat")?, load: ProcFile::open("/proc/loadavg")?, series, before: None })
+        Ok(Self { stat: ProcFile::open("/proc/stat")?, load: ProcFile::open("/proc/loadavg")? })
     }
 }
 
@@ -61,19 +52,19 @@ impl Sampler for Tasks {
         SPEC.name
     }
 
-    fn series(&self) -> &[SeriesSpec] {
-        &self.series
-    }
-
-    fn sample(&mut self, elapsed_ns: u64, readings: &mut Vec<Reading>) {
+    fn sample(&mut self) -> Vec<Reading> {
         let now = self.stat.read().map(|text| parse(&text)).unwrap_or_default();
         let load = self.load.read().ok().and_then(|text| parse_load(&text));
-        let rate =
-            |counter: fn(&Counts) -> Option<u64>| per_s(counter(&now)?, counter(self.before.as_ref()?)?, elapsed_ns);
-        let count = |value: Option<u64>| value.map(|value| value as f64);
-        let (switches, forks) = (rate(|counts| counts.switches), rate(|counts| counts.forks));
-        append(readings, 0, [count(now.running), count(now.blocked), load, switches, forks]);
-        self.before = Some(now);
+        let level = |name, value: Option<f64>| value.map(|value| Reading::level("", name, "tasks", value));
+        let total = |name, value: Option<u64>| value.map(|value| Reading::total("", name, "", value as f64));
+        let all = [
+            level("running", now.running.map(|tasks| tasks as f64)),
+            level("blocked", now.blocked.map(|tasks| tasks as f64)),
+            level("load", load),
+            total("switches", now.switches),
+            total("forks", now.forks),
+        ];
+        all.into_iter().flatten().collect()
     }
 }
 

@@ -10,14 +10,13 @@
 //! | `at_once`, `found`, `size` | a load without sessions; data that others have made; how large data are beside caches |
 //! | `drive_spec`, `sockets` | a plan's drive in the drive loop's words; how sockets are asked for |
 //! | `precheck`, `needs`, `writes` | what can be known to go wrong before anything is started, and what must be allowed |
-//! | `ticker`, `counters`, `written`, `pin` | what goes on beside: samplers, what the store counts, device bytes, processors for the server |
+//! | `watch`, `written`, `pin` | what goes on beside: what is read of the machine and the store, device bytes, processors for the server |
 //! | `data` | where the data of a run's own stores is |
 //! | `error` | what keeps a run from its end |
 
 mod ab;
 mod at_once;
 mod check;
-mod counters;
 mod data;
 mod drive_spec;
 mod error;
@@ -33,8 +32,8 @@ mod sink;
 mod size;
 mod sockets;
 mod steps;
-mod ticker;
 mod trial;
+mod watch;
 mod writes;
 mod written;
 

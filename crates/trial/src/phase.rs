@@ -6,21 +6,23 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use plimsoll_core::sampler::WITNESS;
 use plimsoll_core::{
-    Answer, Call, Catalogue, Durability, KvCall, Observer, Op, OpKind, Outcome, RecordsCall, Slice, StoreErrorKind,
-    Stream, Ticket, Workload,
+    Answer, Call, Catalogue, Durability, KvCall, Observer, Op, OpKind, Outcome, RecordsCall, Series, SeriesKind, Slice,
+    StoreErrorKind, Stream, Ticket, Workload,
 };
 use plimsoll_drive::{Drive, DriveError, DriveResult, DriveSpec, Io, StopReason, Witness};
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{self, Plan};
-use plimsoll_record::data::Purpose;
+use plimsoll_record::data::{Purpose, Sample};
+use plimsoll_record::{Distribution, RecordError};
 use plimsoll_sample::ServerProcesses;
 use plimsoll_verify::Ledger;
 
-use crate::counters::CounterReader;
 use crate::error::TrialError;
 use crate::run::RunSpec;
 use crate::sink::{Sinks, Told};
+use crate::watch::{StoreCounters, Watch};
 
 /// Time between two looks at what workers have written down for the ledger.
 const DRAIN: Duration = Duration::from_millis(20);
@@ -222,13 +224,14 @@ impl TrialRun<'_, '_> {
         }
         let Self { bench, store, ledger, workload, trial, .. } = self;
         let (sinks, slice) = (bench.sinks, bench.slice());
-        let reader = CounterReader { sinks, trial: trial.ordinal, label: &trial.store.label, slice };
         let reads_counters =
             driven.measured && bench.plan.samplers.iter().any(|name| name == plimsoll_sample::STORE.name);
         let mut recording_failed = None;
-        let mut on_slice = |slice: Slice| {
+        let mut on_slice = |mut slice: Slice| {
             let (trial, phase, measured) = (trial.ordinal, driven.ordinal, driven.measured);
-            if let Err(error) = sinks.tell(Told::Slice { trial, phase, slice, measured }) {
+            let late = slice.watched.as_mut().and_then(|watched| watched.lateness.take()).filter(|_| measured);
+            let told = late.map_or(Ok(()), |late| lateness(sinks, slice.end_ns, Distribution::from(&late)));
+            if let Err(error) = told.and_then(|()| sinks.tell(Told::Slice { trial, phase, slice, measured })) {
                 // The phase ends at once: what is not recorded was not measured.
                 recording_failed.get_or_insert(error);
                 bench.spec.stop.store(true, Ordering::SeqCst);
@@ -251,7 +254,11 @@ impl TrialRun<'_, '_> {
             if reads_counters {
                 let thread = std::thread::Builder::new().name("counters".to_owned());
                 thread
-                    .spawn_scoped(scope, move || reader.follow(&mut ***store, &stopped))
+                    .spawn_scoped(scope, move || {
+                        let watch = Watch { sinks, label: &trial.store.label, slice };
+                        let counters = StoreCounters::new(watch, &mut ***store, trial.ordinal);
+                        watch.follow(vec![Box::new(counters)], &stopped);
+                    })
                     .map_err(|error| DriveError::System { what: "the thread that reads counters", error })?;
             }
             if let Some(ledger) = ledger.as_mut().filter(|_| driven.measured || driven.reads_back) {
@@ -312,6 +319,16 @@ impl TrialRun<'_, '_> {
             .detail(format!("{} {}", error.code, error.message))),
         }
     }
+}
+
+/// Tells how late the witness of the machine's pauses woke up in a slice that ended at `at_ns`.
+fn lateness(sinks: &Sinks<'_>, at_ns: u64, late: Distribution) -> Result<(), RecordError> {
+    let text = |text: &str| text.to_owned();
+    let (source, name, unit) = (text(WITNESS), text("lateness"), text("ns"));
+    let series = Series { source, subject: String::new(), name, unit, kind: SeriesKind::Distribution };
+    let position = sinks.series(series)?;
+    let distributions = vec![(position, late)];
+    sinks.tell(Told::Sample(Sample { at_ns, distributions, ..Sample::default() }))
 }
 
 /// Takes over what workers write down, more often than any of them can fill its pages, until `closed` is.

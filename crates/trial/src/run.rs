@@ -7,11 +7,11 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use plimsoll_analysis::ab::AbSpec;
-use plimsoll_core::{Catalogue, Sampler};
+use plimsoll_core::Catalogue;
 use plimsoll_drive::{Clock, Io, Witness};
 use plimsoll_plan::model::{Plan, Start, Step, Trial};
 use plimsoll_record::Recorder;
-use plimsoll_record::data::{EventClass, Level, Outline, RunHeader, RunState, SamplerSeries};
+use plimsoll_record::data::{EventClass, Level, Outline, RunHeader, RunState};
 
 use crate::ab;
 use crate::data;
@@ -21,8 +21,8 @@ use crate::open::{Open, announce, fitted, leave, open_store, run_id_of};
 use crate::phase::Bench;
 use crate::sink::{Sink, Sinks, Told};
 use crate::sockets;
-use crate::ticker;
 use crate::trial::{self, Found};
+use crate::watch::Watch;
 
 /// What a run takes besides its plan.
 pub struct RunSpec<'a> {
@@ -68,7 +68,7 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     let server = plimsoll_sample::ServerProcesses::default();
     let (samplers, unavailable) = plimsoll_sample::open(&plan.samplers, &server);
     let io = named_io(plan).unwrap_or(Io::Auto);
-    let header = header(plan, spec, id, started_wall_ns, &samplers, io);
+    let header = header(plan, spec, id, started_wall_ns, io);
     let sinks = Sinks { clock, recorder: Recorder::create(spec.runs_dir, &header)?, sink };
     sinks.show(&Told::BeginRun(Box::new(header)));
     let data = data::place(plan, spec);
@@ -91,11 +91,10 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
         Bench { plan, catalogue, spec, sinks: &sinks, server: &server, io, witness, ledger: None, rung: None };
     let result = std::thread::scope(|scope| {
         let (stop, stopped) = channel::<()>();
-        let slice = Duration::from_nanos(plan.slice_ns);
-        let sinks = &sinks;
+        let watch = Watch { sinks: &sinks, label: "", slice: Duration::from_nanos(plan.slice_ns) };
         let sampling = std::thread::Builder::new()
             .name("sampler".to_owned())
-            .spawn_scoped(scope, move || ticker::follow(samplers, slice, sinks, &stopped))
+            .spawn_scoped(scope, move || watch.follow(samplers, &stopped))
             .map_err(|error| TrialError::io("the sampling thread", &error))?;
         let result = trials(&mut bench);
         drop(stop);
@@ -200,23 +199,10 @@ fn sweep(runs_dir: &Path, sink: &dyn Sink) {
     }
 }
 
-fn header(
-    plan: &Plan,
-    spec: &RunSpec<'_>,
-    id: String,
-    started_wall_ns: i64,
-    samplers: &[Box<dyn Sampler>],
-    io: Io,
-) -> RunHeader {
+fn header(plan: &Plan, spec: &RunSpec<'_>, id: String, started_wall_ns: i64, io: Io) -> RunHeader {
     let mut environment = plimsoll_sample::environment(data::place(plan, spec));
     environment.push(("sockets".to_owned(), sockets::taken(io)));
     environment.extend_from_slice(&spec.environment);
-    let series = samplers
-        .iter()
-        .flat_map(|sampler| {
-            sampler.series().iter().map(|spec| SamplerSeries { sampler: sampler.name().to_owned(), spec: spec.clone() })
-        })
-        .collect();
     RunHeader {
         id,
         plimsoll_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -239,7 +225,6 @@ fn header(
         left_out: plan.left_out.clone(),
         goals: plan.goals.clone(),
         figures: plan.figures.clone(),
-        series,
     }
 }
 

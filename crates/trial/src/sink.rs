@@ -5,15 +5,15 @@ use std::time::Duration;
 use plimsoll_core::Slice;
 use plimsoll_drive::Clock;
 use plimsoll_record::data::{
-    AnswerCheck, Event, EventClass, LedgerCheck, Level, PhaseEnd, PhaseHeader, RunHeader, RunState, Sample,
-    SamplerSeries, TrialHeader,
+    AnswerCheck, Event, EventClass, LedgerCheck, Level, PhaseEnd, PhaseHeader, RunHeader, RunState, Sample, Series,
+    TrialHeader,
 };
 use plimsoll_record::{RecordError, Recorder};
 
 /// Something that happened. Times are nanoseconds since the run's start; trials and phases are named by their positions.
 #[derive(Debug)]
 pub enum Told {
-    /// The run begins. Its series are the samplers'; a store's own counters are told of when they are first read.
+    /// The run begins.
     BeginRun(Box<RunHeader>),
     /// Nothing more happens.
     EndRun(RunState, u64),
@@ -38,8 +38,8 @@ pub enum Told {
         /// Whether it counts.
         measured: bool,
     },
-    /// A series that is not among those of [`Told::BeginRun`], and its position; again in each phase that reads it.
-    Series(u32, SamplerSeries),
+    /// A series of which something was read, and its position; again in each phase that reads it.
+    Series(u32, Series),
     /// What samplers, or the store's own counters, read.
     Sample(Sample),
     /// Something worth a line on the time axis.
@@ -123,7 +123,7 @@ impl Sinks<'_> {
     ///
     /// # Errors
     /// As [`Sinks::tell`].
-    pub fn series(&self, series: SamplerSeries) -> Result<u32, RecordError> {
+    pub fn series(&self, series: Series) -> Result<u32, RecordError> {
         let position = self.recorder.series(&series)?;
         self.show(&Told::Series(position, series));
         Ok(position)

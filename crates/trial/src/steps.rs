@@ -1,10 +1,11 @@
 //! What a phase does, step by step of the plan: load, ask, drive, settle, cold, restart, check.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_analysis::OVERLOADED;
-use plimsoll_core::{Cold, CounterSort, Durability, OpKind, Store, Stream, StreamSpec, ValueBuf, waits};
+use plimsoll_core::{Cold, Durability, OpKind, SeriesKind, Store, Stream, StreamSpec, ValueBuf, waits};
 use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, Step};
 use plimsoll_record::data::{About, Asked, EventClass, Level, PhaseEnd, PhaseResult, PhaseState, ResultName};
@@ -187,10 +188,9 @@ impl TrialRun<'_, '_> {
             let planned_ns = result.planned_end_ns.map_or(ns, |end_ns| end_ns.saturating_sub(result.measured_from_ns));
             end.push(ResultName::PlannedSeconds, planned_ns as f64 / 1e9);
         }
-        for (name, ended) in self.cycles_unless_stopped()? {
-            let before = cycles.iter().find(|(other, _)| *other == name).map_or(0.0, |(_, before)| *before);
-            let value = (ended - before).max(0.0);
-            end.results.push(PhaseResult { name: ResultName::Cycles, subject: name.to_owned(), value, n: 1 });
+        for (subject, ended) in self.cycles_unless_stopped()? {
+            let value = (ended - cycles.get(&subject).copied().unwrap_or(0.0)).max(0.0);
+            end.results.push(PhaseResult { name: ResultName::Cycles, subject, value, n: 1 });
         }
         if self.bench.rung.is_some()
             && !self.bench.is_stopped()
@@ -263,9 +263,9 @@ impl TrialRun<'_, '_> {
     }
 
     /// What the store counts of the work that it puts off; nothing when nobody waits for its answer any more.
-    fn cycles_unless_stopped(&mut self) -> Result<Vec<(&'static str, f64)>, TrialError> {
+    fn cycles_unless_stopped(&mut self) -> Result<BTreeMap<String, f64>, TrialError> {
         match cycles(&mut **self.store) {
-            Err(error) if error.is_interrupt() => Ok(Vec::new()),
+            Err(error) if error.is_interrupt() => Ok(BTreeMap::new()),
             counted => counted,
         }
     }
@@ -293,14 +293,13 @@ impl TrialRun<'_, '_> {
     }
 }
 
-/// What the store counts of the work that it puts off under load.
-fn cycles(store: &mut dyn Store) -> Result<Vec<(&'static str, f64)>, TrialError> {
-    let counters = store.counters()?;
-    Ok(counters
-        .into_iter()
-        .filter(|counter| counter.sort == CounterSort::Cycle)
-        .map(|counter| (counter.name, counter.value))
-        .collect())
+/// What the store counts of the work that it puts off under load, all its nodes together.
+fn cycles(store: &mut dyn Store) -> Result<BTreeMap<String, f64>, TrialError> {
+    let mut sums = BTreeMap::new();
+    for reading in store.counters()?.into_iter().filter(|reading| reading.kind() == SeriesKind::Cycle) {
+        *sums.entry(reading.name.clone()).or_default() += reading.number();
+    }
+    Ok(sums)
 }
 
 /// Whether a phase of operations came to its end, or what it ended with instead. `strict`: one with a late generator is

@@ -8,7 +8,7 @@
 use std::time::Instant;
 
 use fjall::{AbstractTree as _, Keyspace};
-use plimsoll_core::{Counter, CounterSort, Cycle};
+use plimsoll_core::{Cycle, Reading};
 
 use crate::kv::Keyspaces;
 
@@ -66,20 +66,19 @@ impl Flushes {
     }
 
     /// What is worth plotting beside a load.
-    pub fn counters(&self, keyspaces: &Keyspaces) -> Vec<Counter> {
-        use CounterSort::{Level, Total};
+    pub fn counters(&self, keyspaces: &Keyspaces) -> Vec<Reading> {
         let Keyspaces { db, records, index } = keyspaces;
-        let counter = |name, unit, value, sort| Counter { name, unit, value, sort };
+        let level = |name, unit, value: usize| Reading::level("", name, unit, value as f64);
         let flushes = (self.before + flushed(keyspaces)) as f64;
         let tables = records.table_count() + index.table_count();
         let unsorted = records.l0_table_count() + index.l0_table_count();
         vec![
-            counter("flushes", "", flushes, CounterSort::Cycle),
-            counter("memtables", "B", db.write_buffer_size() as f64, Level),
-            counter("tables", "", tables as f64, Level),
-            counter("tables_not_compacted", "", unsorted as f64, Level),
-            counter("compactions_running", "", db.active_compactions() as f64, Level),
-            counter("time_compacting", "s", db.time_compacting().as_secs_f64(), Total),
+            Reading::cycle("", "flushes", "", flushes),
+            level("memtables", "B", db.write_buffer_size() as usize),
+            level("tables", "", tables),
+            level("tables_not_compacted", "", unsorted),
+            level("compactions_running", "", db.active_compactions()),
+            Reading::total("", "time_compacting", "s", db.time_compacting().as_secs_f64()),
         ]
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use plimsoll_core::{
-    CacheSize, Counter, Cycle, Durability, Footprint, IndexMode, Layout, OpKind, Sessions, Setting, Store,
+    CacheSize, Cycle, Durability, Footprint, IndexMode, Layout, OpKind, Reading, Sessions, Setting, Store,
     StoreDescription, StoreError, StoreErrorKind, Values, Waits,
 };
 use plimsoll_keyindex::records::Records;
@@ -238,7 +238,7 @@ impl Store for FjallStore {
         Ok(Some(format!("{records} records held against {index_keys} index keys, both ways")))
     }
 
-    fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
+    fn counters(&mut self) -> Result<Vec<Reading>, StoreError> {
         Ok(self.flushes.counters(self.keyspaces()?))
     }
 

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    CacheSize, Counter, CounterSort, Durability, Footprint, KindId, Layout, LdapCall, LdapChange, LdapHow, LdapScope,
-    Nodes, OpKind, Outcome, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Value,
-    ValueBuf, Waits, WireClient, WireSession,
+    CacheSize, Durability, Footprint, KindId, Layout, LdapCall, LdapChange, LdapHow, LdapScope, Nodes, OpKind, Outcome,
+    Reading, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Value, ValueBuf, Waits,
+    WireClient, WireSession,
 };
 use plimsoll_tls::TlsSession;
 
@@ -399,7 +399,7 @@ impl Store for LdapStore {
         Ok(self.server.as_ref().map(|_| CacheSize::PageCache))
     }
 
-    fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
+    fn counters(&mut self) -> Result<Vec<Reading>, StoreError> {
         if self.server.is_none() {
             return Ok(Vec::new());
         }
@@ -429,19 +429,17 @@ impl Store for LdapStore {
 }
 
 /// What slapd counts of its own work.
-fn read_counters(control: &mut Control) -> Result<Vec<Counter>, StoreError> {
-    use CounterSort::{Level, Total};
+fn read_counters(control: &mut Control) -> Result<Vec<Reading>, StoreError> {
     let number = |values: Option<Vec<String>>| {
         values.and_then(|values| values.first().and_then(|text| text.parse::<f64>().ok())).unwrap_or(0.0)
     };
-    let counter = |name, unit, sort, value| Counter { name, unit, value, sort };
     let pages = number(control.entry(OWN_MONITOR, &["olmMDBPagesUsed"])?);
     let pending = number(control.entry("cn=Pending,cn=Threads,cn=Monitor", &["monitoredInfo"])?);
     let done = number(control.entry("cn=Operations,cn=Monitor", &["monitorOpCompleted"])?);
     Ok(vec![
-        counter("database_used", "B", Level, pages * PAGE_BYTES as f64),
-        counter("operations_pending", "", Level, pending),
-        counter("operations_completed", "", Total, done),
+        Reading::level("", "database_used", "B", pages * PAGE_BYTES as f64),
+        Reading::level("", "operations_pending", "", pending),
+        Reading::total("", "operations_completed", "", done),
     ])
 }
 

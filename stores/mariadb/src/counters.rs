@@ -2,32 +2,36 @@
 
 use std::time::Instant;
 
-use plimsoll_core::{Counter, CounterSort, Cycle, StoreError, StoreErrorKind};
+use plimsoll_core::{Cycle, Reading, SeriesKind, StoreError, StoreErrorKind};
 use plimsoll_endpoint::text;
 
 use crate::connection::Connection;
 use crate::sql::Flavor;
 
-/// Status variables that are worth plotting: MariaDB's name, MySQL's where it is another, ours, unit and sort.
-const COUNTERS: [(&str, &str, &str, &str, CounterSort); 16] = {
-    use CounterSort::{Level, Total};
+/// What a value is made into.
+type Make = fn(&str, &str, &str, f64) -> Reading;
+
+/// Status variables that are worth plotting: MariaDB's name, MySQL's where it is another, ours, unit, and what they are.
+const COUNTERS: [(&str, &str, &str, &str, Make); 16] = {
+    const LEVEL: Make = Reading::level;
+    const TOTAL: Make = Reading::total;
     [
-        ("Innodb_buffer_pool_pages_dirty", "", "dirty_pages", "", Level),
-        ("Innodb_buffer_pool_pages_flushed", "", "flushed_pages", "", Total),
-        ("Innodb_buffer_pool_reads", "", "buffer_pool_misses", "", Total),
-        ("Innodb_buffer_pool_wait_free", "", "waits_for_a_free_page", "", Total),
-        ("Innodb_checkpoint_age", "", "checkpoint_age", "B", Level),
-        ("Innodb_os_log_written", "", "log_written", "B", Total),
-        ("Innodb_log_waits", "", "log_waits", "", Total),
-        ("Innodb_data_fsyncs", "", "fsyncs", "", Total),
-        ("Innodb_history_list_length", "", "history_length", "", Level),
-        ("Innodb_row_lock_waits", "", "row_lock_waits", "", Total),
-        ("Innodb_deadlocks", "", "deadlocks", "", Total),
-        ("Handler_read_key", "", "rows_read_by_key", "", Total),
-        ("Handler_write", "", "rows_inserted", "", Total),
-        ("Handler_update", "", "rows_updated", "", Total),
-        ("Handler_delete", "", "rows_deleted", "", Total),
-        ("Innodb_lsn_last_checkpoint", "Innodb_redo_log_checkpoint_lsn", "checkpoint_rounds", "", CounterSort::Cycle),
+        ("Innodb_buffer_pool_pages_dirty", "", "dirty_pages", "", LEVEL),
+        ("Innodb_buffer_pool_pages_flushed", "", "flushed_pages", "", TOTAL),
+        ("Innodb_buffer_pool_reads", "", "buffer_pool_misses", "", TOTAL),
+        ("Innodb_buffer_pool_wait_free", "", "waits_for_a_free_page", "", TOTAL),
+        ("Innodb_checkpoint_age", "", "checkpoint_age", "B", LEVEL),
+        ("Innodb_os_log_written", "", "log_written", "B", TOTAL),
+        ("Innodb_log_waits", "", "log_waits", "", TOTAL),
+        ("Innodb_data_fsyncs", "", "fsyncs", "", TOTAL),
+        ("Innodb_history_list_length", "", "history_length", "", LEVEL),
+        ("Innodb_row_lock_waits", "", "row_lock_waits", "", TOTAL),
+        ("Innodb_deadlocks", "", "deadlocks", "", TOTAL),
+        ("Handler_read_key", "", "rows_read_by_key", "", TOTAL),
+        ("Handler_write", "", "rows_inserted", "", TOTAL),
+        ("Handler_update", "", "rows_updated", "", TOTAL),
+        ("Handler_delete", "", "rows_deleted", "", TOTAL),
+        ("Innodb_lsn_last_checkpoint", "Innodb_redo_log_checkpoint_lsn", "checkpoint_rounds", "", Reading::cycle),
     ]
 };
 
@@ -37,23 +41,23 @@ const COUNTERS: [(&str, &str, &str, &str, CounterSort); 16] = {
 /// dirty pages, and what bounds that is the redo log, which is written round and round: a page must be on disk before
 /// the record of its change is written over. So the cycle is one round of checkpoints through the log: when it is
 /// over, everything that was dirty at its beginning has been written.
-pub(crate) fn read(connection: &mut Connection, log_bytes: u64) -> Result<Vec<Counter>, StoreError> {
+pub(crate) fn read(connection: &mut Connection, log_bytes: u64) -> Result<Vec<Reading>, StoreError> {
     let names = COUNTERS.iter().flat_map(|(mariadb, mysql, ..)| [*mariadb, *mysql]).filter(|name| !name.is_empty());
     let names: Vec<String> = names.map(|name| format!("'{name}'")).collect();
     let answer = connection.simple(&format!("SHOW GLOBAL STATUS WHERE Variable_name IN ({})", names.join(", ")))?;
     let mut counters = Vec::with_capacity(COUNTERS.len());
-    for (mariadb, mysql, name, unit, sort) in COUNTERS {
+    for (mariadb, mysql, name, unit, make) in COUNTERS {
         let row = answer.row_iter().find(|row| {
             let found = text(*row, 0);
             found.eq_ignore_ascii_case(mariadb) || found.eq_ignore_ascii_case(mysql)
         });
         let Some(Ok(value)) = row.map(|row| text(row, 1).parse::<u64>()) else { continue };
-        let value = match (sort, value.checked_div(log_bytes)) {
-            (CounterSort::Cycle, None) => continue,
-            (CounterSort::Cycle, Some(rounds)) => rounds,
-            _ => value,
-        };
-        counters.push(Counter { name, unit, value: value as f64, sort });
+        let reading = make("", name, unit, value as f64);
+        match value.checked_div(log_bytes) {
+            _ if reading.kind() != SeriesKind::Cycle => counters.push(reading),
+            Some(rounds) => counters.push(make("", name, unit, rounds as f64)),
+            None => {}
+        }
     }
     Ok(counters)
 }

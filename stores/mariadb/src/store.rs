@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, CacheSize, Call, Counter, Cycle, Dialect, Durability, Footprint, Layout, Nodes, Op, OpKind, Outcome,
+    Address, CacheSize, Call, Cycle, Dialect, Durability, Footprint, Layout, Nodes, Op, OpKind, Outcome, Reading,
     Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
 };
 use plimsoll_endpoint::{TextSession, text};
@@ -413,7 +413,7 @@ impl Store for MariadbStore {
         self.tidy(control::check_integrity)
     }
 
-    fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
+    fn counters(&mut self) -> Result<Vec<Reading>, StoreError> {
         if self.log.is_none() {
             let flavor = self.flavor;
             self.log = Some(RedoLog::begin(self.control()?, flavor)?);

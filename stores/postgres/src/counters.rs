@@ -1,7 +1,7 @@
 //! What the server counts of its own work: checkpoints, the log, commits, the cache, autovacuum. One question of
 //! one round trip, from the views that its version has.
 
-use plimsoll_core::{Answer, Counter, CounterSort, StoreError, Value};
+use plimsoll_core::{Answer, Reading, StoreError, Value};
 
 use crate::connection::Connection;
 
@@ -14,12 +14,12 @@ const COUNTS_CHECKPOINTS_DONE: u32 = 180_000;
 struct Column {
     name: &'static str,
     unit: &'static str,
-    sort: CounterSort,
+    make: fn(&str, &str, &str, f64) -> Reading,
     expression: &'static str,
 }
 
 const fn total(name: &'static str, unit: &'static str, expression: &'static str) -> Column {
-    Column { name, unit, sort: CounterSort::Total, expression }
+    Column { name, unit, make: Reading::total, expression }
 }
 
 /// What has been read before, and how to ask.
@@ -36,7 +36,7 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// All counters now.
-    pub(crate) fn read(&mut self, connection: &mut Connection) -> Result<Vec<Counter>, StoreError> {
+    pub(crate) fn read(&mut self, connection: &mut Connection) -> Result<Vec<Reading>, StoreError> {
         if self.question.is_empty() {
             let version = connection.value("SHOW server_version_num")?.parse().unwrap_or(0);
             // The answer is one that whoever may not look at the server's files is refused.
@@ -68,7 +68,7 @@ impl Counters {
         );
     }
 
-    fn counters(&mut self, answer: &Answer) -> Vec<Counter> {
+    fn counters(&mut self, answer: &Answer) -> Vec<Reading> {
         let Some(row) = answer.row_iter().next() else { return Vec::new() };
         let text = |position| match row.get(position) {
             Value::Text(text) => text,
@@ -86,11 +86,11 @@ impl Counters {
             // while after whoever asked for one has been told that it is done. The control file tells one that
             // has ended: it says where its redo begins, and only then. One that had nothing to write ends nothing.
             let value = began.parse().unwrap_or(self.checkpoints as f64);
-            counters.push(Counter { name: "checkpoints", unit: "", value, sort: CounterSort::Cycle });
+            counters.push(Reading::cycle("", "checkpoints", "", value));
         }
         for (column, position) in self.columns.iter().zip(1..) {
             let Ok(value) = text(position).parse() else { continue };
-            counters.push(Counter { name: column.name, unit: column.unit, value, sort: column.sort });
+            counters.push((column.make)("", column.name, column.unit, value));
         }
         counters
     }
@@ -104,10 +104,10 @@ fn columns(version: u32) -> Vec<Column> {
         total("deadlocks", "", "base.deadlocks"),
         total("blocks_read", "", "base.blks_read"),
         total("blocks_hit", "", "base.blks_hit"),
-        total("temporary_files", "bytes", "base.temp_bytes"),
-        Column { name: "connections", unit: "", sort: CounterSort::Level, expression: "base.numbackends" },
+        total("temporary_files", "B", "base.temp_bytes"),
+        Column { name: "connections", unit: "", make: Reading::level, expression: "base.numbackends" },
         total("blocks_written_by_writer", "", "writer.buffers_clean"),
-        total("log_written", "bytes", LOG_WRITTEN),
+        total("log_written", "B", LOG_WRITTEN),
         total(
             "autovacuums",
             "",

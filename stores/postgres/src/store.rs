@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    BlockingSession, CacheSize, Call, Counter, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Nodes, Op,
-    OpKind, Outcome, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits,
+    BlockingSession, CacheSize, Call, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Nodes, Op, OpKind,
+    Outcome, Reading, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits,
     WireClient, WireSession, waits,
 };
 use plimsoll_endpoint::{TextSession, text};
@@ -432,7 +432,7 @@ impl Store for PostgresStore {
         self.tidy(|control, schema| control::check_integrity(control, schema, private))
     }
 
-    fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
+    fn counters(&mut self) -> Result<Vec<Reading>, StoreError> {
         self.cancel_given_up();
         let mut counters = std::mem::take(&mut self.counters);
         let read = self.control().and_then(|control| counters.read(control));

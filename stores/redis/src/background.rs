@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use plimsoll_core::{Counter, CounterSort, Cycle, StoreError, StoreErrorKind};
+use plimsoll_core::{Cycle, Reading, StoreError, StoreErrorKind};
 
 use crate::control::Control;
 use crate::facts::{Info, config};
@@ -120,13 +120,12 @@ impl Background {
     }
 
     /// How often it has happened: only of what the server does by itself. Versions before 7.0 count neither.
-    pub fn counters(of: Option<&Self>, info: &Info) -> Vec<Counter> {
+    pub fn counters(of: Option<&Self>, info: &Info, node: &str) -> Vec<Reading> {
         let rewrites = of.is_none_or(|of| of.rules.growth_percent.is_some()) && info.number("aof_enabled") > 0;
         let saves = of.is_none_or(|of| !of.rules.points.is_empty());
         let counted = [("aof_rewrites", rewrites), ("rdb_saves", saves)];
         let counted = counted.into_iter().filter(|(name, is_done)| *is_done && !info.text(name).is_empty());
-        let counter = |(name, _)| Counter { name, unit: "", value: info.number(name) as f64, sort: CounterSort::Cycle };
-        counted.map(counter).collect()
+        counted.map(|(name, _)| Reading::cycle(node, name, "", info.number(name) as f64)).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{Counter, CounterSort, Setting, StoreError};
+use plimsoll_core::{Reading, Setting, StoreError};
 
 use crate::control::Control;
 
@@ -88,14 +88,14 @@ impl Info {
         self.number("used_memory").saturating_sub(other)
     }
 
-    /// What is worth plotting beside a load.
-    pub fn counters(&self) -> Vec<Counter> {
-        use CounterSort::{Level, Total};
-        let counter = |name, unit, sort, of: &str| Counter { name, unit, value: self.number(of) as f64, sort };
+    /// What is worth plotting of `node` beside a load.
+    pub fn counters(&self, node: &str) -> Vec<Reading> {
+        let number = |name: &str| self.number(name) as f64;
+        let total = |name| Reading::total(node, name, "", number(name));
         vec![
-            counter("used_memory", "B", Level, "used_memory"),
-            counter("evicted_keys", "", Total, "evicted_keys"),
-            counter("aof_delayed_fsync", "", Total, "aof_delayed_fsync"),
+            Reading::level(node, "used_memory", "B", number("used_memory")),
+            total("evicted_keys"),
+            total("aof_delayed_fsync"),
         ]
     }
 }

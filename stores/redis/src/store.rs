@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_core::{
-    Address, CacheSize, Counter, CounterSort, Cycle, Durability, Footprint, Layout, Servers, Sessions, Setting, Store,
+    Address, CacheSize, Cycle, Durability, Footprint, Layout, Reading, Servers, Sessions, Setting, Store,
     StoreDescription, StoreError, StoreErrorKind, Waits, WireClient, WireSession,
 };
 use plimsoll_lab::tree_bytes;
@@ -392,9 +392,9 @@ impl Store for RedisStore {
         Ok(Some(said.join("; ")))
     }
 
-    fn counters(&mut self) -> Result<Vec<Counter>, StoreError> {
-        let mut all: Vec<Counter> = Vec::new();
-        for member in &mut self.members {
+    fn counters(&mut self) -> Result<Vec<Reading>, StoreError> {
+        let mut all = Vec::new();
+        for (member, number) in self.members.iter_mut().zip(1..) {
             let info = match member.control_unseen().and_then(Info::read) {
                 Ok(info) => info,
                 // Of a cluster, one node may be away.
@@ -403,21 +403,12 @@ impl Store for RedisStore {
                     if self.cluster.is_none() { return Err(error) } else { continue }
                 }
             };
-            let cycles = Background::counters(member.background.as_ref(), &info);
-            for counter in info.counters().into_iter().chain(cycles) {
-                match all.iter_mut().find(|other| other.name == counter.name) {
-                    Some(sum) => sum.value += counter.value,
-                    None => all.push(counter),
-                }
-            }
+            let node = if self.cluster.is_some() { format!("node {number}") } else { String::new() };
+            all.extend(info.counters(&node));
+            all.extend(Background::counters(member.background.as_ref(), &info, &node));
         }
         if let Some(redirections) = &self.cluster {
-            let total = |name, of: &AtomicU64| Counter {
-                name,
-                unit: "",
-                value: of.load(Ordering::Relaxed) as f64,
-                sort: CounterSort::Total,
-            };
+            let total = |name, of: &AtomicU64| Reading::total("", name, "", of.load(Ordering::Relaxed) as f64);
             all.push(total("cluster_moved", &redirections.moved));
             all.push(total("cluster_ask", &redirections.asked));
         }

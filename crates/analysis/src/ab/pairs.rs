@@ -134,11 +134,11 @@ impl Turn<'_> {
     /// Mean of user and system time of a sampler's process over the turn, warm-up left out.
     fn used_percent(&self, sampler: &str) -> Option<f64> {
         let wanted: Vec<u32> = (0..)
-            .zip(&self.run.header.series)
+            .zip(&self.run.series)
             .filter(|(_, series)| {
-                series.sampler == sampler
-                    && series.spec.subject.is_empty()
-                    && matches!(series.spec.name.as_str(), "user" | "system")
+                series.source == sampler
+                    && series.subject.is_empty()
+                    && matches!(series.name.as_str(), "user" | "system")
             })
             .map(|(at, _)| at)
             .collect();

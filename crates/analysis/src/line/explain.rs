@@ -4,7 +4,8 @@
 //! where they held, or when the slow seconds are those in which it was used most; otherwise it is said that nothing
 //! that is sampled explains it.
 
-use plimsoll_record::data::{CYCLES, STORE_COUNTERS, Sample, SamplerSeries};
+use plimsoll_core::sampler::STORE;
+use plimsoll_record::data::{Sample, Series, SeriesKind};
 
 use crate::latency::Times;
 use crate::number;
@@ -28,14 +29,13 @@ const ONE_CORE: std::ops::RangeInclusive<f64> = 93.0..=104.0;
 
 /// Everything that was sampled while a phase drove, warm-up left out. The generator's own use explains nothing about
 /// the store.
-pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[SamplerSeries]) -> Vec<Resource> {
+pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Series]) -> Vec<Resource> {
     let counted = || facts.phase.slices.iter().filter(|slice| !slice.warmup);
     let (Some(first), Some(last)) = (counted().next(), counted().next_back()) else { return Vec::new() };
     let inside: Vec<&Sample> =
         samples.iter().filter(|sample| sample.at_ns > first.start_ns && sample.at_ns <= last.end_ns).collect();
     let waits_s: Vec<Option<f64>> = inside.iter().map(|sample| wait_s(facts, sample.at_ns)).collect();
-    let cores =
-        series.iter().filter(|one| one.sampler == "cpu" && !one.spec.subject.is_empty() && one.spec.name == "user");
+    let cores = series.iter().filter(|one| one.source == "cpu" && !one.subject.is_empty() && one.name == "user");
     let cores = cores.count().max(1) as f64;
     let mut resources: Vec<Resource> = Vec::new();
     for (position, one) in series.iter().enumerate() {
@@ -49,11 +49,11 @@ pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Sa
             continue;
         }
         // Shares of one and the same resource (user and system) are added up.
-        match resources.iter_mut().find(|known| known.name == name && known.unit == one.spec.unit) {
+        match resources.iter_mut().find(|known| known.name == name && known.unit == one.unit) {
             Some(known) => known.values.iter_mut().zip(values).for_each(|(sum, value)| *sum += value),
             None => resources.push(Resource {
                 name,
-                unit: one.spec.unit.clone(),
+                unit: one.unit.clone(),
                 capacity,
                 waiting,
                 values,
@@ -66,28 +66,27 @@ pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Sa
 
 /// A resource's name as sentences have it, its capacity, and whether it is time spent waiting; `None` for what says
 /// nothing about a store.
-fn named(series: &SamplerSeries, cores: f64) -> Option<(String, Option<f64>, bool)> {
-    let spec = &series.spec;
-    let subject = spec.subject.as_str();
-    let name = spec.name.replace('_', " ");
-    match series.sampler.as_str() {
+fn named(series: &Series, cores: f64) -> Option<(String, Option<f64>, bool)> {
+    let subject = series.subject.as_str();
+    let name = series.name.replace('_', " ");
+    match series.source.as_str() {
         "generator" => None,
-        "cpu" if subject.is_empty() && matches!(spec.name.as_str(), "user" | "system") => {
+        "cpu" if subject.is_empty() && matches!(series.name.as_str(), "user" | "system") => {
             Some(("the machine's CPU".to_string(), Some(100.0), false))
         }
         "cpu" => None,
         // The first lags behind what it averages; the second counts what is started, mostly elsewhere.
-        "tasks" if matches!(spec.name.as_str(), "load" | "forks") => None,
-        "server" if spec.name == "run_queue_delay" => {
+        "tasks" if matches!(series.name.as_str(), "load" | "forks") => None,
+        "server" if series.name == "run_queue_delay" => {
             Some(("the server's wait for a processor".to_string(), None, false))
         }
-        "server" if spec.unit == "%" && matches!(spec.name.as_str(), "user" | "system") => {
+        "server" if series.unit == "%" && matches!(series.name.as_str(), "user" | "system") => {
             Some(("the server's CPU".to_string(), Some(100.0 * cores), false))
         }
-        "disk" if spec.name == "busy" => Some((format!("disk {subject}"), Some(100.0), false)),
+        "disk" if series.name == "busy" => Some((format!("disk {subject}"), Some(100.0), false)),
         // Of what a store counts, what grows with the work that it is given explains nothing.
-        STORE_COUNTERS if spec.unit == "1/s" => None,
-        STORE_COUNTERS if spec.unit == CYCLES => Some((format!("{subject}'s {name}"), None, false)),
+        STORE if series.kind == SeriesKind::Total && series.unit == "1/s" => None,
+        STORE if series.kind == SeriesKind::Cycle => Some((format!("{subject}'s {name}"), None, false)),
         "pressure" => Some((format!("{subject} ({name})"), Some(100.0), true)),
         sampler => {
             let of = if subject.is_empty() { sampler } else { subject };
@@ -98,15 +97,18 @@ fn named(series: &SamplerSeries, cores: f64) -> Option<(String, Option<f64>, boo
 
 /// What of a series stands in a sentence about a store that waits: the hypervisor's share and the generator's wait besides
 /// what explains a line.
-pub fn waits_for(series: &SamplerSeries) -> Option<String> {
-    let spec = &series.spec;
-    if series.sampler == "cpu" && spec.subject.is_empty() && matches!(spec.name.as_str(), "steal" | "iowait") {
-        return Some(if spec.name == "steal" { "what the hypervisor took".into() } else { "waiting for disks".into() });
+pub fn waits_for(series: &Series) -> Option<String> {
+    if series.source == "cpu" && series.subject.is_empty() && matches!(series.name.as_str(), "steal" | "iowait") {
+        return Some(if series.name == "steal" {
+            "what the hypervisor took".into()
+        } else {
+            "waiting for disks".into()
+        });
     }
-    if series.sampler == "generator" && spec.name == "run_queue_delay" {
+    if series.source == "generator" && series.name == "run_queue_delay" {
         return Some("the generator's wait for a processor".into());
     }
-    if series.sampler == "disk" && spec.name != "busy" && spec.unit != "ms" && spec.unit != "B/s" {
+    if series.source == "disk" && series.name != "busy" && series.unit != "ms" && series.unit != "B/s" {
         return None;
     }
     named(series, 1.0).map(|(name, _, waiting)| if waiting { format!("waiting for {name}") } else { name })

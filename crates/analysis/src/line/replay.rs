@@ -64,7 +64,7 @@ pub fn replay(spec: &LineSpec, run: &Run, store: &str) -> (LineSearch, Next) {
     let mut next = search.next(None);
     for (trial, phase, started_ns) in rungs(run, store) {
         let Next::Rung(_) = next else { break };
-        match RungSummary::of(spec, trial, phase, &run.samples, &run.header.series, started_ns) {
+        match RungSummary::of(spec, trial, phase, &run.samples, &run.series, started_ns) {
             Some(summary) => next = search.next(Some(summary)),
             None => break,
         }

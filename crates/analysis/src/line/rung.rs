@@ -2,7 +2,7 @@
 
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{About, Goal, GoalKind, PhaseState, ResultName, Sample, SamplerSeries, Trial};
+use plimsoll_record::data::{About, Goal, GoalKind, PhaseState, ResultName, Sample, Series, Trial};
 use serde::Serialize;
 
 use crate::latency::Times;
@@ -103,7 +103,7 @@ impl RungSummary {
         trial: &Trial,
         phase: usize,
         samples: &[Sample],
-        series: &[SamplerSeries],
+        series: &[Series],
         started_ns: u64,
     ) -> Option<RungSummary> {
         let facts = PhaseFacts::gather(trial, trial.phases.get(phase)?);

@@ -1,11 +1,11 @@
 //! One driven phase as it would have been recorded, second by second: for what is said of its course.
 
 use hdrhistogram::Histogram;
-use plimsoll_core::{Measure, Outcome, SeriesSpec, Slice, SliceHistogram};
+use plimsoll_core::{Measure, Outcome, Slice, SliceHistogram};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{Run, Sample, SamplerSeries};
+use plimsoll_record::data::{Run, Sample};
 
-use crate::study::{SECOND_NS, complete};
+use crate::study::{SECOND_NS, complete, series_of};
 
 /// Second of the run's clock at which the phase begins.
 pub const START_S: u64 = 100;
@@ -18,7 +18,7 @@ pub fn driven(rates: &[u64]) -> Run {
     run.trials.clear();
     run.samples.clear();
     run.events.clear();
-    run.header.series.clear();
+    run.series.clear();
     run.header.figures.clear();
     run.header.goals.clear();
     run.header.outline.trials = 1;
@@ -60,17 +60,14 @@ fn slice(ordinal: u32, ops: u64) -> Slice<Distribution> {
 }
 
 /// Adds a sampled series to the run: one value for each second of the phase, which is of the second before it.
-pub fn sampled(run: &mut Run, sampler: &str, subject: &str, name: &str, unit: &str, values: &[f64]) {
-    let series = run.header.series.len() as u32;
-    run.header.series.push(SamplerSeries {
-        sampler: sampler.into(),
-        spec: SeriesSpec { subject: subject.into(), name: name.into(), unit: unit.into() },
-    });
+pub fn sampled(run: &mut Run, source: &str, subject: &str, name: &str, unit: &str, values: &[f64]) {
+    let series = run.series.len() as u32;
+    run.series.push(series_of(source, subject, name, unit));
     for (second, value) in values.iter().enumerate() {
         let at_ns = (START_S + second as u64 + 1) * SECOND_NS;
         match run.samples.iter_mut().find(|sample| sample.at_ns == at_ns) {
             Some(sample) => sample.values.push((series, *value)),
-            None => run.samples.push(Sample { at_ns, values: vec![(series, *value)] }),
+            None => run.samples.push(Sample { at_ns, values: vec![(series, *value)], ..Sample::default() }),
         }
     }
 }

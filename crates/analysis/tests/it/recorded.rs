@@ -3,14 +3,13 @@
 
 use hdrhistogram::Histogram;
 use plimsoll_analysis::line::{LineSpec, Next, Rung};
-use plimsoll_core::{Call, Measure, OpKind, Outcome, SeriesSpec, Slice, SliceHistogram};
+use plimsoll_core::{Call, Measure, OpKind, Outcome, Slice, SliceHistogram};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{
     Goal, GoalKind, Outline, Phase, PhaseEnd, PhaseHeader, PhaseKind, PhaseResult, PhaseState, ResultName, Run, Sample,
-    SamplerSeries,
 };
 
-use crate::study::{Dice, SECOND_NS, complete};
+use crate::study::{Dice, SECOND_NS, complete, series_of};
 
 /// One trial of transactions of three statements, a few of which were tried again: of the study's last trial only the
 /// mixed phase is left.
@@ -86,11 +85,11 @@ pub fn searched_at(most: f64) -> Run {
     run.header.figures.clear();
     run.header.title = "The load line of a queue".into();
     run.header.question = String::new();
-    run.header.series = vec![
-        series("cpu", "cpu0", "user", "%"),
-        series("cpu", "cpu1", "user", "%"),
-        series("server", "", "user", "%"),
-        series("server", "", "system", "%"),
+    run.series = vec![
+        series_of("cpu", "cpu0", "user", "%"),
+        series_of("cpu", "cpu1", "user", "%"),
+        series_of("server", "", "user", "%"),
+        series_of("server", "", "system", "%"),
     ];
     trial.header.ordinal = 0;
     trial.header.start_ns = 0;
@@ -146,6 +145,7 @@ fn rung_phase(rung: &Rung, most: f64, at_ns: u64, dice: &mut Dice, samples: &mut
         samples.push(Sample {
             at_ns: second_ns + SECOND_NS,
             values: vec![(0, busy), (1, 20.0), (2, 160.0 * done / most), (3, 38.0 * done / most)],
+            ..Sample::default()
         });
     }
     let unsent = ((rate - most).max(0.0) * f64::from(whole)) as u64;
@@ -176,13 +176,6 @@ fn rung_phase(rung: &Rung, most: f64, at_ns: u64, dice: &mut Dice, samples: &mut
             ..PhaseEnd::default()
         },
         slices,
-    }
-}
-
-fn series(sampler: &str, subject: &str, name: &str, unit: &str) -> SamplerSeries {
-    SamplerSeries {
-        sampler: sampler.into(),
-        spec: SeriesSpec { subject: subject.into(), name: name.into(), unit: unit.into() },
     }
 }
 

@@ -2,7 +2,8 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::VerdictState;
-use plimsoll_record::data::{CYCLES, Purpose, Run, STORE_COUNTERS};
+use plimsoll_core::sampler::STORE;
+use plimsoll_record::data::{Purpose, Run, SeriesKind};
 
 use crate::driven::{START_S, driven, sampled};
 use crate::study::SECOND_NS;
@@ -106,12 +107,14 @@ fn a_cycle_of_the_store_that_ended_in_the_stalls_is_named_with_how_many_of_them(
     let at = [7, 17, 27];
     let mut run = driven(&rates(40, 1_000, 50, &at));
     // Counted when it ended; the third stall had none.
-    sampled(&mut run, STORE_COUNTERS, "postgres", "checkpoints", CYCLES, &values(40, 0.0, 1.0, &at[..2]));
+    sampled(&mut run, STORE, "postgres", "checkpoints", "", &values(40, 0.0, 1.0, &at[..2]));
+    run.series.last_mut().unwrap().kind = SeriesKind::Cycle;
     let text = sentence(&run);
     assert!(text.contains("in these seconds a checkpoint of postgres ended (in 2 of 3)"), "{text}");
 
     let mut run = driven(&rates(40, 1_000, 50, &[17]));
-    sampled(&mut run, STORE_COUNTERS, "postgres", "checkpoints", CYCLES, &values(40, 0.0, 1.0, &[30]));
+    sampled(&mut run, STORE, "postgres", "checkpoints", "", &values(40, 0.0, 1.0, &[30]));
+    run.series.last_mut().unwrap().kind = SeriesKind::Cycle;
     let text = sentence(&run);
     assert!(!text.contains("checkpoint"), "one that ended 13 s later is not named: {text}");
 }

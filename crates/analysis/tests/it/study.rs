@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use hdrhistogram::Histogram;
+use plimsoll_core::sampler::WITNESS;
 use plimsoll_core::{
-    Access, Call, Durability, Footprint, Measure, OpKind, Outcome, Pause, RecordsCall, SeriesSpec, Setting, Slice,
-    SliceHistogram, ValueType, Watched,
+    Access, Call, Durability, Footprint, Measure, OpKind, Outcome, Pause, RecordsCall, Setting, Slice, SliceHistogram,
+    ValueType, Watched,
 };
 use plimsoll_record::data::{
     About, AnswerCheck, Asked, Event, EventClass, Figure, Goal, GoalKind, LedgerCheck, Level, Outline, Phase, PhaseEnd,
-    PhaseHeader, PhaseKind, PhaseResult, PhaseState, Published, ResultName, Run, RunHeader, RunState, Sample,
-    SamplerSeries, Trial, TrialHeader,
+    PhaseHeader, PhaseKind, PhaseResult, PhaseState, Published, ResultName, Run, RunHeader, RunState, Sample, Series,
+    SeriesKind, Trial, TrialHeader,
 };
 
 use plimsoll_record::Distribution;
@@ -182,6 +183,7 @@ fn make() -> Run {
         state: RunState::Complete,
         end_ns: Some(at_ns),
         trials,
+        series: SERIES.map(|(source, subject, name, unit)| series_of(source, subject, name, unit)).to_vec(),
         samples,
         events,
         recorder_bytes: 1_482_752,
@@ -257,7 +259,7 @@ pub fn broken() -> Run {
         subject: String::new(),
         text: HOSTILE.into(),
     });
-    run.header.series[5].spec.subject = HOSTILE.into();
+    run.series[5].subject = HOSTILE.into();
     run
 }
 
@@ -352,13 +354,6 @@ fn header() -> RunHeader {
                 &[],
             ),
         ],
-        series: SERIES
-            .iter()
-            .map(|(sampler, subject, name, unit)| SamplerSeries {
-                sampler: (*sampler).into(),
-                spec: SeriesSpec { subject: (*subject).into(), name: (*name).into(), unit: (*unit).into() },
-            })
-            .collect(),
     }
 }
 
@@ -381,6 +376,12 @@ const SERIES: [(&str, &str, &str, &str); 17] = [
     ("generator", "", "user", "%"),
     ("generator", "", "rss", "B"),
 ];
+
+/// A series of levels.
+pub fn series_of(source: &str, subject: &str, name: &str, unit: &str) -> Series {
+    let [source, subject, name, unit] = [source, subject, name, unit].map(str::to_owned);
+    Series { source, subject, name, unit, kind: SeriesKind::Level }
+}
 
 fn kinds() -> Vec<OpKind> {
     let records = |name: &str, call: RecordsCall, keep_answer: bool| OpKind {
@@ -558,6 +559,8 @@ fn ask(phases: &mut Phases, name: &str, count: u64, middle_s: f64, plan: &str, d
 /// The run with a witness: in each slice of the phases that drive, a pause of 20 ms that held up one operation in fifty
 /// of each kind, for 21 ms.
 pub fn paused(mut run: Run) -> Run {
+    let witness = (run.series.len() as u32, series_of(WITNESS, "", "lateness", "ns"));
+    run.series.push(Series { kind: SeriesKind::Distribution, ..witness.1 });
     let phases = run.trials.iter_mut().flat_map(|trial| &mut trial.phases);
     for slice in phases.filter(|phase| phase.header.kind == PhaseKind::Drive).flat_map(|phase| &mut phase.slices) {
         let mut disturbed = Vec::new();
@@ -577,10 +580,13 @@ pub fn paused(mut run: Run) -> Run {
         slice.watched = Some(Watched {
             disturbed_ns: 40_000_000,
             pauses: vec![Pause { start_ns, end_ns: start_ns + 20_000_000, cpu: 1 }],
-            lateness: Some(Distribution::from(&lateness)),
+            lateness: None,
             disturbed,
         });
+        let distributions = vec![(witness.0, Distribution::from(&lateness))];
+        run.samples.push(Sample { at_ns: slice.end_ns, distributions, ..Sample::default() });
     }
+    run.samples.sort_by_key(|sample| sample.at_ns);
     run
 }
 
@@ -668,7 +674,11 @@ fn samples(trials: &[Trial], end_ns: u64, dice: &mut Dice) -> Vec<Sample> {
                 roll(81.0),
                 4.4e7,
             ];
-            Sample { at_ns, values: values.iter().enumerate().map(|(series, value)| (series as u32, *value)).collect() }
+            Sample {
+                at_ns,
+                values: values.iter().enumerate().map(|(series, value)| (series as u32, *value)).collect(),
+                ..Sample::default()
+            }
         })
         .collect()
 }

@@ -384,18 +384,14 @@ fn other_programs_and_a_busy_hypervisor_are_said() {
         |run: &Run, what: &str| view(run).warnings.iter().filter(|warning| warning.text.contains(what)).count();
     assert_eq!(warned(&run, "neither the generator nor the server"), 0);
     let add = |run: &mut Run, subject: &str, name: &str| {
-        run.header.series.push(plimsoll_record::data::SamplerSeries {
-            sampler: "cpu".into(),
-            spec: plimsoll_core::SeriesSpec { subject: subject.into(), name: name.into(), unit: "%".into() },
-        });
+        run.series.push(study::series_of("cpu", subject, name, "%"));
     };
     add(&mut run, "cpu0", "user");
     add(&mut run, "cpu1", "user");
     let series = |run: &Run, sampler: &str, name: &str| {
-        run.header
-            .series
+        run.series
             .iter()
-            .position(|series| series.sampler == sampler && series.spec.subject.is_empty() && series.spec.name == name)
+            .position(|series| series.source == sampler && series.subject.is_empty() && series.name == name)
             .unwrap()
     };
     // Two cores, 70 % of both in use, the generator uses 0.8 of one: 0.6 cores are somebody else's.

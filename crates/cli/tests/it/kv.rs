@@ -26,12 +26,12 @@ fn what_a_store_counts_is_read_once_a_slice() {
         ["--mix", "update=1", "--clients", "2", "--for", "3s", "--set", "records=100", "--durability", "buffered"];
     place.run(&[&["drive", "kv", "--on", "redis", "--warmup", "0s"][..], &options].concat()).expect(0);
     let run = plimsoll_record::data::Run::load(&place.only_run()).unwrap();
-    let counters = run.counters(&run.trials[0]);
-    let memory = counters.iter().find(|line| line.spec.name == "used_memory").unwrap();
-    assert_eq!((memory.spec.unit.as_str(), memory.spec.subject.as_str()), ("B", "redis"));
-    assert!(memory.values.len() >= 4, "{memory:?}");
-    assert!(memory.values.iter().all(|(_, bytes)| *bytes > 1_000.0), "{memory:?}");
-    let rewrites = counters.iter().find(|line| line.spec.name == "aof_rewrites").unwrap();
-    assert_eq!(rewrites.spec.unit, plimsoll_record::data::CYCLES);
-    assert!(!counters.iter().any(|line| line.spec.name == "rdb_saves"), "it takes no snapshots");
+    let of = |name: &str| (0..).zip(&run.series).find(|(_, series)| series.source == "store" && series.name == name);
+    let (position, memory) = of("used_memory").unwrap();
+    assert_eq!((memory.unit.as_str(), memory.subject.as_str()), ("B", "redis"));
+    let values = run.samples.iter().flat_map(|sample| &sample.values).filter(|(series, _)| *series == position);
+    let values: Vec<f64> = values.map(|(_, bytes)| *bytes).collect();
+    assert!(values.len() >= 4 && values.iter().all(|bytes| *bytes > 1_000.0), "{values:?}");
+    assert_eq!(of("aof_rewrites").unwrap().1.kind, plimsoll_core::SeriesKind::Cycle);
+    assert!(of("rdb_saves").is_none(), "it takes no snapshots");
 }

@@ -1,7 +1,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use plimsoll_record::Recorder;
 use plimsoll_record::data::{PhaseEnd, PhaseHeader, PhaseKind, ResultName, RunState};
 use plimsoll_record::schema::{APPLICATION_ID, DDL, FORMAT};
 use rusqlite::Connection;
@@ -45,7 +44,7 @@ fn the_book_names_every_table_and_column_in_order() {
 #[test]
 fn the_books_queries_answer() {
     let place = tempfile::tempdir().unwrap();
-    let recorder = Recorder::create(place.path(), &synthetic::header("20261121-202403-4f1c")).unwrap();
+    let recorder = synthetic::recorder(place.path(), "20261121-202403-4f1c");
     recorder.begin_trial(synthetic::trial(0)).unwrap();
     let load = PhaseHeader { name: "load".into(), kind: PhaseKind::Load, ..synthetic::phase(0, 0) };
     recorder.begin_phase(load).unwrap();

@@ -9,7 +9,7 @@ use crate::synthetic;
 
 /// A finished recording of some slices.
 fn recording(runs_dir: &Path) -> PathBuf {
-    let recorder = Recorder::create(runs_dir, &synthetic::header("20261121-202403-4f1c")).unwrap();
+    let recorder = synthetic::recorder(runs_dir, "20261121-202403-4f1c");
     recorder.begin_trial(synthetic::trial(0)).unwrap();
     recorder.begin_phase(synthetic::phase(0, 0)).unwrap();
     for ordinal in 0..6 {
@@ -98,7 +98,7 @@ fn rows_that_cannot_be_are_damage() {
         ("UPDATE histogram SET hdr = x'00' WHERE slice = 3", "a histogram of slice 3"),
         ("UPDATE histogram SET outcome = 'good' WHERE slice = 3", "\"good\" names nothing"),
         ("UPDATE histogram SET kind = 70000 WHERE slice = 3 AND kind = 2", "70000"),
-        ("DELETE FROM trial", "a row belongs to trial 0, and there is none"),
+        ("DELETE FROM trial", "phase 0 belongs to trial 0, and there is none"),
     ] {
         let place = tempfile::tempdir().unwrap();
         let path = recording(place.path());
@@ -188,7 +188,7 @@ fn what_is_no_plain_file_is_no_recording_and_nobody_waits_for_it() {
 fn a_recording_that_is_replaced_while_it_is_written_is_said_to_be() {
     for what in ["directory", "file", "link"] {
         let place = tempfile::tempdir().unwrap();
-        let recorder = Recorder::create(place.path(), &synthetic::header("20261121-202403-4f1c")).unwrap();
+        let recorder = synthetic::recorder(place.path(), "20261121-202403-4f1c");
         recorder.begin_trial(synthetic::trial(0)).unwrap();
         recorder.flush().unwrap();
         let path = place.path().join("20261121-202403-4f1c/run.sqlite");
@@ -209,7 +209,7 @@ fn a_recording_that_is_replaced_while_it_is_written_is_said_to_be() {
 #[test]
 fn a_recording_that_is_removed_while_it_is_written_is_said_to_be() {
     let place = tempfile::tempdir().unwrap();
-    let recorder = Recorder::create(place.path(), &synthetic::header("20261121-202403-4f1c")).unwrap();
+    let recorder = synthetic::recorder(place.path(), "20261121-202403-4f1c");
     recorder.begin_trial(synthetic::trial(0)).unwrap();
     recorder.flush().unwrap();
     let run = place.path().join("20261121-202403-4f1c");

@@ -1,6 +1,5 @@
 use std::process::{Command, Stdio};
 
-use plimsoll_record::Recorder;
 use plimsoll_record::data::RunState;
 
 use crate::{example, synthetic, with_own_mounts};
@@ -13,7 +12,7 @@ const READ: &str = r#"mount --bind "$0" "$0"
 #[test]
 fn a_finished_recording_is_read_where_nothing_can_be_written() {
     let place = tempfile::tempdir().unwrap();
-    let recorder = Recorder::create(place.path(), &synthetic::header("20261121-202403-4f1c")).unwrap();
+    let recorder = synthetic::recorder(place.path(), "20261121-202403-4f1c");
     recorder.begin_trial(synthetic::trial(0)).unwrap();
     recorder.finish(RunState::Complete, 5).unwrap();
     let output = with_own_mounts(READ, place.path());

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use plimsoll_core::{Footprint, Outcome, Slice};
 use plimsoll_record::data::{
     About, AnswerCheck, Asked, Event, EventClass, LedgerCheck, Level, PhaseEnd, PhaseResult, PhaseState, ResultName,
-    Run, RunState, Sample,
+    Run, RunState, Sample, Series, SeriesKind,
 };
 use plimsoll_record::{Distribution, RecordError, Recorder};
 
@@ -115,13 +115,13 @@ fn last_slice() -> Slice {
 
 /// Writes one of everything.
 fn write(runs_dir: &Path, id: &str) -> Recorder {
-    let recorder = Recorder::create(runs_dir, &synthetic::header(id)).unwrap();
+    let recorder = synthetic::recorder(runs_dir, id);
     recorder.event(event(2, None)).unwrap();
     recorder.begin_trial(synthetic::trial(0)).unwrap();
     recorder.begin_phase(synthetic::phase(0, 0)).unwrap();
     recorder.slice(0, 0, synthetic::slice(0), Some(synthetic::sample(0, 0))).unwrap();
     recorder.slice(0, 0, synthetic::slice(1), None).unwrap();
-    let sample = Sample { at_ns: 1, values: vec![(0, 0.5), (1, f64::NAN), (2, 0.0)] };
+    let sample = Sample { at_ns: 1, values: vec![(0, 0.5), (1, f64::NAN), (2, 0.0)], ..Sample::default() };
     recorder.sample(sample).unwrap();
     recorder.slice(0, 0, last_slice(), Some(synthetic::sample(0, 2))).unwrap();
     recorder.end_phase(0, 0, end()).unwrap();
@@ -149,7 +149,7 @@ fn everything_that_was_handed_over_is_read_back() {
     assert_eq!(run.header, synthetic::header("20261121-202403-4f1c"));
     assert_eq!((&run.state, run.end_ns), (&RunState::Interrupted, Some(99)));
     assert_eq!(run.events, [event(1, Some(0)), event(2, None)]);
-    let odd = Sample { at_ns: 1, values: vec![(0, 0.5), (2, 0.0)] };
+    let odd = Sample { at_ns: 1, values: vec![(0, 0.5), (2, 0.0)], ..Sample::default() };
     assert_eq!(run.samples, [odd, synthetic::sample(0, 0), synthetic::sample(0, 2)]);
 
     let trial = &run.trials[0];
@@ -172,7 +172,7 @@ fn everything_that_was_handed_over_is_read_back() {
 #[test]
 fn a_result_that_is_not_a_number_comes_back_as_one_that_is_not() {
     let place = tempfile::tempdir().unwrap();
-    let recorder = Recorder::create(place.path(), &synthetic::header("20261121-202403-4f1c")).unwrap();
+    let recorder = synthetic::recorder(place.path(), "20261121-202403-4f1c");
     recorder.begin_trial(synthetic::trial(0)).unwrap();
     recorder.begin_phase(synthetic::phase(0, 0)).unwrap();
     let mut end = PhaseEnd::default();
@@ -284,42 +284,28 @@ fn a_run_is_never_written_over() {
 }
 
 #[test]
-fn what_a_store_counts_stands_beside_the_samplers_and_is_found_by_its_trial() {
-    use plimsoll_core::SeriesSpec;
-    use plimsoll_record::data::{CYCLES, STORE_COUNTERS, SamplerSeries};
+fn a_series_is_registered_when_it_appears_and_a_distribution_is_a_reading() {
     let runs = tempfile::tempdir().unwrap();
-    let recorder = Recorder::create(runs.path(), &synthetic::header("counters")).unwrap();
-    let trial = |ordinal: u32, label: &str, start_ns| {
-        let header = synthetic::trial(ordinal);
-        recorder
-            .begin_trial(plimsoll_record::data::TrialHeader { store_label: label.into(), start_ns, ..header })
-            .unwrap();
+    let recorder = synthetic::recorder(runs.path(), "counters");
+    recorder.begin_trial(synthetic::trial(0)).unwrap();
+    let text = |text: &str| text.to_owned();
+    let (source, subject) = (text("store"), text("redis node 1"));
+    let cycle = Series { source, subject, name: text("rewrites"), unit: String::new(), kind: SeriesKind::Cycle };
+    let pauses = Series { name: text("pauses"), unit: text("ns"), kind: SeriesKind::Distribution, ..cycle.clone() };
+    let known = synthetic::series().len() as u32;
+    let position = recorder.series(&cycle).unwrap();
+    assert_eq!((position, recorder.series(&cycle).unwrap()), (known, known));
+    assert_eq!(recorder.series(&pauses), Ok(known + 1));
+    let mut times = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
+    times.record_n(12_345_678, 3).unwrap();
+    let sample = |at_ns, values, times: &Histogram<u64>| Sample {
+        at_ns,
+        values,
+        distributions: vec![(known + 1, Distribution::from(times))],
     };
-    let series = |label: &str| SamplerSeries {
-        sampler: STORE_COUNTERS.into(),
-        spec: SeriesSpec { subject: label.into(), name: "checkpoints".into(), unit: CYCLES.into() },
-    };
-    let known = synthetic::header("counters").series.len() as u32;
-    trial(0, "a", 1_000);
-    let of_a = recorder.series(&series("a")).unwrap();
-    assert_eq!((of_a, recorder.series(&series("a")).unwrap()), (known, known));
-    recorder.sample(Sample { at_ns: 1_500, values: vec![(0, 3.0), (of_a, 1.0)] }).unwrap();
-    recorder.end_trial(0, 2_000).unwrap();
-    trial(1, "b", 2_001);
-    let of_b = recorder.series(&series("b")).unwrap();
-    assert_eq!(of_b, known + 1);
-    recorder.sample(Sample { at_ns: 2_500, values: vec![(of_b, 2.0)] }).unwrap();
-    recorder.sample(Sample { at_ns: 3_500, values: vec![(of_b, 0.0)] }).unwrap();
-    recorder.end_trial(1, 3_600).unwrap();
-    trial(2, "a", 4_000);
-    recorder.end_trial(2, 4_100).unwrap();
-    let path = recorder.finish(RunState::Complete, 5_000).unwrap();
-    let run = Run::load(&path).unwrap();
-    let counted = |trial: usize| -> Vec<(String, Vec<(u64, f64)>)> {
-        let lines = run.counters(&run.trials[trial]);
-        lines.into_iter().map(|line| (line.spec.name.clone(), line.values)).collect()
-    };
-    assert_eq!(counted(0), [("checkpoints".to_owned(), vec![(1_500, 1.0)])]);
-    assert_eq!(counted(1), [("checkpoints".to_owned(), vec![(2_500, 2.0), (3_500, 0.0)])]);
-    assert_eq!(counted(2), []);
+    let samples = [sample(1_500, vec![(position, 1.0)], &times), sample(2_500, Vec::new(), &times)];
+    samples.iter().for_each(|sample| recorder.sample(sample.clone()).unwrap());
+    let run = Run::load(&recorder.finish(RunState::Complete, 5_000).unwrap()).unwrap();
+    assert_eq!(run.series[known as usize..], [cycle, pauses]);
+    assert_eq!(run.samples, samples);
 }

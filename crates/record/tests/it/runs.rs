@@ -11,7 +11,7 @@ const NEW: &str = "20261121-000000-0001";
 const OTHER: &str = "20261121-000000-0b02";
 
 fn begin(runs_dir: &Path, id: &str) -> Recorder {
-    let recorder = Recorder::create(runs_dir, &synthetic::header(id)).unwrap();
+    let recorder = synthetic::recorder(runs_dir, id);
     for trial in [0, 1, 2] {
         recorder.begin_trial(synthetic::trial(trial)).unwrap();
         recorder.begin_phase(synthetic::phase(trial, 0)).unwrap();

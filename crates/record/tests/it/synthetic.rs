@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{
-    Access, Call, Durability, Measure, OpKind, Outcome, Pause, RecordsCall, SeriesSpec, Setting, Slice, SliceHistogram,
-    Watched,
+    Access, Call, Durability, Measure, OpKind, Outcome, Pause, RecordsCall, Setting, Slice, SliceHistogram, Watched,
 };
+use plimsoll_record::Recorder;
 use plimsoll_record::data::{
     AbMetric, AbRule, AbSpec, Figure, Goal, GoalKind, LineSpec, Outline, PhaseHeader, PhaseKind, Published, Purpose,
-    RunHeader, Sample, SamplerSeries, TrialHeader,
+    RunHeader, Sample, Series, SeriesKind, TrialHeader,
 };
 
 /// Series of a machine with eight cores, two disks and two interfaces.
@@ -20,10 +20,6 @@ const SLICE_NS: u64 = 1_000_000_000;
 
 /// The header of run `id`.
 pub fn header(id: &str) -> RunHeader {
-    let series = (0..SERIES).map(|ordinal| SamplerSeries {
-        sampler: if ordinal < 45 { "cpu".into() } else { "disk".into() },
-        spec: SeriesSpec { subject: format!("vd{ordinal}"), name: "flushes".into(), unit: "1/s".into() },
-    });
     RunHeader {
         id: id.into(),
         plimsoll_version: "0.1.0".into(),
@@ -68,8 +64,28 @@ pub fn header(id: &str) -> RunHeader {
                 },
             ],
         }],
-        series: series.collect(),
     }
+}
+
+/// All series, in the order in which [`sample`] names them.
+pub fn series() -> Vec<Series> {
+    let series = (0..SERIES).map(|ordinal| Series {
+        source: if ordinal < 45 { "cpu".into() } else { "disk".into() },
+        subject: format!("vd{ordinal}"),
+        name: "flushes".into(),
+        unit: "1/s".into(),
+        kind: SeriesKind::Total,
+    });
+    series.collect()
+}
+
+/// A recording that knows its series.
+pub fn recorder(runs_dir: &std::path::Path, id: &str) -> Recorder {
+    let recorder = Recorder::create(runs_dir, &header(id)).expect("a recording");
+    for (series, position) in series().iter().zip(0..) {
+        assert_eq!(recorder.series(series), Ok(position));
+    }
+    recorder
 }
 
 /// The kinds of operation: read, update, query.
@@ -180,15 +196,12 @@ pub fn busy_slice(ordinal: u32, times: u32) -> Slice {
 /// A pause, and operations of the first kind that it disturbed.
 fn watched(ordinal: u32, histograms: &[SliceHistogram]) -> Watched {
     let start_ns = u64::from(ordinal) * SLICE_NS + 3_000_000;
-    let mut lateness = dense(2);
-    lateness.saturating_record_n(60_000, 399);
-    lateness.saturating_record(12_000_000);
     let mut histogram = dense(3);
     histogram.saturating_record_n(histograms[0].histogram.max(), 1);
     Watched {
         disturbed_ns: 24_000_000,
         pauses: vec![Pause { start_ns, end_ns: start_ns + 12_000_000, cpu: 1 }],
-        lateness: Some(lateness),
+        lateness: None,
         disturbed: vec![SliceHistogram { kind: 0, outcome: Outcome::Ok, measure: Measure::Service, histogram }],
     }
 }
@@ -200,6 +213,7 @@ pub fn sample(trial: u32, ordinal: u32) -> Sample {
         at_ns: (u64::from(trial) * 1_000_000 + u64::from(ordinal) + 1) * SLICE_NS,
         // A share, a rate, and much that is nothing most of the time.
         values: (0..SERIES).map(|series| (series, if series % 2 == 0 { 0.0 } else { random.unit() * 100.0 })).collect(),
+        distributions: Vec::new(),
     }
 }
 

@@ -1,6 +1,9 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use plimsoll_sample::{ServerProcesses, open, specs};
+
+use crate::read::Read;
 
 #[test]
 fn the_book_tells_of_every_sampler_and_series_with_its_unit() {
@@ -20,13 +23,24 @@ fn the_book_tells_of_every_sampler_and_series_with_its_unit() {
     }
     let names: Vec<String> = specs().iter().map(|spec| spec.name.to_owned()).collect();
     assert_eq!(order, names);
-    let (opened, unavailable) = open(&names, &ServerProcesses::default());
+    let server = ServerProcesses::default();
+    server.set(vec![std::process::id()]);
+    let (opened, unavailable) = open(&names, &server);
     assert!(unavailable.iter().all(|(name, _)| name != plimsoll_sample::STORE.name));
-    for sampler in &opened {
-        // The same for each subject: those of the first are all.
-        let first = &sampler.series()[0].subject;
-        let series = sampler.series().iter().filter(|series| series.subject == *first);
-        let real: Vec<_> = series.map(|series| (series.name.as_str(), series.unit.as_str())).collect();
-        assert_eq!(told[sampler.name()], real, "{}", sampler.name());
+    for mut read in opened.into_iter().map(Read::new) {
+        let source = read.sampler.name();
+        read.next(Duration::ZERO);
+        // Shares are of ticks, of which some have to go by.
+        std::thread::sleep(Duration::from_millis(60));
+        // The same for each subject. What takes a request to be told of may not be there.
+        let real: BTreeSet<_> =
+            read.next(Duration::from_secs(1)).into_iter().map(|(one, _)| (one.name, one.unit)).collect();
+        let said = &told[source];
+        let unsaid: Vec<_> =
+            real.iter().filter(|(name, unit)| !said.contains(&(name.as_str(), unit.as_str()))).collect();
+        assert!(unsaid.is_empty(), "{source} reads {unsaid:?}");
+        let unread = said.iter().filter(|(name, unit)| !real.iter().any(|one| (&*one.0, &*one.1) == (*name, *unit)));
+        let unread: Vec<_> = unread.filter(|(name, _)| !name.ends_with("_time") && *name != "flushes").collect();
+        assert!(unread.is_empty(), "{source} does not read {unread:?}");
     }
 }

@@ -6,6 +6,7 @@ mod book;
 mod environment;
 mod host;
 mod processes;
+mod read;
 
 /// A directory on a device: what lies in memory only is written nowhere.
 fn directory_on_a_device() -> tempfile::TempDir {

@@ -2,8 +2,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::Sampler;
-use plimsoll_sample::{ServerProcesses, open, own_io, process_tree_io};
+use plimsoll_sample::{ServerProcesses, own_io, process_tree_io};
+
+use crate::read::Read;
 
 /// A shell that runs `script`, says a line whenever something is done, and waits to be told to go on.
 struct Shell {
@@ -49,7 +50,7 @@ impl Drop for Shell {
 }
 
 struct Server {
-    sampler: Box<dyn Sampler>,
+    read: Read,
     processes: ServerProcesses,
     last: Instant,
 }
@@ -57,22 +58,15 @@ struct Server {
 impl Server {
     fn open() -> Self {
         let processes = ServerProcesses::default();
-        let (mut opened, unavailable) = open(&["server".to_owned()], &processes);
-        assert_eq!(unavailable, []);
-        Self { sampler: opened.pop().unwrap(), processes, last: Instant::now() }
+        Self { read: Read::open("server", &processes), processes, last: Instant::now() }
     }
 
     /// Values of the named series, and the seconds that they are of.
     fn read<const N: usize>(&mut self, names: [&str; N]) -> ([Option<f64>; N], f64) {
         let elapsed = self.last.elapsed();
         self.last = Instant::now();
-        let mut readings = Vec::new();
-        self.sampler.sample(elapsed.as_nanos() as u64, &mut readings);
-        let series = self.sampler.series();
-        let found = names.map(|name| {
-            let reading = readings.iter().find(|reading| series[reading.series as usize].name == name);
-            reading.map(|reading| reading.value)
-        });
+        let all = self.read.next(elapsed);
+        let found = names.map(|name| all.iter().find(|(series, _)| series.name == name).map(|(_, value)| *value));
         (found, elapsed.as_secs_f64())
     }
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use plimsoll_core::{
-    Access, Answer, BlockingSession, CacheSize, Call, Cold, Collection, CounterSort, Durability, Field, Index,
-    IndexMode, Kv, Layout, Op, OpKind, OpenOptions, Outcome, ParamValue, Params, RecordsCall, Sessions, Store,
+    Access, Answer, BlockingSession, CacheSize, Call, Cold, Collection, Durability, Field, Index, IndexMode, Kv,
+    Layout, Op, OpKind, OpenOptions, Outcome, ParamValue, Params, RecordsCall, SeriesKind, Sessions, Store,
     StoreErrorKind, Target, Value, ValueBuf, ValueType,
 };
 use plimsoll_store_fjall::{FjallStore, Sizes, kind};
@@ -249,10 +249,10 @@ fn a_memtable_that_is_full_is_flushed_and_counted_as_a_cycle() {
     store.create(&layout(IndexMode::None)).unwrap();
     let flushes = |store: &mut dyn Store| {
         let counters = store.counters().unwrap();
-        let mut cycles = counters.iter().filter(|counter| counter.sort == CounterSort::Cycle);
+        let mut cycles = counters.iter().filter(|counter| counter.kind() == SeriesKind::Cycle);
         let flushes = cycles.next().unwrap();
         assert!(flushes.name == "flushes" && cycles.next().is_none(), "{counters:?}");
-        flushes.value
+        flushes.number()
     };
     let before = flushes(&mut *store);
     let mut writing = session(&mut *store, Durability::AtEnd);

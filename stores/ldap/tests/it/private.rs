@@ -28,7 +28,7 @@ fn it_dies_and_comes_back_with_what_it_acknowledged() {
     assert!(replies.iter().all(|reply| reply.outcome == Outcome::Ok), "{replies:?}");
     assert_eq!(store.processes().len(), 1);
     let counters = store.counters().unwrap();
-    let of = |name: &str| counters.iter().find(|counter| counter.name == name).unwrap().value;
+    let of = |name: &str| counters.iter().find(|counter| counter.name == name).unwrap().number();
     assert!(of("operations_completed") > 50.0 && of("database_used") > 4096.0, "{counters:?}");
     let footprint = store.footprint().unwrap();
     assert!(footprint.data_bytes > 4096 && footprint.total_bytes.unwrap() >= footprint.data_bytes, "{footprint:?}");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    CacheSize, Cold, CounterSort, Durability, IndexMode, Layout, OpenOptions, Outcome, ParamValue, Params, Sessions,
+    CacheSize, Cold, Durability, IndexMode, Layout, OpenOptions, Outcome, ParamValue, Params, SeriesKind, Sessions,
     Statement, Store, StoreError, StoreErrorKind, Target, Value, Waits,
 };
 use plimsoll_lab::OpenStore;
@@ -288,11 +288,11 @@ fn a_private_server_keeps_its_data_through_cold_and_restart() {
     store.settle().expect("settled");
     let level = |store: &mut dyn Store, name: &str| {
         let counters = store.counters().expect("counters");
-        counters.iter().find(|counter| counter.name == name).map(|counter| (counter.value, counter.sort))
+        counters.iter().find(|counter| counter.name == name).map(|counter| (counter.number(), counter.kind()))
     };
-    assert_eq!(level(&mut *store, "dirty_pages"), Some((0.0, CounterSort::Level)));
-    assert_eq!(level(&mut *store, "history_length"), Some((0.0, CounterSort::Level)));
-    assert!(level(&mut *store, "log_written").is_some_and(|(value, sort)| value > 1e5 && sort == CounterSort::Total));
+    assert_eq!(level(&mut *store, "dirty_pages"), Some((0.0, SeriesKind::Level)));
+    assert_eq!(level(&mut *store, "history_length"), Some((0.0, SeriesKind::Level)));
+    assert!(level(&mut *store, "log_written").is_some_and(|(value, sort)| value > 1e5 && sort == SeriesKind::Total));
     assert!(level(&mut *store, "rows_inserted").is_some_and(|(value, _)| value >= 5_000.0));
 
     let footprint = store.footprint().expect("a size");
@@ -332,9 +332,9 @@ fn a_round_of_checkpoints_through_the_log_is_counted() {
     store.create(&layout(IndexMode::None)).expect("created");
     let rounds = |store: &mut dyn Store| {
         let counters = store.counters().expect("counters");
-        let rounds = counters.iter().find(|counter| counter.sort == CounterSort::Cycle).expect("there is one");
+        let rounds = counters.iter().find(|counter| counter.kind() == SeriesKind::Cycle).expect("there is one");
         assert_eq!(rounds.name, "checkpoint_rounds");
-        rounds.value
+        rounds.number()
     };
     assert_eq!(store.cycle().expect("asked"), None, "no session has been opened");
     let before = rounds(&mut *store);

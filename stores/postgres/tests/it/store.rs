@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Answer, BlockingSession, CacheSize, Cold, CounterSort, Durability, IndexMode, Op, OpenOptions, Outcome, ParamValue,
-    Params, Sessions, Store, StoreError, StoreErrorKind, Target, Value,
+    Answer, BlockingSession, CacheSize, Cold, Durability, IndexMode, Op, OpenOptions, Outcome, ParamValue, Params,
+    SeriesKind, Sessions, Store, StoreError, StoreErrorKind, Target, Value,
 };
 use plimsoll_lab::OpenStore;
 use plimsoll_store_postgres::kind;
@@ -392,21 +392,25 @@ fn keyindex_keeps_its_keys_in_a_table_of_bytes() {
 /// The counter of this name.
 fn counter(store: &mut dyn Store, name: &str) -> f64 {
     let counters = store.counters().expect("counters");
-    counters.iter().find(|counter| counter.name == name).unwrap_or_else(|| panic!("{name}: {counters:?}")).value
+    counters.iter().find(|counter| counter.name == name).unwrap_or_else(|| panic!("{name}: {counters:?}")).number()
 }
 
 #[test]
 fn the_servers_own_work_is_counted() {
     let (_dir, mut store) = private();
     store.create(&layout(IndexMode::None)).expect("created");
-    let cycles: Vec<&str> = {
+    let cycles: Vec<String> = {
         let counters = store.counters().expect("counters");
-        let mut names: Vec<&str> = counters.iter().map(|counter| counter.name).collect();
+        let mut names: Vec<&str> = counters.iter().map(|counter| counter.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), counters.len(), "every name once: {counters:?}");
-        assert!(counters.iter().all(|counter| counter.value.is_finite() && counter.value >= 0.0), "{counters:?}");
-        counters.iter().filter(|counter| counter.sort == CounterSort::Cycle).map(|counter| counter.name).collect()
+        assert!(counters.iter().all(|counter| counter.number().is_finite() && counter.number() >= 0.0), "{counters:?}");
+        counters
+            .iter()
+            .filter(|counter| counter.kind() == SeriesKind::Cycle)
+            .map(|counter| counter.name.clone())
+            .collect()
     };
     assert_eq!(cycles, ["checkpoints"]);
     let cycle = store.cycle().expect("asked").expect("it has one");

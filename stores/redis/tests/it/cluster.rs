@@ -254,7 +254,11 @@ pub fn drive(store: &mut dyn Store, depth: u32, io: Io, pace: Pace, meanwhile: i
 }
 
 pub fn counter(store: &mut dyn Store, name: &str) -> f64 {
-    store.counters().unwrap().iter().find(|counter| counter.name == name).unwrap().value
+    let counters = store.counters().unwrap();
+    let of_nodes: Vec<f64> =
+        counters.iter().filter(|counter| counter.name == name).map(plimsoll_core::Reading::number).collect();
+    assert!(!of_nodes.is_empty(), "{name}: {counters:?}");
+    of_nodes.iter().sum()
 }
 
 /// Writes and reads every key; how many keys each node has then, which are some for each.

@@ -1,0 +1,144 @@
+//! What samplers read of the machine and a store counts of its own work: once a slice, on a thread of its own, so that
+//! whoever does not answer keeps nobody from his slices.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use plimsoll_core::sampler::STORE;
+use plimsoll_core::{Found, Reading, Sampler, Store};
+use plimsoll_record::data::{EventClass, Level, Sample};
+use plimsoll_record::{Distribution, RecordError};
+
+use crate::sink::{Sinks, Told};
+
+/// Turns what is read into what is recorded.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    /// Whoever is told.
+    pub sinks: &'a Sinks<'a>,
+    /// What the store is called that is read of; empty for the machine.
+    pub label: &'a str,
+    /// Time between two readings.
+    pub slice: Duration,
+}
+
+/// What a source gave last, each with its series' position in the recording.
+#[derive(Default)]
+struct Round {
+    at_ns: u64,
+    readings: Vec<(Reading, u32)>,
+}
+
+impl Watch<'_> {
+    /// Reads `sources` every slice until `stopped` is, and once more then, unless they were silent.
+    pub fn follow(&self, mut sources: Vec<Box<dyn Sampler + '_>>, stopped: &Receiver<()>) {
+        let clock = &self.sinks.clock;
+        let slice_ns = self.slice.as_nanos().max(1) as u64;
+        let mut rounds: Vec<Round> = sources.iter().map(|_| Round::default()).collect();
+        let mut next_ns = clock.now_ns();
+        let mut is_last = false;
+        loop {
+            let read: Vec<Vec<Reading>> = sources.iter_mut().map(|source| source.sample()).collect();
+            let is_answered = read.iter().any(|readings| !readings.is_empty());
+            let mut sample = Sample { at_ns: clock.now_ns(), ..Sample::default() };
+            for ((source, readings), round) in sources.iter().zip(read).zip(&mut rounds) {
+                if !readings.is_empty() && self.take(source.name(), readings, round, &mut sample).is_err() {
+                    return;
+                }
+            }
+            let is_empty = sample.values.is_empty() && sample.distributions.is_empty();
+            // A recording that cannot take it says so at the next phase.
+            if is_last || !is_empty && self.sinks.tell(Told::Sample(sample)).is_err() {
+                return;
+            }
+            // Ticks stand on the grid of the beginning; what was missed is not made up for.
+            let now_ns = clock.now_ns();
+            next_ns += slice_ns;
+            if next_ns <= now_ns {
+                next_ns = now_ns + slice_ns;
+            }
+            match stopped.recv_timeout(Duration::from_nanos(next_ns - now_ns)) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(()) | Err(RecvTimeoutError::Disconnected) if !is_answered => return,
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => is_last = true,
+            }
+        }
+    }
+
+    /// Adds to `sample` what `readings` say after those of the round before, and keeps them for the next.
+    fn take(
+        &self,
+        source: &str,
+        readings: Vec<Reading>,
+        round: &mut Round,
+        sample: &mut Sample,
+    ) -> Result<(), RecordError> {
+        let elapsed_ns = sample.at_ns.saturating_sub(round.at_ns);
+        // Hardly any time makes no rate.
+        let elapsed_s = if elapsed_ns * 4 >= self.slice.as_nanos() as u64 { elapsed_ns as f64 / 1e9 } else { 0.0 };
+        let before = std::mem::replace(round, Round { at_ns: sample.at_ns, readings: Vec::new() }).readings;
+        for reading in readings {
+            // Most come in the same order each time.
+            let same = before.get(round.readings.len()).filter(|(one, _)| one.is_of(&reading));
+            let earlier = same.or_else(|| before.iter().find(|(one, _)| one.is_of(&reading)));
+            let position = match earlier {
+                Some((_, position)) => *position,
+                None => self.sinks.series(reading.series(source, &self.subject(&reading.subject)))?,
+            };
+            if let Found::Distribution(times) = &reading.found {
+                sample.distributions.push((position, Distribution::from(&**times)));
+            }
+            let value = reading.since(earlier.map(|(one, _)| (one, elapsed_s)));
+            sample.values.extend(value.map(|value| (position, value)));
+            round.readings.push((reading, position));
+        }
+        Ok(())
+    }
+
+    /// What of the store or the machine: `redis node 1`, `vda`.
+    fn subject(&self, part: &str) -> String {
+        let words = [self.label, part].into_iter().filter(|word| !word.is_empty());
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// What a store counts of its own work, as a source. A store that counts nothing is not asked twice; that one could not be
+/// asked is said once.
+pub struct StoreCounters<'a> {
+    watch: Watch<'a>,
+    store: &'a mut dyn Store,
+    trial: u32,
+    counts_nothing: bool,
+    has_failed: bool,
+}
+
+impl<'a> StoreCounters<'a> {
+    /// Those of `store` in the trial at that position.
+    pub fn new(watch: Watch<'a>, store: &'a mut dyn Store, trial: u32) -> Self {
+        Self { watch, store, trial, counts_nothing: false, has_failed: false }
+    }
+}
+
+impl Sampler for StoreCounters<'_> {
+    fn name(&self) -> &'static str {
+        STORE
+    }
+
+    fn sample(&mut self) -> Vec<Reading> {
+        if self.counts_nothing {
+            return Vec::new();
+        }
+        let Watch { sinks, label, .. } = self.watch;
+        self.store
+            .counters()
+            .inspect(|readings| self.counts_nothing = readings.is_empty())
+            .inspect_err(|error| {
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    let text = format!("what {label} counts could not be read: {error}");
+                    // A recording that cannot take it says so itself.
+                    let _ = sinks.event(Some(self.trial), Level::Info, EventClass::Sampler, label, text);
+                }
+            })
+            .unwrap_or_default()
+    }
+}
