@@ -2,11 +2,10 @@
 
 use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, Run, Trial};
 
-use crate::line::LineView;
 use crate::number;
 use crate::phase::{PhaseFacts, Quantity, state_words};
 use crate::trial;
-use crate::view::{GoalState, GoalTrial, GoalView};
+use crate::view::{GoalState, GoalTrial, GoalView, LineView};
 
 /// Every goal of the plan.
 ///

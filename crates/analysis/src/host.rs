@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use plimsoll_core::sampler::STORE;
 use plimsoll_record::data::{Run, SeriesKind};
 
-use crate::chart::Mark;
-use crate::view::{Line, Panel};
+use crate::view::{Line, Mark, Panel};
 
 /// Panels for everything that was sampled, and the names of what was zero all the time.
 pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {

@@ -184,17 +184,6 @@ impl Times {
     }
 }
 
-/// The median of `values`: the mean of the two in the middle when their number is even; `None` of none.
-pub fn median(values: &mut [f64]) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 {
-        values.get(middle).copied()
-    } else {
-        Some((values.get(middle.checked_sub(1)?)? + values.get(middle)?) / 2.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use hdrhistogram::Histogram;
@@ -268,12 +257,5 @@ mod tests {
         times.record(4);
         assert_eq!(times.counts().collect::<Vec<_>>(), [(1, 1), (2, 1), (4, 1), (5, 5), (9, 1)]);
         assert_eq!(times.len(), 9);
-    }
-
-    #[test]
-    fn a_median_of_two_is_between_them() {
-        assert_eq!(median(&mut []), None);
-        assert_eq!(median(&mut [3.0, 1.0]), Some(2.0));
-        assert_eq!(median(&mut [3.0, 1.0, 7.0]), Some(3.0));
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! | module | what it derives |
 //! |---|---|
-//! | [`mod@view`] | the types of the view: the contract with `report`, and the shape of its JSON |
+//! | [`mod@view`] | the types of the view: the contract with `report`, and the shape of its JSON. They lie at the bottom and know no other module but the fit of [`usl`] |
 //! | [`number`] | numbers as text, the same in sentences and in tables |
 //! | `latency` | merged histograms, percentiles that have enough samples, percentile curves |
 //! | `phase` | what a phase came to, by the names that formulas use |
@@ -21,13 +21,13 @@
 //! | `goal` | what had to hold, and whether it did |
 //! | `verdict` | the one sentence, and what it rests on |
 //! | `timeline` | series, heat map and percentile curves on the run's time axis |
-//! | [`chart`] | charts over a number that is not time |
 //! | [`compare`] | two runs side by side |
 //! | [`mod@ab`] | two sides in turn: what the pairs decide, and what is driven next |
 //! | [`mod@line`] | the search for the load line, rung by rung, and its result |
 //! | [`mod@size`] | how large the data are beside the store's cache and its machine's memory |
 //! | [`slices`] | every slice as rows, for those who go on calculating elsewhere |
-//! | [`sweep`], [`usl`] | what was driven at every point of a sweep, and the scalability law |
+//! | `stall` | seconds in which little went on |
+//! | `sweep`, [`usl`] | what was driven at every point of a sweep, and the scalability law |
 //! | [`stat`] | intervals, tests, autocorrelation, warm-up: pure functions of numbers |
 //! | `host` | the samplers' series, grouped into panels |
 //! | `warning` | what makes one doubt the result, each with a next step |
@@ -41,7 +41,6 @@
 //! - A percentile is given only with at least ten samples above it: p99 needs 1,000.
 
 pub mod ab;
-pub mod chart;
 pub mod compare;
 mod figure;
 mod goal;
@@ -53,10 +52,10 @@ mod pauses;
 mod phase;
 pub mod size;
 pub mod slices;
-pub mod stall;
+mod stall;
 pub mod stat;
 mod step;
-pub mod sweep;
+mod sweep;
 mod timeline;
 mod trial;
 pub mod usl;

@@ -7,6 +7,7 @@ use plimsoll_record::Distribution;
 use plimsoll_record::data::{Asked, Phase, PhaseKind, PhaseResult, PhaseState, ResultName, Trial};
 
 use crate::latency::{self, Times};
+use crate::stat;
 
 /// What the reason of a phase says that gave up because operations were due for too long: the store did not carry the rate, or
 /// the generator was late as well. Who writes a reason and who reads it go by these words.
@@ -286,15 +287,12 @@ impl<'a> PhaseFacts<'a> {
             }
     }
 
-    /// Seconds of the operations that were asked one by one and answered, of kind `op` or of all.
+    /// Seconds of the operations that were asked one by one and answered, of kind `op` or of all; ascending.
     pub fn asked_seconds(&self, op: Option<&str>) -> Vec<f64> {
-        self.phase
-            .end
-            .asked
-            .iter()
-            .filter(|asked| !asked.outcome.is_error() && op.is_none_or(|op| self.op_name(asked.kind) == op))
-            .map(asked_s)
-            .collect()
+        let is_of = |asked: &&Asked| !asked.outcome.is_error() && op.is_none_or(|op| self.op_name(asked.kind) == op);
+        let mut seconds: Vec<f64> = self.phase.end.asked.iter().filter(is_of).map(asked_s).collect();
+        seconds.sort_by(f64::total_cmp);
+        seconds
     }
 
     /// Records of the answers and of the ledger that are wrong or missing; `None` when nothing was checked.
@@ -350,9 +348,9 @@ impl<'a> PhaseFacts<'a> {
         let none = |what: &str| format!("phase {} {what}", header.name);
         match name {
             "median_seconds" => {
-                let mut seconds = self.asked_seconds(op);
+                let seconds = self.asked_seconds(op);
                 let n = seconds.len() as u64;
-                latency::median(&mut seconds)
+                stat::median(&seconds)
                     .map(|value| Quantity { value, n })
                     .ok_or_else(|| none("has no answer that was timed by itself"))
             }

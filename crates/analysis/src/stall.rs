@@ -6,13 +6,13 @@
 use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{PhaseKind, Run, Sample, SeriesKind};
-use serde::Serialize;
 
 use crate::line;
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
 use crate::trial;
+use crate::view::StallsView;
 
 /// Share of a phase's median throughput below which a slice is a stall.
 const STALLED: f64 = 0.5;
@@ -30,21 +30,6 @@ const NAMED_MAX: usize = 3;
 const NAMED_STALLS_MAX: usize = 5;
 /// Spread of the time between stalls, as a share, up to which they come regularly.
 const REGULAR: f64 = 0.25;
-
-/// The stalls of one phase.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct StallsView {
-    /// Trial and phase.
-    pub place: String,
-    /// Start and end of each, on the run's clock.
-    pub spans_s: Vec<(f64, f64)>,
-    /// The phase's mean throughput, stalls included.
-    pub mean_per_s: f64,
-    /// Its median slice.
-    pub usual_per_s: f64,
-    /// All of it in words.
-    pub sentence: String,
-}
 
 /// One stall.
 struct Stall {

@@ -4,14 +4,12 @@
 use std::collections::BTreeMap;
 
 use plimsoll_record::data::{PhaseKind, Run, Trial};
-use serde::Serialize;
 
-use crate::chart::{Chart, Mark};
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat::{self, interval};
 use crate::usl::{self, Fit};
-use crate::view::Line;
+use crate::view::{BoxView, Chart, Line, Mark, ScaleView, SweepCell, SweepView};
 
 /// The label of trials that are the same point of the sweep run again.
 const REPEAT: &str = "repeat";
@@ -21,74 +19,6 @@ const CLIENTS: [&str; 2] = ["clients", "threads"];
 
 /// Points of a fitted curve.
 const CURVE_POINTS: usize = 60;
-
-/// Throughput of one driven phase over the points of a sweep.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SweepView {
-    /// Store, and what else of the labels is the same for all points: `postgres · scale=10`.
-    pub name: String,
-    /// Name of the phase.
-    pub phase: String,
-    /// What is shown: operations that did not fail.
-    pub unit: String,
-    /// Label of the rows.
-    pub row_label: String,
-    /// Values of the rows.
-    pub rows: Vec<String>,
-    /// Label of the columns; empty when only one was swept.
-    pub column_label: String,
-    /// Values of the columns; one that is empty when only one label was swept.
-    pub columns: Vec<String>,
-    /// One list for each row, in it one cell for each column; `null` where there was no such trial.
-    pub cells: Vec<Vec<Option<SweepCell>>>,
-    /// For each row, everything that was measured in it: all columns and repeats.
-    pub boxes: Vec<BoxView>,
-    /// All rows over the columns, or the one column over the rows; `null` where the values are no numbers.
-    pub chart: Option<Chart>,
-    /// One chart for each row, over the columns, all to one scale.
-    pub multiples: Vec<Chart>,
-    /// The scalability law, where clients were swept and nothing else.
-    pub scale: Option<ScaleView>,
-}
-
-/// One point of a sweep.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SweepCell {
-    /// Median of its repeats.
-    pub value: f64,
-    /// The same as text.
-    pub text: String,
-    /// Repeats.
-    pub n: u64,
-    /// 95 % interval of the median, with six repeats or more.
-    pub interval: Option<(f64, f64)>,
-    /// Smallest and largest.
-    pub range: (f64, f64),
-    /// A late generator may have moved it.
-    pub late: bool,
-}
-
-/// Five numbers of a group, after Tukey (*Exploratory Data Analysis*, 1977), with whiskers to the extremes.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct BoxView {
-    /// Name of the group.
-    pub name: String,
-    /// Smallest, lower quartile, median, upper quartile, largest.
-    pub five: [f64; 5],
-    /// Values in it.
-    pub n: u64,
-}
-
-/// A scalability law fitted to a sweep over clients.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ScaleView {
-    /// The fit; `null` when it was refused.
-    pub fit: Option<Fit>,
-    /// What it says, or why there is none.
-    pub sentence: String,
-    /// Measured points and the curve.
-    pub chart: Chart,
-}
 
 /// Every sweep of a run: one for each store, driven phase, and rest of the labels.
 pub fn sweeps(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<SweepView> {

@@ -6,10 +6,11 @@ use plimsoll_core::{Footprint, KindId, Outcome, Slice, quantity};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{About, Phase, PhaseKind, PhaseState, ResultName, Run, RunState, Trial, TrialHeader};
 
-use crate::latency::{self, Times};
+use crate::latency::Times;
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::size;
+use crate::stat;
 use crate::step;
 use crate::view::{
     AnswerTotals, AnswerView, AskedView, EventView, FootprintView, LagView, LatencyView, LedgerView, Named, OpsView,
@@ -368,19 +369,18 @@ fn asked(facts: &PhaseFacts<'_>) -> Vec<AskedView> {
         .into_iter()
         .map(|kind| {
             let op = facts.op_name(kind);
-            let mut seconds = facts.asked_seconds(Some(op));
+            let seconds = facts.asked_seconds(Some(op));
             let all = facts.phase.end.asked.iter().filter(|asked| asked.kind == kind);
             let errors = all.clone().filter(|asked| asked.outcome.is_error()).count() as u64;
-            let mut rows: Vec<f64> =
-                all.filter(|asked| !asked.outcome.is_error()).map(|asked| asked.rows as f64).collect();
+            let rows: Vec<f64> = all.filter(|asked| !asked.outcome.is_error()).map(|asked| asked.rows as f64).collect();
             AskedView {
                 op: op.to_string(),
                 n: seconds.len() as u64 + errors,
                 errors,
-                median_s: latency::median(&mut seconds),
+                median_s: stat::median(&seconds),
                 min_s: seconds.first().copied(),
                 max_s: seconds.last().copied(),
-                rows: latency::median(&mut rows).unwrap_or(0.0) as u64,
+                rows: stat::median(&rows).unwrap_or(0.0) as u64,
             }
         })
         .collect()
@@ -451,9 +451,9 @@ fn lag(facts: &PhaseFacts<'_>) -> Option<LagView> {
     if !facts.open_loop {
         return None;
     }
-    let mut medians: Vec<f64> = counted(facts).map(|slice| slice.lag_p50_ns as f64).collect();
+    let medians: Vec<f64> = counted(facts).map(|slice| slice.lag_p50_ns as f64).collect();
     Some(LagView {
-        p50_ns: latency::median(&mut medians)? as u64,
+        p50_ns: stat::median(&medians)? as u64,
         p99_ns: counted(facts).map(|slice| slice.lag_p99_ns).max()?,
         max_ns: counted(facts).map(|slice| slice.lag_max_ns).max()?,
     })

@@ -2,12 +2,14 @@
 
 use plimsoll_record::data::{Event, EventClass, GoalKind, PhaseKind, PhaseState, ResultName, Run, RunState};
 
-use crate::ab::{AbMetric, AbRule, AbView};
-use crate::line::{self, LineState, LineView};
+use crate::ab::{AbMetric, AbRule};
+use crate::line;
 use crate::number;
 use crate::phase::{is_overload, state_words};
 use crate::trial;
-use crate::view::{GoalState, GoalView, OpsView, PhaseView, TrialView, Verdict, VerdictState};
+use crate::view::{
+    AbView, Ending, GoalState, GoalView, LineState, LineView, OpsView, PhaseView, TrialView, Verdict, VerdictState,
+};
 
 /// Per cent of a phase's operations that may fail, or be due and never sent, where no goal limits it.
 const ERRORS_PERCENT: f64 = 1.0;
@@ -249,7 +251,7 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView]) -> Vec<String> {
         unseen.push(format!("the run ended {place}: {how}"));
     }
     // That a store failed was said with the run's end.
-    let said = |line: &LineView| !unseen.is_empty() && matches!(line.result.ending, line::Ending::Failed(_));
+    let said = |line: &LineView| !unseen.is_empty() && matches!(line.result.ending, Ending::Failed(_));
     let lost: Vec<&LineView> =
         lines.iter().filter(|line| line.result.state == LineState::NoLine && !said(line)).collect();
     for line in lost {

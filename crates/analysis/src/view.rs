@@ -8,15 +8,18 @@ use std::collections::BTreeMap;
 pub use plimsoll_record::data::{EventClass, Level, PhaseKind, Purpose, ResultName};
 use serde::Serialize;
 
-use crate::ab::AbView;
-use crate::line::LineView;
-use crate::stall::StallsView;
-use crate::sweep::SweepView;
-
+mod ab;
+mod compared;
+mod line;
 mod plots;
+mod sweep;
 mod trial;
 
-pub use plots::{Band, Curve, HeatMap, Line, Panel, Plots};
+pub use ab::{AbMetricView, AbPairView, AbRuleView, AbView, Decision};
+pub use compared::{Cell, Comparison, ConfigDifference, Group, Metric, NoiseFloor, RuleResult, Side};
+pub use line::{Beyond, Broken, Cause, Ending, GoalSeen, LineResult, LineState, LineView, Rung, RungView};
+pub use plots::{Band, Chart, Curve, HeatMap, Line, Mark, Panel, Plots};
+pub use sweep::{BoxView, ScaleView, StallsView, SweepCell, SweepView};
 pub use trial::{
     AnswerTotals, AnswerView, AskedView, FootprintView, LagView, LatencyView, LedgerView, OpsView, PausesAbove,
     PausesView, PercentileView, PhaseView, RemarkView, ResultView, SettingView, SizeView, StepView, TrialView,

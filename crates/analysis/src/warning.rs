@@ -3,13 +3,11 @@
 use plimsoll_core::Outcome;
 use plimsoll_record::data::{PhaseKind, Run, Sample, Series};
 
-use crate::latency;
-use crate::line::LineView;
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
 use crate::trial;
-use crate::view::Warning;
+use crate::view::{LineView, Warning};
 
 /// Share of its workers' cores above which the generator may be what was measured.
 const GENERATOR_BUSY: f64 = 0.85;
@@ -212,8 +210,8 @@ fn not_found(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
 }
 
 fn asked(facts: &PhaseFacts<'_>, place: &str, warnings: &mut Vec<Doubt>) {
-    let mut seconds = facts.asked_seconds(None);
-    let median = latency::median(&mut seconds);
+    let seconds = facts.asked_seconds(None);
+    let median = stat::median(&seconds);
     if let (Some(min), Some(max), Some(median), 3..) = (seconds.first(), seconds.last(), median, seconds.len())
         && *min > 0.0
         && max / min > ASKED_SPREAD

@@ -1,6 +1,6 @@
 //! What came of a comparison as JUnit XML.
 
-use plimsoll_analysis::compare::Comparison;
+use plimsoll_analysis::view::Comparison;
 
 /// See [`crate::junit`].
 pub fn junit(comparison: &Comparison) -> String {

@@ -29,8 +29,8 @@ mod markdown;
 mod terminal;
 
 use plimsoll_analysis::RunView;
-use plimsoll_analysis::compare::Comparison;
 use plimsoll_analysis::slices::SliceRow;
+use plimsoll_analysis::view::Comparison;
 
 /// The report as text, with lines of at most `width` columns where that is possible.
 ///

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_analysis::line::{self, LineResult, LineSpec, Next, Rung};
+use plimsoll_analysis::line::{self, LineSpec, Next};
 use plimsoll_analysis::number;
+use plimsoll_analysis::view::{LineResult, Rung};
 use plimsoll_core::Workload;
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{Arrivals, Drive, Limit, Line, Pace, Phase, Rate, Start, Step, Trial};

@@ -117,7 +117,7 @@ pub fn centre(values: &[f64]) -> Option<f64> {
     for (at, one) in values.iter().enumerate() {
         means.extend(values.iter().skip(at).map(|other| f64::midpoint(*one, *other)));
     }
-    crate::latency::median(&mut means)
+    crate::stat::median(&means)
 }
 
 #[cfg(test)]

@@ -2,11 +2,10 @@
 
 use plimsoll_record::data::{Run, Trial};
 
-use crate::chart::Chart;
-use crate::compare::{self, Cell, ConfigDifference};
+use crate::compare;
 use crate::number;
 use crate::stat::median;
-use crate::view::Line;
+use crate::view::{Cell, Chart, ConfigDifference, Line};
 
 use super::evidence::{self, centre, estimate, rejects};
 use super::pairs::{Pair, Turn, first_trials, pairs};

@@ -2,8 +2,9 @@
 
 use plimsoll_record::data::{Goal, Run};
 
-use crate::line::{LineState, LineView, goal_name, lines};
+use crate::line::{goal_name, lines};
 use crate::number;
+use crate::view::{LineState, LineView};
 
 use super::measured::Pairs;
 use super::{Cell, Group, Metric, NoiseFloor};

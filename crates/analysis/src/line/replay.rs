@@ -1,61 +1,20 @@
 //! A search, found again from a recording: each rung that was driven is handed to the search as it was then.
 
 use plimsoll_record::data::{PhaseState, Run};
-use serde::Serialize;
 
-use crate::chart::{Chart, Mark};
 use crate::latency::{self, Times};
 use crate::number;
 use crate::phase::PhaseFacts;
-use crate::view::Line;
+use crate::stat;
+use crate::view::{Chart, Line, LineView, Mark, RungView};
 
 use super::estimate::worst_ratio;
 use super::sentence;
-use super::{LineResult, LineSearch, LineSpec, LineState, Next, Rung, RungSummary};
+use super::{LineSearch, LineSpec, LineState, Next, Rung, RungSummary};
 
 /// What response times a search goes by, where pauses of the machine were watched.
 const UNDISTURBED: &str = "Goals of rungs are judged on the operations that no pause of the machine disturbed; the chart \
                            and the notes have all of them, as seen.";
-
-/// A search as reports show it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LineView {
-    /// Label of the store.
-    pub store: String,
-    /// What came of it.
-    pub result: LineResult,
-    /// What is to be known of rungs that are undecided, or that held all the same: each reason once, with its rungs.
-    pub notes: Vec<String>,
-    /// The rungs in the order they were driven.
-    pub rungs: Vec<RungView>,
-    /// Operations that did not fail, over the rates asked for; the median of the rungs at each.
-    pub done: Chart,
-    /// Response time by percentile, likewise.
-    pub latency: Chart,
-}
-
-/// A rung as reports show it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RungView {
-    /// What was asked for.
-    pub rung: Rung,
-    /// `held`, `failed`, `undecided` (missed with a late generator), `start` (a closed loop) or `not_measured`.
-    pub state: String,
-    /// Why it is undecided or failed altogether.
-    pub reason: Option<String>,
-    /// What else is to be known of it: that it held although the generator was late.
-    pub note: Option<String>,
-    /// Maintenance cycles that ended in it, of all counters.
-    pub cycles: f64,
-    /// Operations that did not fail, a second.
-    pub rate_per_s: f64,
-    /// The goals as it saw them.
-    pub goals: Vec<super::GoalSeen>,
-    /// p50, p90, p99 and p99.9 of the response time in nanoseconds, where there are enough samples.
-    pub percentiles_ns: Vec<Option<u64>>,
-    /// Operations that ended.
-    pub n: u64,
-}
 
 /// The search on `store` as far as `run` has recorded it, and what it wants next: also of a run that goes on, read
 /// while it grows. Rungs come in the order they were driven.
@@ -120,7 +79,7 @@ fn line(run: &Run, spec: &LineSpec, store: String) -> Option<LineView> {
     let at_each = |of: &dyn Fn(&RungView) -> Option<f64>| -> Vec<Option<f64>> {
         let median_at = |rate: &f64| {
             let fits = rungs.iter().filter(|one| one.rung.rate_per_s == Some(*rate) && one.state != "undecided");
-            latency::median(&mut fits.filter_map(of).collect::<Vec<_>>())
+            stat::median(&fits.filter_map(of).collect::<Vec<_>>())
         };
         asked_per_s.iter().map(median_at).collect()
     };

@@ -9,39 +9,7 @@ use crate::latency::Times;
 use crate::phase::{PhaseFacts, Quantity};
 use crate::timeline;
 
-use super::LineSpec;
-
-/// A goal as a rung saw it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct GoalSeen {
-    /// What is limited.
-    pub what: GoalKind,
-    /// The limit in `unit`.
-    pub limit: f64,
-    /// Unit.
-    pub unit: String,
-    /// What was seen; `None` with too few samples.
-    pub value: Option<f64>,
-    /// Why there is no value.
-    pub missing: Option<String>,
-    /// Observations behind it.
-    pub n: u64,
-    /// Operations of each slice, and how many of them are above the limit (or failed, of `errors`).
-    #[serde(skip)]
-    pub slices: Vec<(u64, u64)>,
-}
-
-impl GoalSeen {
-    /// How much of the limit was used: over 1 it is broken. `None` where it was not measured.
-    pub fn ratio(&self) -> Option<f64> {
-        let value = self.value?;
-        Some(match self.limit {
-            limit if limit > 0.0 => value / limit,
-            _ if value <= 0.0 => 0.5,
-            _ => f64::INFINITY,
-        })
-    }
-}
+use super::{GoalSeen, LineSpec};
 
 /// A sampled resource during a rung.
 #[derive(Debug, Clone, PartialEq, Serialize)]

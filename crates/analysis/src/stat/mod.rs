@@ -36,5 +36,24 @@ pub fn variance(values: &[f64]) -> f64 {
 
 /// The median: the mean of the two in the middle when their number is even; `None` of none.
 pub fn median(values: &[f64]) -> Option<f64> {
-    crate::latency::median(&mut values.to_vec())
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 {
+        values.get(middle).copied()
+    } else {
+        Some((values.get(middle.checked_sub(1)?)? + values.get(middle)?) / 2.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_of_two_is_between_them() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0]), Some(2.0));
+        assert_eq!(median(&[3.0, 1.0, 7.0]), Some(3.0));
+    }
 }

@@ -2,9 +2,9 @@
 
 use std::io::Write as _;
 
-use plimsoll_analysis::ab::{self, ALPHA, AbMetric, AbRule, AbSpec, AbView, Decision, Next};
+use plimsoll_analysis::ab::{self, ALPHA, AbMetric, AbRule, AbSpec, Next};
 use plimsoll_analysis::view;
-use plimsoll_analysis::view::VerdictState;
+use plimsoll_analysis::view::{AbView, Decision, VerdictState};
 use plimsoll_core::Outcome;
 use plimsoll_record::data::{PhaseState, Run, RunState};
 

@@ -1,7 +1,8 @@
 //! Two runs side by side.
 
+use plimsoll_analysis::compare::compare;
 use plimsoll_analysis::compare::rule::Rule;
-use plimsoll_analysis::compare::{Comparison, Metric, NoiseFloor, compare};
+use plimsoll_analysis::view::{Comparison, Metric, NoiseFloor};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{PhaseState, Run, RunState};
 

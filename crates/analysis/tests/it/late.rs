@@ -1,8 +1,8 @@
 //! A generator that was late marks what it may have moved, and takes nothing away.
 
+use plimsoll_analysis::compare::compare;
 use plimsoll_analysis::compare::rule::Rule;
-use plimsoll_analysis::compare::{Comparison, compare};
-use plimsoll_analysis::view::{GoalState, VerdictState};
+use plimsoll_analysis::view::{Comparison, GoalState, VerdictState};
 use plimsoll_analysis::{OVERLOADED, take_late_for_void, view};
 use plimsoll_core::{Measure, Outcome};
 use plimsoll_record::data::{Event, EventClass, Figure, Goal, GoalKind, Level, PhaseState, ResultName, Run};

@@ -1,8 +1,7 @@
 //! The search for the load line against simulated stores of known capacity.
 
-use plimsoll_analysis::line::{
-    Beyond, Ending, LineResult, LineSearch, LineSpec, LineState, Next, Purpose, RungSummary,
-};
+use plimsoll_analysis::line::{LineSearch, LineSpec, Next, Purpose, RungSummary};
+use plimsoll_analysis::view::{Beyond, Ending, LineResult, LineState};
 use plimsoll_record::data::{Goal, GoalKind};
 
 use crate::simulated::{Checkpoints, Dice, Sampled, Store, answer, errors, p99, search};
@@ -45,7 +44,7 @@ fn right_within_three_per_cent(store: &Store, spec: &LineSpec, sampled: Sampled,
 }
 
 fn rungs(search: &LineSearch) -> String {
-    let line = |(rung, seen): &(plimsoll_analysis::line::Rung, RungSummary)| {
+    let line = |(rung, seen): &(plimsoll_analysis::view::Rung, RungSummary)| {
         let ratios: Vec<_> = seen.goals.iter().map(|goal| goal.ratio()).collect();
         format!(
             "{:?} {:?} {:.1} s: {ratios:.3?} {:.0}/s\n",
@@ -233,7 +232,7 @@ fn no_rung_is_too_short_for_its_percentiles() {
         for seed in 0..seeds() {
             let (result, search) = search(&store, &spec, Sampled::ServerCpu, seed);
             let fails =
-                |n: &(plimsoll_analysis::line::Rung, RungSummary)| n.1.goals.iter().any(|goal| goal.value.is_none());
+                |n: &(plimsoll_analysis::view::Rung, RungSummary)| n.1.goals.iter().any(|goal| goal.value.is_none());
             assert!(!search.rungs().iter().any(fails), "seed {seed}, {budget_s} s: {}", rungs(&search));
             assert!(!result.sentence.contains("No line"), "seed {seed}, {budget_s} s: {}", result.sentence);
             assert!(result.took_s <= budget_s, "seed {seed}: {} s", result.took_s);
@@ -333,7 +332,7 @@ fn a_cycle_too_long_for_the_time_there_is_is_said_and_a_thorough_search_waits_fo
     let (result, search_all) = search(&store, &thorough, Sampled::Nothing, 1);
     assert!(result.cycles_held >= 1.0, "{}\n{}", result.sentence, rungs(&search_all));
     let held = result.held_per_s.unwrap();
-    let whole = |(rung, _): &&(plimsoll_analysis::line::Rung, RungSummary)| rung.seconds > 500.0;
+    let whole = |(rung, _): &&(plimsoll_analysis::view::Rung, RungSummary)| rung.seconds > 500.0;
     assert!(search_all.rungs().iter().filter(|(rung, _)| rung.rate_per_s == Some(held)).any(|one| whole(&one)));
     assert!(result.took_s <= 300.0 + 9.0 * 657.0, "{} s", result.took_s);
 }
@@ -369,7 +368,7 @@ fn a_p95_is_found_and_rungs_that_pauses_prolong_keep_the_budget() {
             Next::Rung(rung) => {
                 let most_s = search.may_last_s(&rung);
                 assert!((rung.seconds..=2.0 * rung.seconds).contains(&most_s), "{most_s} of {}", rung.seconds);
-                let longer = plimsoll_analysis::line::Rung { seconds: most_s, ..rung };
+                let longer = plimsoll_analysis::view::Rung { seconds: most_s, ..rung };
                 last = Some(answer(&store, &spec, &longer, Sampled::ServerCpu, &mut dice));
             }
             Next::Done(result) => break result,

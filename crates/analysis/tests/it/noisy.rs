@@ -1,7 +1,8 @@
 //! Searches on simulated stores on a machine that stands still now and then: how often the stated interval holds the line
 //! of the undisturbed store, how far searches differ, and how many of them decide.
 
-use plimsoll_analysis::line::{GoalSeen, LineResult, LineSearch, LineSpec, LineState, Next, Rung, RungSummary};
+use plimsoll_analysis::line::{LineSearch, LineSpec, Next, RungSummary};
+use plimsoll_analysis::view::{GoalSeen, LineResult, LineState, Rung};
 use plimsoll_record::data::Goal;
 
 use crate::simulated::{Dice, p99, worst};

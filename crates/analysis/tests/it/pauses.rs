@@ -79,7 +79,7 @@ fn rows_of_slices_and_comparisons_have_both() {
         assert!(row.percentiles_ns[2].unwrap() > 20_000_000);
     }
     let quiet = driven(&[2_000; 6]);
-    let names = |comparison: &plimsoll_analysis::compare::Comparison| -> Vec<(String, Option<f64>)> {
+    let names = |comparison: &plimsoll_analysis::view::Comparison| -> Vec<(String, Option<f64>)> {
         let metrics = comparison.groups.iter().flat_map(|group| &group.metrics);
         metrics.filter(|one| one.name.ends_with("p99")).map(|one| (one.name.clone(), one.a.value)).collect()
     };

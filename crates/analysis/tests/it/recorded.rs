@@ -2,7 +2,8 @@
 //! sweeps. `report` tests with them too.
 
 use hdrhistogram::Histogram;
-use plimsoll_analysis::line::{LineSpec, Next, Rung};
+use plimsoll_analysis::line::{LineSpec, Next};
+use plimsoll_analysis::view::Rung;
 use plimsoll_core::{Call, Measure, OpKind, Outcome, Slice, SliceHistogram};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use plimsoll_analysis::line::{GoalSeen, LineResult, LineSearch, LineSpec, Next, Resource, Rung, RungSummary};
+use plimsoll_analysis::line::{LineSearch, LineSpec, Next, Resource, RungSummary};
+use plimsoll_analysis::view::{GoalSeen, LineResult, Rung};
 use plimsoll_record::data::{Goal, GoalKind};
 
 /// Uniform numbers from a fixed seed (splitmix64).

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use plimsoll_analysis::compare;
 use plimsoll_analysis::compare::rule::Rule;
-use plimsoll_analysis::compare::{self, Comparison, NoiseFloor};
+use plimsoll_analysis::view::{Comparison, NoiseFloor};
 use plimsoll_record::data::Run;
 
 use crate::args::{CompareArgs, CompareFormat};

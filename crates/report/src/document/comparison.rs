@@ -1,8 +1,8 @@
 //! Two runs side by side.
 
 use plimsoll_analysis::compare::rule::signed_percent;
-use plimsoll_analysis::compare::{self, Comparison, ConfigDifference, Group, Metric};
 use plimsoll_analysis::number;
+use plimsoll_analysis::view::{self, Comparison, ConfigDifference, Group, Metric};
 
 use super::{Body, Document, NONE, Section, Table, Text, Tone, Verdict, numbers, or_none, words};
 use crate::cells;
@@ -116,7 +116,7 @@ fn numbers_of<'a>(group: &Group) -> Body<'a> {
 }
 
 /// A number as text; why there is none is said below the table, where it has room.
-pub fn value(cell: &compare::Cell) -> &str {
+pub fn value(cell: &view::Cell) -> &str {
     if cell.value.is_some() { &cell.text } else { NONE }
 }
 

@@ -18,9 +18,7 @@ mod series;
 mod trials;
 
 use plimsoll_analysis::RunView;
-use plimsoll_analysis::chart::Chart;
-use plimsoll_analysis::sweep::SweepView;
-use plimsoll_analysis::view::Plots;
+use plimsoll_analysis::view::{Chart, Plots, SweepView};
 
 pub use comparison::comparison;
 pub use run::run;

@@ -1,8 +1,7 @@
 //! Runs of many trials that are one question: the search for the load line, two sides in turn, sweeps.
 
-use plimsoll_analysis::ab::{AbMetricView, AbView, Decision};
-use plimsoll_analysis::line::{GoalSeen, LineView, asked_words};
-use plimsoll_analysis::sweep::{SweepCell, SweepView};
+use plimsoll_analysis::line::asked_words;
+use plimsoll_analysis::view::{AbMetricView, AbView, Decision, GoalSeen, LineView, SweepCell, SweepView};
 use plimsoll_analysis::{RunView, number};
 
 use super::comparison::{conditions, differences, interval, percent, value};

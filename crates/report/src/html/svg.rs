@@ -1,7 +1,6 @@
 //! Pictures that need no script: grouped bars and box plots of sweeps.
 
-use plimsoll_analysis::sweep::SweepView;
-use plimsoll_analysis::view::FigureView;
+use plimsoll_analysis::view::{FigureView, SweepView};
 use plimsoll_analysis::{RunView, number};
 
 use super::write::Esc;

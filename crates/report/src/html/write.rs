@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use plimsoll_analysis::chart::Chart;
-use plimsoll_analysis::view::Plots;
+use plimsoll_analysis::view::{Chart, Plots};
 
 use super::svg;
 use crate::document::{Block, Cell, Picture, Table, Text, Tone};

@@ -3,10 +3,11 @@
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+use plimsoll_analysis::compare::compare;
 use plimsoll_analysis::compare::rule::Rule;
-use plimsoll_analysis::compare::{Comparison, compare};
 use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::view;
+use plimsoll_analysis::view::Comparison;
 use plimsoll_record::data::{PhaseResult, ResultName, Run};
 
 use crate::pages::place;

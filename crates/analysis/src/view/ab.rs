@@ -1,0 +1,114 @@
+//! Two sides in turn as reports show them.
+
+use serde::Serialize;
+
+use super::{Cell, Chart, ConfigDifference, VerdictState};
+
+/// A comparison as reports show it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AbView {
+    /// The sides in words: A, B.
+    pub sides: [String; 2],
+    /// What is configured differently.
+    pub differences: Vec<ConfigDifference>,
+    /// The result in a sentence.
+    pub sentence: String,
+    /// Whether all that was to be decided is.
+    pub decided: bool,
+    /// Smallest difference that matters, in per cent.
+    pub difference_percent: f64,
+    /// Pairs that were driven.
+    pub pairs: u64,
+    /// Time they took, in seconds.
+    pub seconds: f64,
+    /// All numbers of both sides.
+    pub metrics: Vec<AbMetricView>,
+    /// Processor time of the load generator, in per cent of one processor: A, B.
+    pub generator_percent: [Option<f64>; 2],
+    /// What was asked not to happen.
+    pub rules: Vec<AbRuleView>,
+    /// What else is to be known.
+    pub notes: Vec<String>,
+    /// Every pair's numbers.
+    pub rows: Vec<AbPairView>,
+    /// Ratio by pair with the interval as it was then, one for each number that is to be decided.
+    pub charts: Vec<Chart>,
+}
+
+impl AbView {
+    /// What the conditions come to, or where there are none, whether what was to be decided is.
+    pub(crate) fn state(&self) -> VerdictState {
+        if self.rules.iter().any(|rule| rule.met == Some(true)) {
+            VerdictState::Fail
+        } else if self.decided {
+            VerdictState::Pass
+        } else {
+            VerdictState::Undecided
+        }
+    }
+}
+
+/// A number of both sides.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AbMetricView {
+    /// Its name.
+    pub name: String,
+    /// Unit of its values.
+    pub unit: String,
+    /// Whether it is one of those that are to be decided.
+    pub asked: bool,
+    /// Of a percentile: whether operations that a pause of the machine touched are left out of it.
+    pub undisturbed: bool,
+    /// Median of A's turns.
+    pub a: Cell,
+    /// Median of B's turns.
+    pub b: Cell,
+    /// Pairs that have it on both sides.
+    pub pairs: u64,
+    /// B against A in per cent.
+    pub change_percent: Option<f64>,
+    /// The interval that holds the change at all times, in per cent.
+    pub interval_percent: Option<(f64, f64)>,
+    /// What is decided of it.
+    pub decision: Decision,
+    /// After how many pairs.
+    pub decided_after: Option<u64>,
+}
+
+/// What is decided of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// More in B, by the smallest difference that matters or more as far as can be told.
+    More,
+    /// Less in B, likewise.
+    Less,
+    /// No difference that matters.
+    Same,
+    /// Nothing yet.
+    Open,
+}
+
+/// What came of a condition.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AbRuleView {
+    /// As it was given.
+    pub rule: String,
+    /// Whether it is met; `null` where that cannot be told.
+    pub met: Option<bool>,
+    /// After how many pairs that was known.
+    pub known_after: Option<u64>,
+}
+
+/// A pair.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AbPairView {
+    /// Its number, from 1.
+    pub pair: u32,
+    /// Which side was first: `A` or `B`.
+    pub first: &'static str,
+    /// The numbers that are to be decided, in the order of [`AbMetric::ALL`]: A and B.
+    pub values: Vec<[Option<f64>; 2]>,
+    /// Why it does not count, if it does not.
+    pub left_out: Option<String>,
+}

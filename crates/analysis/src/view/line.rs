@@ -1,0 +1,208 @@
+//! A search for the load line as reports show it.
+
+use plimsoll_record::data::{GoalKind, Purpose};
+use serde::{Deserialize, Serialize};
+
+use super::Chart;
+
+/// A search as reports show it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LineView {
+    /// Label of the store.
+    pub store: String,
+    /// What came of it.
+    pub result: LineResult,
+    /// What is to be known of rungs that are undecided, or that held all the same: each reason once, with its rungs.
+    pub notes: Vec<String>,
+    /// The rungs in the order they were driven.
+    pub rungs: Vec<RungView>,
+    /// Operations that did not fail, over the rates asked for; the median of the rungs at each.
+    pub done: Chart,
+    /// Response time by percentile, likewise.
+    pub latency: Chart,
+}
+
+/// A rung as reports show it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RungView {
+    /// What was asked for.
+    pub rung: Rung,
+    /// `held`, `failed`, `undecided` (missed with a late generator), `start` (a closed loop) or `not_measured`.
+    pub state: String,
+    /// Why it is undecided or failed altogether.
+    pub reason: Option<String>,
+    /// What else is to be known of it: that it held although the generator was late.
+    pub note: Option<String>,
+    /// Maintenance cycles that ended in it, of all counters.
+    pub cycles: f64,
+    /// Operations that did not fail, a second.
+    pub rate_per_s: f64,
+    /// The goals as it saw them.
+    pub goals: Vec<GoalSeen>,
+    /// p50, p90, p99 and p99.9 of the response time in nanoseconds, where there are enough samples.
+    pub percentiles_ns: Vec<Option<u64>>,
+    /// Operations that ended.
+    pub n: u64,
+}
+
+/// One rung: a rate to hold for a time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rung {
+    /// Position in the search, from 0.
+    pub ordinal: u32,
+    /// Operations a second; `None` is a closed loop.
+    pub rate_per_s: Option<f64>,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Warm-up, which counts for nothing.
+    pub warmup_s: f64,
+    /// Time that counts.
+    pub seconds: f64,
+}
+
+/// How a search ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "how", content = "why")]
+pub enum Ending {
+    /// The line was found.
+    Found,
+    /// Time was up before the interval was as narrow as asked.
+    TimeUp,
+    /// Every goal held at the highest rate that may be tried.
+    NoFailure,
+    /// A goal was broken at the lowest rate that may be tried.
+    NoPass,
+    /// The generator, not the store, was the limit.
+    Generator(String),
+    /// The store failed or the rungs could not be run.
+    Failed(String),
+    /// A goal could not be measured in the time there was.
+    NotMeasured(String),
+    /// Stopped from outside before its end.
+    Stopped,
+}
+
+/// Whether a search came to what it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LineState {
+    /// To a line, or to the knowledge that every goal holds up to the highest rate.
+    Decided,
+    /// What was seen does not tell it; why, and what would.
+    Undecided(String),
+    /// To the knowledge that no rate keeps the goals, to a failure, or to an end from outside.
+    NoLine,
+}
+
+/// What the store does with more than it carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Beyond {
+    /// It refuses what is too much and goes on with the rest.
+    Sheds,
+    /// It keeps its rate, and clients wait.
+    Queues,
+    /// It does less than before.
+    Collapses,
+    /// Not tried.
+    NotSeen,
+}
+
+/// What is behind the line.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cause {
+    /// What it is, as a sentence goes on after "because".
+    pub text: String,
+    /// Name of the resource.
+    pub resource: String,
+    /// From 0 to 1: how sure. Only for order.
+    pub score: f64,
+}
+
+/// The goal that broke.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Broken {
+    /// `p99`, `errors`, or `carried` when the store did not keep up with what was asked.
+    pub what: String,
+    /// The limit in `unit`.
+    pub limit: f64,
+    /// Its median over the rungs at the lowest rate that failed, in `unit`; infinite when nothing was answered.
+    pub got: f64,
+    /// Unit.
+    pub unit: String,
+}
+
+/// The load line.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LineResult {
+    /// How the search ended.
+    pub ending: Ending,
+    /// Whether it decided.
+    pub state: LineState,
+    /// The line, operations a second; `None` when none was found.
+    pub rate_per_s: Option<f64>,
+    /// Half the width of its 95 % interval, to the side that is wider.
+    pub uncertainty_per_s: Option<f64>,
+    /// Where its 95 % interval begins.
+    pub low_per_s: Option<f64>,
+    /// Where it ends.
+    pub high_per_s: Option<f64>,
+    /// Highest rate at which every goal held.
+    pub held_per_s: Option<f64>,
+    /// Lowest rate above it at which one did not.
+    pub failed_per_s: Option<f64>,
+    /// Which goal broke first, and by how much.
+    pub broken: Option<Broken>,
+    /// What explains it, likeliest first; empty when nothing that is sampled does.
+    pub causes: Vec<Cause>,
+    /// What happens past the line.
+    pub beyond: Beyond,
+    /// What the store still does at the highest rate tried, as a share of the most it did.
+    pub beyond_share: Option<f64>,
+    /// Maintenance cycles that ended inside the deciding rungs, by counter; `None` where none can be read.
+    pub cycles: Option<Vec<(String, f64)>>,
+    /// Those of them that ended at the rate that held.
+    pub cycles_held: f64,
+    /// How long a cycle takes and what to set, where none was seen while the goals held and the store says so.
+    pub cycle_words: Option<String>,
+    /// What a closed loop reached.
+    pub closed_loop_per_s: Option<f64>,
+    /// Time that all rungs took.
+    pub took_s: f64,
+    /// Number of rungs.
+    pub n: u64,
+    /// One sentence.
+    pub sentence: String,
+}
+
+/// A goal as a rung saw it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GoalSeen {
+    /// What is limited.
+    pub what: GoalKind,
+    /// The limit in `unit`.
+    pub limit: f64,
+    /// Unit.
+    pub unit: String,
+    /// What was seen; `None` with too few samples.
+    pub value: Option<f64>,
+    /// Why there is no value.
+    pub missing: Option<String>,
+    /// Observations behind it.
+    pub n: u64,
+    /// Operations of each slice, and how many of them are above the limit (or failed, of `errors`).
+    #[serde(skip)]
+    pub slices: Vec<(u64, u64)>,
+}
+
+impl GoalSeen {
+    /// How much of the limit was used: over 1 it is broken. `None` where it was not measured.
+    pub fn ratio(&self) -> Option<f64> {
+        let value = self.value?;
+        Some(match self.limit {
+            limit if limit > 0.0 => value / limit,
+            _ if value <= 0.0 => 0.5,
+            _ => f64::INFINITY,
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! Sweeps and stalls as reports show them.
+
+use serde::Serialize;
+
+use super::Chart;
+use crate::usl::Fit;
+
+/// Throughput of one driven phase over the points of a sweep.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SweepView {
+    /// Store, and what else of the labels is the same for all points: `postgres · scale=10`.
+    pub name: String,
+    /// Name of the phase.
+    pub phase: String,
+    /// What is shown: operations that did not fail.
+    pub unit: String,
+    /// Label of the rows.
+    pub row_label: String,
+    /// Values of the rows.
+    pub rows: Vec<String>,
+    /// Label of the columns; empty when only one was swept.
+    pub column_label: String,
+    /// Values of the columns; one that is empty when only one label was swept.
+    pub columns: Vec<String>,
+    /// One list for each row, in it one cell for each column; `null` where there was no such trial.
+    pub cells: Vec<Vec<Option<SweepCell>>>,
+    /// For each row, everything that was measured in it: all columns and repeats.
+    pub boxes: Vec<BoxView>,
+    /// All rows over the columns, or the one column over the rows; `null` where the values are no numbers.
+    pub chart: Option<Chart>,
+    /// One chart for each row, over the columns, all to one scale.
+    pub multiples: Vec<Chart>,
+    /// The scalability law, where clients were swept and nothing else.
+    pub scale: Option<ScaleView>,
+}
+
+/// One point of a sweep.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SweepCell {
+    /// Median of its repeats.
+    pub value: f64,
+    /// The same as text.
+    pub text: String,
+    /// Repeats.
+    pub n: u64,
+    /// 95 % interval of the median, with six repeats or more.
+    pub interval: Option<(f64, f64)>,
+    /// Smallest and largest.
+    pub range: (f64, f64),
+    /// A late generator may have moved it.
+    pub late: bool,
+}
+
+/// Five numbers of a group, after Tukey (*Exploratory Data Analysis*, 1977), with whiskers to the extremes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BoxView {
+    /// Name of the group.
+    pub name: String,
+    /// Smallest, lower quartile, median, upper quartile, largest.
+    pub five: [f64; 5],
+    /// Values in it.
+    pub n: u64,
+}
+
+/// A scalability law fitted to a sweep over clients.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScaleView {
+    /// The fit; `null` when it was refused.
+    pub fit: Option<Fit>,
+    /// What it says, or why there is none.
+    pub sentence: String,
+    /// Measured points and the curve.
+    pub chart: Chart,
+}
+
+/// The stalls of one phase.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StallsView {
+    /// Trial and phase.
+    pub place: String,
+    /// Start and end of each, on the run's clock.
+    pub spans_s: Vec<(f64, f64)>,
+    /// The phase's mean throughput, stalls included.
+    pub mean_per_s: f64,
+    /// Its median slice.
+    pub usual_per_s: f64,
+    /// All of it in words.
+    pub sentence: String,
+}
