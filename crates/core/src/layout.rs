@@ -89,26 +89,16 @@ pub struct Index {
     pub fields: Vec<u16>,
 }
 
-/// How secondary indexes are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum IndexMode {
-    /// Not at all: a query reads every record.
-    #[default]
-    None,
-    /// By the store itself.
-    Own,
-    /// As keys beside the records, by the `keyindex` crate over the store's key-value interface.
-    Keyindex,
-}
-
-impl IndexMode {
-    /// The mode's word in plans and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            IndexMode::None => "none",
-            IndexMode::Own => "own",
-            IndexMode::Keyindex => "keyindex",
-        }
+crate::words! {
+    /// How secondary indexes are kept.
+    #[derive(Default)]
+    pub enum IndexMode {
+        /// Not at all: a query reads every record.
+        #[default]
+        None = "none",
+        /// By the store itself.
+        Own = "own",
+        /// As keys beside the records, by the `keyindex` crate over the store's key-value interface.
+        Keyindex = "keyindex",
     }
 }

@@ -142,43 +142,45 @@ impl Rate {
     }
 }
 
-/// How the operations of an open loop are spaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Arrivals {
-    /// Evenly.
-    Even,
-    /// As those of many users who know nothing of each other: exponentially distributed gaps.
-    Poisson,
+crate::words! {
+    /// How the operations of an open loop are spaced.
+    pub enum Arrivals {
+        /// Evenly.
+        Even = "even",
+        /// As those of many users who know nothing of each other: exponentially distributed gaps.
+        Poisson = "poisson",
+    }
 }
 
-/// How exactly workers wake up for an operation that is due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Wake {
-    /// By the kernel's timer, set earlier by what it is usually late on this machine, and the few microseconds that are left
-    /// by looking at the clock and at the sockets. Wire sessions; blocking ones wait for the timer alone.
-    #[default]
-    Precise,
-    /// The kernel's timer 50 µs early, and the rest by looking at the clock: less than a microsecond late, for up to twice the
-    /// CPU.
-    Spin,
-    /// Once a millisecond, for all that is due by then: least CPU, and up to a millisecond late.
-    Coarse,
+crate::words! {
+    /// How exactly workers wake up for an operation that is due.
+    #[derive(Default)]
+    pub enum Wake {
+        /// By the kernel's timer, set earlier by what it is usually late on this machine, and the few microseconds that are left
+        /// by looking at the clock and at the sockets. Wire sessions; blocking ones wait for the timer alone.
+        #[default]
+        Precise = "precise",
+        /// The kernel's timer 50 µs early, and the rest by looking at the clock: less than a microsecond late, for up to twice the
+        /// CPU.
+        Spin = "spin",
+        /// Once a millisecond, for all that is due by then: least CPU, and up to a millisecond late.
+        Coarse = "coarse",
+    }
 }
 
-/// How wire sessions' sockets are driven.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Io {
-    /// io_uring where the kernel has it and allows it, epoll elsewhere; and epoll in open loops that never have more than
-    /// 10,000 operations a second for a worker, where it costs less.
-    #[default]
-    Auto,
-    /// By epoll, which every Linux has.
-    Epoll,
-    /// By io_uring, or not at all.
-    IoUring,
+crate::words! {
+    /// How wire sessions' sockets are driven.
+    #[derive(Default)]
+    pub enum Io {
+        /// io_uring where the kernel has it and allows it, epoll elsewhere; and epoll in open loops that never have more than
+        /// 10,000 operations a second for a worker, where it costs less.
+        #[default]
+        Auto = "auto",
+        /// By epoll, which every Linux has.
+        Epoll = "epoll",
+        /// By io_uring, or not at all.
+        IoUring = "io_uring",
+    }
 }
 
 #[cfg(test)]

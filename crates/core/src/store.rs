@@ -15,58 +15,33 @@ use crate::session::{SessionShape, SessionSpec, Sessions};
 use crate::value::{ValueBuf, Values};
 use crate::waits::Waits;
 
-/// An interface that a store may speak and a workload may need.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Interface {
-    /// Bytes under bytes.
-    Kv,
-    /// Records with fields.
-    Records,
-    /// Statements.
-    Sql,
-    /// Bytes under bytes that can be read in order.
-    KvScan,
-    /// Requests.
-    Http,
-    /// Operations on a directory.
-    Ldap,
-}
-
-impl Interface {
-    /// The interface's word in messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Interface::Kv => "kv",
-            Interface::Records => "records",
-            Interface::Sql => "sql",
-            Interface::KvScan => "kv-scan",
-            Interface::Http => "http",
-            Interface::Ldap => "ldap",
-        }
+crate::words! {
+    /// An interface that a store may speak and a workload may need.
+    pub enum Interface {
+        /// Bytes under bytes.
+        Kv = "kv",
+        /// Records with fields.
+        Records = "records",
+        /// Statements.
+        Sql = "sql",
+        /// Bytes under bytes that can be read in order.
+        KvScan = "kv-scan",
+        /// Requests.
+        Http = "http",
+        /// Operations on a directory.
+        Ldap = "ldap",
     }
 }
 
-/// A family of SQL: what differs between stores in statements that make and fill tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Dialect {
-    /// PostgreSQL and what speaks like it.
-    Postgres,
-    /// MariaDB and MySQL.
-    Mysql,
-    /// SQLite.
-    Sqlite,
-}
-
-impl Dialect {
-    /// The dialect's word in messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Dialect::Postgres => "postgres",
-            Dialect::Mysql => "mysql",
-            Dialect::Sqlite => "sqlite",
-        }
+crate::words! {
+    /// A family of SQL: what differs between stores in statements that make and fill tables.
+    pub enum Dialect {
+        /// PostgreSQL and what speaks like it.
+        Postgres = "postgres",
+        /// MariaDB and MySQL.
+        Mysql = "mysql",
+        /// SQLite.
+        Sqlite = "sqlite",
     }
 }
 

@@ -272,9 +272,7 @@ fn missing_index(store: &StoreDraft<'_>, workload: &WorkloadSpec, params: &Param
     if !matches!(spec.param_type, ParamType::OneOf(_)) {
         return None;
     }
-    let mode = [IndexMode::None, IndexMode::Own, IndexMode::Keyindex]
-        .into_iter()
-        .find(|mode| mode.name() == params.text(INDEX))?;
+    let mode = IndexMode::named(params.text(INDEX))?;
     if store.kind.spec().index_modes.contains(&mode) {
         return None;
     }

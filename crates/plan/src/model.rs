@@ -264,27 +264,17 @@ pub struct Drive {
     pub op_timeout_ns: u64,
 }
 
-/// What a trial starts from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Start {
-    /// The store loaded again.
-    Fresh,
-    /// What the trial before has left, after the store's own tidying.
-    #[default]
-    Settled,
-    /// What the trial before has left.
-    AsIs,
-}
-
-impl Start {
-    /// The start's word in plans and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Start::Fresh => "fresh",
-            Start::Settled => "settled",
-            Start::AsIs => "as-is",
-        }
+plimsoll_core::words! {
+    /// What a trial starts from.
+    #[derive(Default)]
+    pub enum Start {
+        /// The store loaded again.
+        Fresh = "fresh",
+        /// What the trial before has left, after the store's own tidying.
+        #[default]
+        Settled = "settled",
+        /// What the trial before has left.
+        AsIs = "as-is",
     }
 }
 

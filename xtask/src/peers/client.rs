@@ -13,8 +13,6 @@ use plimsoll_drive::{Clock, Drive, DriveSpec, Io, Limit, Pace, Wake};
 
 use super::commands::Asks;
 
-const IO_NAMES: [(&str, Io); 3] = [("auto", Io::Auto), ("epoll", Io::Epoll), ("io_uring", Io::IoUring)];
-
 /// Makes this program the measured client.
 pub const AS_CLIENT: &str = "as-client";
 
@@ -25,21 +23,14 @@ pub fn command(asks: &Asks) -> Result<Command, Box<dyn Error>> {
     command.args([asks.clients.to_string(), asks.depth.to_string(), asks.rate_per_s.to_string()]);
     command.args([asks.seconds.to_string(), if asks.coarse { "coarse" } else { "precise" }.to_owned()]);
     command.args([asks.pin.map_or("-".to_owned(), |processor| processor.to_string())]);
-    command.arg(if asks.times { "times" } else { "-" }).arg(io_name(asks.io));
+    command.arg(if asks.times { "times" } else { "-" }).arg(asks.io.name());
     command.args(asks.params.iter().map(|(name, value)| format!("{name}={value}")));
     Ok(command)
 }
 
-/// The name of a backend, as a plan has it.
-pub fn io_name(io: Io) -> &'static str {
-    IO_NAMES.into_iter().find(|(_, known)| *known == io).map_or("", |(name, _)| name)
-}
-
 /// The backend of this name.
 pub fn io_named(name: &str) -> Result<Io, String> {
-    let names = || IO_NAMES.map(|(name, _)| name).join(", ");
-    let found = IO_NAMES.into_iter().find(|(known, _)| *known == name);
-    found.map(|(_, io)| io).ok_or_else(|| format!("there is no io `{name}`, only {}", names()))
+    Io::named(name).ok_or_else(|| format!("there is no io `{name}`, only {}", Io::ALL.map(Io::name).join(", ")))
 }
 
 /// Drives, and prints how many operations it was.

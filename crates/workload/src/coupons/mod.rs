@@ -89,11 +89,7 @@ impl Coupons {
     fn new(seed: u64, params: &Params) -> Self {
         let records = u64::try_from(params.int("records")).unwrap_or(0).max(1);
         let below = u64::try_from(params.int("below")).unwrap_or(0).min(REDEEMED_END);
-        let index = match params.text("index") {
-            "own" => IndexMode::Own,
-            "keyindex" => IndexMode::Keyindex,
-            _ => IndexMode::None,
-        };
+        let index = IndexMode::named(params.text("index")).unwrap_or_default();
         let content = Arc::new(Content::new(seed, records, below));
         Self { layout: layout(index), kinds: kinds(), record_bytes: content.record_bytes(), content }
     }
