@@ -17,14 +17,16 @@
 //! | [`mod@slice`] | [`Slice`]: one second of a phase, as histograms and counts |
 //! | [`mod@pause`] | [`Pause`]: the machine stood still |
 //! | [`sampler`] | [`Sampler`]: figures read once a slice |
-//! | [`study`] | [`PhaseKind`], [`Goal`], [`Figure`]: what a plan asks for and a recording keeps |
+//! | [`study`] | kinds of phase, goals, figures: what a plan asks for and a recording keeps |
+//! | [`pace`] | when operations are started |
 //! | [`formula`] | [`Formula`]: arithmetic over the results of phases |
+//! | [`tables`] | collections as tables of SQL |
 //! | [`sql`] | what can be told of a statement without a server: that it only reads |
 //! | [`quantity`] | what can be known of a phase, by the names that formulas use |
 //! | [`mod@nearest`] | what somebody may have meant by a word that nobody knows |
 //! | [`catalogue`] | [`Catalogue`]: everything a plan may name |
 //! | [`waits`] | [`Waits`]: how long a server is waited for, and what ends that |
-//! | [`words`] | enums whose values have one word each |
+//! | [`mod@words`] | enums whose values have one word each |
 //! | [`error`] | [`StoreError`]: what went wrong with a store, where, and what to do |
 
 pub mod catalogue;
