@@ -44,7 +44,7 @@ fn answer_to(workload: &dyn Workload, name: &str, op: &Op<'_>, answer: &mut Answ
             (answer.rows, answer.columns) = (1, row.len() - first);
         }
         "query" if answer.rows == 0 => {
-            let Value::Int(below) = op.params.get(1) else { return };
+            let (Value::Null, Value::Int(below)) = (op.params.get(0), op.params.get(1)) else { return };
             for id in 0..RECORDS {
                 row.clear();
                 truth.row(id, Version::Loaded, &mut row);

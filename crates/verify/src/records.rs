@@ -106,6 +106,18 @@ struct Before {
     maybe: Option<(u64, u32)>,
 }
 
+impl Before {
+    /// Takes the state with this number into account, the one told last first.
+    #[inline]
+    fn add(&mut self, number: u32, state: &State, from_ns: u64) {
+        if state.done_ns < from_ns {
+            self.last = later(self.last, state.sent_ns, number);
+        } else if state.may_have_happened(from_ns) {
+            self.maybe = later(self.maybe, state.sent_ns, number);
+        }
+    }
+}
+
 /// The one sent last of `last` and the state with this number; of two sent at the same time, the one before it in its list,
 /// which was told later.
 fn later(last: Option<(u64, u32)>, sent_ns: u64, number: u32) -> Option<(u64, u32)> {
@@ -275,9 +287,9 @@ impl Records {
 
     /// What a record is that an answer shows with this stamp; takes note that it was seen.
     pub fn look(&mut self, id: u32, stamp: i64, asked: Interval, finished_ns: u64) -> Look {
-        let before = self.before(id, asked.from_ns);
-        let (mut found, mut twins) = (None, 0);
+        let (mut before, mut found, mut twins) = (Before::default(), None, 0);
         for (number, state) in self.states_of(id) {
+            before.add(number, state, asked.from_ns);
             if state.stamp == stamp && state.sent_ns <= asked.to_ns {
                 twins += u32::from(state.sent_ns <= finished_ns);
                 found = later(found, state.sent_ns, number);
@@ -299,13 +311,7 @@ impl Records {
     /// What ends states of the record before `from_ns`.
     fn before(&self, id: u32, from_ns: u64) -> Before {
         let mut before = Before::default();
-        for (number, state) in self.states_of(id) {
-            if state.done_ns < from_ns {
-                before.last = later(before.last, state.sent_ns, number);
-            } else if state.may_have_happened(from_ns) {
-                before.maybe = later(before.maybe, state.sent_ns, number);
-            }
-        }
+        self.states_of(id).for_each(|(number, state)| before.add(number, state, from_ns));
         before
     }
 
