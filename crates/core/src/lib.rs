@@ -26,7 +26,7 @@
 //! | [`mod@nearest`] | what somebody may have meant by a word that nobody knows |
 //! | [`catalogue`] | [`Catalogue`]: everything a plan may name |
 //! | [`waits`] | [`Waits`]: how long a server is waited for, and what ends that |
-//! | [`mod@words`] | enums whose values have one word each |
+//! | `words` | enums whose values have one word each |
 //! | [`error`] | [`StoreError`]: what went wrong with a store, where, and what to do |
 
 pub mod catalogue;
