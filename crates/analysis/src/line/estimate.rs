@@ -112,7 +112,7 @@ pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: End
     let rates = Rates::of(rungs);
     let (held, failed) = (rates.highest_held(), rates.lowest_failed());
     let bracketed = held.is_some() && failed.is_some();
-    let posterior = Posterior::of(&observed(rungs)).filter(|_| bracketed);
+    let posterior = Posterior::of(rungs).filter(|_| bracketed);
     let (rate_per_s, uncertainty_per_s) = posterior.as_ref().map(Posterior::line).unzip();
     let (low_per_s, high_per_s) = posterior.as_ref().map(Posterior::interval).unzip();
     let (beyond, beyond_share) = beyond(rungs, failed);

@@ -21,6 +21,7 @@
 //! |---|---|
 //! | `search` | which rung is next, and how long |
 //! | `rung` | what a rung came to, from slices and samples |
+//! | `taken` | when somebody else had the machine's processors |
 //! | `observed` | what a rung says about the line, and how sure that is |
 //! | `posterior` | where the line is by all of them, as a distribution |
 //! | `cycle` | how long the store's own maintenance cycle is, and which rungs lasted through one |
@@ -40,6 +41,7 @@ mod replay;
 mod rung;
 mod search;
 mod sentence;
+mod taken;
 
 pub use plimsoll_record::data::{LineSpec, Purpose};
 

@@ -76,7 +76,8 @@ pub(super) fn observed(rungs: &[(Rung, RungSummary)]) -> Vec<Observed> {
 fn excess(seen: &RungSummary, together: &[f64]) -> (f64, Option<f64>) {
     let of_goals = seen.goals.iter().zip(together).filter_map(|(goal, together)| {
         let count = Count::of(goal)?;
-        let events = (count.allowed > 0.0).then(|| count.n * count.allowed * (1.0 - count.allowed) / together);
+        let counts = count.allowed > 0.0 && !is_behind(goal);
+        let events = counts.then(|| count.n * count.allowed * (1.0 - count.allowed) / together);
         Some((count.excess, events))
     });
     let worst = of_goals.max_by(|a, b| a.0.total_cmp(&b.0));
@@ -86,6 +87,12 @@ fn excess(seen: &RungSummary, together: &[f64]) -> (f64, Option<f64>) {
         Some(worst) if unsent <= worst.0.max(0.0) => worst,
         _ => (unsent, None),
     }
+}
+
+/// Whether most operations were above the limit in most slices: no stall does that, the queue only grows.
+fn is_behind(goal: &GoalSeen) -> bool {
+    let behind = goal.slices.iter().filter(|(n, above)| 2 * above > *n).count();
+    2 * behind > goal.slices.len()
 }
 
 /// Operations above the limit of a goal.

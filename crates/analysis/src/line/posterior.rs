@@ -14,13 +14,19 @@
 
 use crate::stat::special;
 
-use super::observed::{FAR, Observed, Says};
+use super::observed::{FAR, Observed, Says, observed};
+use super::{Rung, RungSummary};
 
 /// Rise of the excess, in log-odds, for each 1 of the rate's logarithm: from the first on, each so many times the last. A wrong
 /// slope moves the line towards the rungs with the most events, so steps have to be small.
 const SLOPE_FIRST: f64 = 3.0;
 const SLOPE_STEP: f64 = 1.26;
 const SLOPES: i32 = 19;
+
+/// Least slope, as a share of the operations that are due within the limit, and the most that this may come to. Of M/M/1 the
+/// slope is their number; what else makes operations late, stalls, makes a floor.
+const SLOPE_DUE: f64 = 0.1;
+const SLOPE_LEAST: f64 = 10.0;
 
 /// Spread of the line from rung to rung, as a share, and how likely each is beforehand.
 const WANDERS: [(f64, f64); 5] = [(0.005, 0.25), (0.012, 0.35), (0.03, 0.25), (0.07, 0.12), (0.15, 0.03)];
@@ -56,7 +62,17 @@ pub(super) struct Posterior {
 
 impl Posterior {
     /// What the rungs say; `None` while all of them are on one side.
-    pub fn of(observed: &[Observed]) -> Option<Posterior> {
+    pub fn of(rungs: &[(Rung, RungSummary)]) -> Option<Posterior> {
+        let due = |(rung, seen): &(Rung, RungSummary)| {
+            let limits_s = seen.goals.iter().filter(|goal| goal.unit == "ns").map(|goal| goal.limit / 1e9);
+            Some(rung.rate_per_s? * limits_s.reduce(f64::min)?)
+        };
+        let due = rungs.iter().filter_map(due).reduce(f64::min).unwrap_or(0.0);
+        Posterior::from(&observed(rungs), (SLOPE_DUE * due).min(SLOPE_LEAST))
+    }
+
+    /// The same of what they say, where slopes are `least` at least.
+    fn from(observed: &[Observed], least: f64) -> Option<Posterior> {
         let below = observed.iter().any(|one| one.excess <= 0.0);
         let above = observed.iter().any(|one| one.excess > 0.0);
         if !(below && above) {
@@ -65,7 +81,7 @@ impl Posterior {
         let rates = || observed.iter().map(|one| one.ln_rate);
         let mut first = rates().fold(f64::INFINITY, f64::min) - BEYOND.ln();
         let mut last = rates().fold(f64::NEG_INFINITY, f64::max) + BEYOND.ln();
-        let tables = Table::all(observed);
+        let tables = Table::all(observed, least);
         let mut drawn = Posterior::on(&tables, first, last);
         for _ in 0..DRAWN {
             let (low, high) = (drawn.at(0.025), drawn.at(0.975));
@@ -158,14 +174,15 @@ fn value(values: &[f64], steps: f64) -> f64 {
 }
 
 impl Table {
-    fn all(observed: &[Observed]) -> Vec<Table> {
+    fn all(observed: &[Observed], least: f64) -> Vec<Table> {
         let still = |one: &Observed| {
             let points = (0..EXCESSES).map(|point| likelihood(one, steps(point) * EXCESS_STEP));
             (one.ln_rate, points.collect())
         };
         let still: Vec<(f64, Vec<f64>)> = observed.iter().map(still).collect();
         let mut tables = Vec::new();
-        for slope in (0..SLOPES).map(|step| SLOPE_FIRST * SLOPE_STEP.powi(step)) {
+        let slopes = (0..SLOPES).map(|step| SLOPE_FIRST * SLOPE_STEP.powi(step));
+        for slope in slopes.filter(|slope| *slope >= least) {
             for (wander, wander_likely) in WANDERS {
                 let deviation = slope * wander;
                 let step = EXCESS_STEP * (deviation / WIDE).max(1.0);
@@ -272,9 +289,9 @@ mod tests {
 
     #[test]
     fn rungs_of_one_side_say_nothing_and_of_two_bracket_the_line() {
-        assert_eq!(Posterior::of(&[seen(100.0, -2.0, 0.3), seen(200.0, -1.0, 0.3)]), None);
+        assert_eq!(Posterior::from(&[seen(100.0, -2.0, 0.3), seen(200.0, -1.0, 0.3)], 0.0), None);
         let rungs = [seen(100.0, -3.0, 0.3), seen(190.0, -3.0, 0.3), seen(210.0, 3.0, 0.3), seen(300.0, 4.0, 0.3)];
-        let (line, half) = Posterior::of(&rungs).unwrap().line();
+        let (line, half) = Posterior::from(&rungs, 0.0).unwrap().line();
         assert!((190.0..=210.0).contains(&line) && half > 5.0, "{line} ± {half}");
     }
 
@@ -284,7 +301,7 @@ mod tests {
         let few: Vec<_> = [900.0, 970.0, 1_040.0, 1_100.0].map(at).into();
         let many: Vec<_> = few.iter().cycle().take(16).copied().collect();
         let ((line, half), (line_many, half_many)) =
-            (Posterior::of(&few).unwrap().line(), Posterior::of(&many).unwrap().line());
+            (Posterior::from(&few, 0.0).unwrap().line(), Posterior::from(&many, 0.0).unwrap().line());
         assert!((line / 1_000.0 - 1.0).abs() < 0.01 && (line_many / 1_000.0 - 1.0).abs() < 0.005, "{line} {line_many}");
         assert!(half_many < 0.7 * half, "{half} {half_many}");
     }
@@ -294,15 +311,15 @@ mod tests {
         let clear = |rate: f64| seen(rate, if rate < 1_000.0 { -3.0 } else { 3.0 }, 0.3);
         let mut rungs: Vec<_> =
             [500.0, 650.0, 850.0, 960.0, 970.0, 980.0, 1_020.0, 1_030.0, 1_040.0, 1_300.0].map(clear).into();
-        let (_, half) = Posterior::of(&rungs).unwrap().line();
+        let (_, half) = Posterior::from(&rungs, 0.0).unwrap().line();
         rungs.push(seen(600.0, 3.0, 0.8));
-        let (line, spoiled) = Posterior::of(&rungs).unwrap().line();
+        let (line, spoiled) = Posterior::from(&rungs, 0.0).unwrap().line();
         assert!((line / 1_000.0 - 1.0).abs() < 0.03 && spoiled < 100.0, "{line} ± {half}, spoiled {spoiled}");
         for rate in [870.0, 900.0, 930.0] {
             rungs.push(seen(rate, 3.0, 0.3));
             rungs.push(seen(2.0 * 1_000.0 - rate, -3.0, 0.3));
         }
-        let (_, contradicted) = Posterior::of(&rungs).unwrap().line();
+        let (_, contradicted) = Posterior::from(&rungs, 0.0).unwrap().line();
         assert!(contradicted > 1.5 * half, "{half} {contradicted}");
     }
 }

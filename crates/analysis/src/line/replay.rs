@@ -113,6 +113,7 @@ fn line(run: &Run, spec: &LineSpec, store: String) -> Option<LineView> {
     if self::rungs(run, &store).any(|(trial, at, _)| is_watched(trial, at)) {
         notes.push(UNDISTURBED.to_string());
     }
+    notes.extend(taken(&search));
     let latency = chart("Response time", "s", (0..latency::SHOWN.len()).map(percentile).collect());
     Some(LineView { store, result, done: chart("Done", "1/s", vec![done]), latency, notes, rungs })
 }
@@ -130,13 +131,31 @@ fn view(rung: &Rung, seen: &RungSummary, waited: &Times) -> RungView {
         rung: rung.clone(),
         state: state.to_string(),
         reason: seen.void.clone().filter(|_| state != "held").or_else(|| seen.failed.clone()),
-        note: seen.void.as_ref().filter(|_| state == "held").map(|why| late(why, seen.unsent_share)),
+        note: seen
+            .void
+            .as_ref()
+            .filter(|_| state == "held" && !seen.is_taken())
+            .map(|why| late(why, seen.unsent_share)),
         cycles: seen.cycles.iter().map(|(_, n)| n).sum(),
         rate_per_s: seen.rate_per_s,
         goals: seen.goals.clone(),
         percentiles_ns: latency::SHOWN.iter().map(percentile).collect(),
         n: waited.len(),
     }
+}
+
+/// For how long others had the processors, where rungs are not judged on that time.
+fn taken(search: &LineSearch) -> Option<String> {
+    let sum = |of: fn(&RungSummary) -> f64| search.rungs().iter().map(|(_, seen)| of(seen)).sum::<f64>();
+    let (taken_s, all_s) = (sum(|seen| seen.taken_s), sum(|seen| seen.seconds));
+    (taken_s > 0.0).then(|| {
+        format!(
+            "In {} of {} other programs or the hypervisor had the processors, or what had queued up meanwhile was worked off: \
+             goals are not judged on these.",
+            number::seconds(taken_s),
+            number::seconds(all_s)
+        )
+    })
 }
 
 /// Each sort of reason once: with the rungs that have it, and the first one's words.

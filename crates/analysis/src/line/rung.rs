@@ -9,7 +9,7 @@ use crate::latency::Times;
 use crate::phase::{PhaseFacts, Quantity};
 use crate::timeline;
 
-use super::{GoalSeen, LineSpec};
+use super::{GoalSeen, LineSpec, taken};
 
 /// A sampled resource during a rung.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -39,14 +39,17 @@ pub struct RungSummary {
     pub rate_per_s: f64,
     /// Operations that ended, whatever they came to, a second.
     pub ended_per_s: f64,
-    /// Operations that were due and never sent because time was up, as a share of all that were due.
+    /// Operations that were due and never sent because time was up, as a share of all that were due; none where others had the
+    /// processors at the end.
     pub unsent_share: f64,
     /// Operations that the store refused, a second.
     pub rejected_per_s: f64,
     /// The goals of the spec that one rung can measure, in their order.
     pub goals: Vec<GoalSeen>,
-    /// Why a goal that it missed says nothing of the store: the generator was late.
+    /// Why a goal that it missed says nothing of the store: the generator was late, or others had the processors for most of it.
     pub void: Option<String>,
+    /// Of the counted time, that which goals are not judged on because others had the processors.
+    pub taken_s: f64,
     /// Why it failed altogether.
     pub failed: Option<String>,
     /// What was sampled.
@@ -88,17 +91,19 @@ impl RungSummary {
         };
         let end = &facts.phase.end;
         let result = |name| end.result(name).map(|result| result.value);
-        let parts = parts(&facts);
+        let judged = Judged::of(&facts, &taken::spans(samples, series));
+        let void = void.or_else(|| judged.void());
+        let (parts, unsent) = (&judged.parts, judged.unsent);
         Some(RungSummary {
             seconds: facts.counted_s,
             took_s: end_ns.saturating_sub(started_ns) as f64 / 1e9,
             rate_per_s: facts.rate(None).map_or(0.0, |rate| rate.value),
             ended_per_s: facts.count(None, |_| true) as f64 / counted,
-            unsent_share: facts.unfinished_count() as f64
-                / (facts.count(None, |_| true) + facts.unfinished_count()).max(1) as f64,
+            unsent_share: unsent as f64 / (facts.count(None, |_| true) + unsent).max(1) as f64,
             rejected_per_s: facts.count(None, |outcome| outcome == Outcome::Rejected) as f64 / counted,
-            goals: spec.goals.iter().filter(|goal| searchable(goal)).map(|goal| seen(&facts, &parts, goal)).collect(),
+            goals: spec.goals.iter().filter(|goal| searchable(goal)).map(|goal| seen(&facts, parts, goal)).collect(),
             void,
+            taken_s: judged.taken as f64 * facts.counted_s / judged.slices.max(1) as f64,
             failed,
             resources: super::explain::resources(&facts, samples, series),
             cycles: end
@@ -111,6 +116,11 @@ impl RungSummary {
             cycle_ops: result(ResultName::CycleOperations),
             cycle_words: end.remarks.iter().find(|(about, _)| *about == About::Cycle).map(|(_, words)| words.clone()),
         })
+    }
+
+    /// True when others had the processors in most of it.
+    pub(super) fn is_taken(&self) -> bool {
+        self.taken_s * 2.0 > self.seconds
     }
 
     /// True when a maintenance cycle ended in it.
@@ -136,10 +146,45 @@ struct Part {
     times: Times,
     ended: u64,
     failed: u64,
+    /// Others had the processors.
+    taken: bool,
+}
+
+/// What a rung is judged by.
+struct Judged {
+    /// Its slices without those that others took, unless that is most of them.
+    parts: Vec<Part>,
+    /// How many there were.
+    slices: usize,
+    /// How many others took.
+    taken: usize,
+    /// Operations that were due and never sent.
+    unsent: u64,
+}
+
+impl Judged {
+    fn of(facts: &PhaseFacts<'_>, spans: &[taken::Span]) -> Judged {
+        let mut parts = parts(facts, spans);
+        let slices = parts.len();
+        let taken = parts.iter().filter(|part| part.taken).count();
+        let unsent = if parts.last().is_some_and(|part| part.taken) { 0 } else { facts.unfinished_count() };
+        if taken * 2 <= slices {
+            parts.retain(|part| !part.taken);
+        }
+        Judged { parts, slices, taken, unsent }
+    }
+
+    /// That most of it was taken.
+    fn void(&self) -> Option<String> {
+        let (taken, slices) = (self.taken, self.slices);
+        (taken * 2 > slices).then(|| {
+            format!("other programs or the hypervisor had the processors in {taken} of {slices} slices, or what queued up then was worked off")
+        })
+    }
 }
 
 /// The slices that count. What came back after the planned end, and what was never sent, belongs to the last of them.
-fn parts(facts: &PhaseFacts<'_>) -> Vec<Part> {
+fn parts(facts: &PhaseFacts<'_>, taken: &[taken::Span]) -> Vec<Part> {
     let measure = facts.measure();
     let length_ns = |slice: &Slice<Distribution>| slice.end_ns.saturating_sub(slice.start_ns);
     let counted = || facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice));
@@ -147,7 +192,8 @@ fn parts(facts: &PhaseFacts<'_>) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     for slice in counted() {
         if parts.is_empty() || !slice.drain && length_ns(slice) * 2 > longest_ns {
-            parts.push(Part::default());
+            let taken = taken::is_taken(taken, slice.start_ns, slice.end_ns);
+            parts.push(Part { taken, ..Part::default() });
         }
         let Some(part) = parts.last_mut() else { continue };
         let judged = facts.judged_slice(slice, None);

@@ -3,7 +3,6 @@
 use crate::number;
 
 use super::estimate::{self, Rates, worst_ratio};
-use super::observed::observed;
 use super::posterior::Posterior;
 use super::sentence;
 use super::{Ending, LineResult, LineSpec, Next, Purpose, Rung, RungSummary, cycle};
@@ -174,9 +173,11 @@ impl LineSearch {
             let bracketed = rates.highest_held().is_some() && rates.lowest_failed().is_some();
             // Something else on the machine may have been in the way once.
             return match in_a_row {
-                VOID_MAX.. => Err(Ending::Generator(why.clone())),
+                VOID_MAX.. if !summary.is_taken() => Err(Ending::Generator(why.clone())),
                 _ if bracketed => self.on_the_ladder(),
                 1 => Ok((last.rate_per_s, last.purpose)),
+                // That passes, or the time does.
+                _ if summary.is_taken() => Ok((last.rate_per_s, last.purpose)),
                 _ => Err(Ending::Generator(why.clone())),
             };
         }
@@ -242,7 +243,7 @@ impl LineSearch {
     }
 
     fn posterior(&self) -> Option<Posterior> {
-        Posterior::of(&observed(&self.rungs))
+        Posterior::of(&self.rungs)
     }
 
     /// `rate`, or one that was asked and is next to it: answers are repeated where they decide.

@@ -1,0 +1,127 @@
+//! Time in which somebody else had the machine's processors: the hypervisor, or programs that are neither generator nor
+//! store. A store is slower then, by no fault of its own; the witness of pauses sees nothing of it where
+//! a processor was shared and did not stand still.
+//!
+//! It is read from samples, so its grain is that of the samplers, a second. Of programs something is known only where the
+//! store's processes are sampled too; elsewhere they may be the store.
+
+use plimsoll_core::pause::AFTERMATH_TIMES;
+use plimsoll_record::data::{Sample, Series};
+
+/// Share of all processors that the hypervisor took, from which on a reading counts, in percent.
+const STOLEN: f64 = 3.0;
+
+/// The same of other programs, beyond what the kernel does for store and generator in threads of its own: so much for each
+/// of theirs.
+const OTHERS: f64 = 8.0;
+const KERNEL: f64 = 0.15;
+
+/// Longest time that one reading says something of.
+const LONGEST_NS: u64 = 2_000_000_000;
+
+/// A span of time on the run's clock, in nanoseconds.
+pub(super) type Span = (u64, u64);
+
+/// Spans that were taken, each with its aftermath: what was due in it and waits has to be worked off. In order, and apart.
+pub(super) fn spans(samples: &[Sample], series: &[Series]) -> Vec<Span> {
+    let found = |source: &str, name: &str| {
+        let of_all = |one: &Series| one.source == source && one.subject.is_empty() && one.name == name;
+        series.iter().position(of_all)
+    };
+    let cpu = ["user", "system"].map(|name| found("cpu", name));
+    let ours = [("generator", "user"), ("generator", "system"), ("server", "user"), ("server", "system")];
+    let ours = ours.map(|(source, name)| found(source, name));
+    let stolen = found("cpu", "steal");
+    let processors = series.iter().filter(|one| one.source == "cpu" && one.name == "user").count();
+    let processors = processors.saturating_sub(1).max(1) as f64;
+    let mut spans: Vec<Span> = Vec::new();
+    let mut before_ns = None;
+    for sample in samples {
+        let value = |series: Option<usize>| {
+            let series = series?;
+            sample.values.iter().find(|(one, _)| *one as usize == series).map(|(_, value)| *value)
+        };
+        let sum = |of: &[Option<usize>]| of.iter().map(|one| value(*one)).sum::<Option<f64>>();
+        // Stores are asked at moments of their own.
+        if sum(&cpu).is_none() {
+            continue;
+        }
+        let from_ns =
+            before_ns.replace(sample.at_ns).unwrap_or(sample.at_ns).max(sample.at_ns.saturating_sub(LONGEST_NS));
+        let stolen = value(stolen).unwrap_or(0.0);
+        let others = sum(&cpu).zip(sum(&ours)).map_or(0.0, |(all, ours)| all - (1.0 + KERNEL) * ours / processors);
+        if stolen < STOLEN && stolen + others < OTHERS {
+            continue;
+        }
+        let until_ns = sample.at_ns + AFTERMATH_TIMES * (sample.at_ns - from_ns);
+        match spans.last_mut() {
+            Some(last) if last.1 >= from_ns => last.1 = until_ns,
+            _ => spans.push((from_ns, until_ns)),
+        }
+    }
+    spans
+}
+
+/// Whether any of `spans` reaches into the time from `start_ns` to `end_ns`.
+pub(super) fn is_taken(spans: &[Span], start_ns: u64, end_ns: u64) -> bool {
+    spans.iter().any(|(from, until)| *from < end_ns && start_ns < *until)
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::SeriesKind;
+
+    use super::*;
+
+    const S_NS: u64 = 1_000_000_000;
+
+    /// Two processors, a generator, a store, and what the hypervisor took: percent of all for `cpu`, of one for the others.
+    fn series() -> Vec<Series> {
+        let names = [
+            ("cpu", "", "user"),
+            ("cpu", "", "system"),
+            ("cpu", "", "steal"),
+            ("cpu", "cpu0", "user"),
+            ("cpu", "cpu1", "user"),
+            ("generator", "", "user"),
+            ("generator", "", "system"),
+            ("server", "", "user"),
+            ("server", "", "system"),
+        ];
+        let one = |(source, subject, name): (&str, &str, &str)| Series {
+            source: source.to_string(),
+            subject: subject.to_string(),
+            name: name.to_string(),
+            unit: "%".to_string(),
+            kind: SeriesKind::Total,
+        };
+        names.map(one).to_vec()
+    }
+
+    /// A reading at `at_s` of all processors, of what was stolen, and of generator and store together.
+    fn sample(at_s: u64, all: f64, stolen: f64, ours: f64) -> Sample {
+        let values = [all, 0.0, stolen, all, all, ours, 0.0, 0.0, 0.0];
+        let values = values.iter().enumerate().map(|(at, value)| (at as u32, *value)).collect();
+        Sample { at_ns: at_s * S_NS, values, ..Sample::default() }
+    }
+
+    #[test]
+    fn time_is_taken_by_other_programs_and_by_the_hypervisor_with_its_aftermath() {
+        let quiet = |at_s| sample(at_s, 42.0, 0.5, 80.0);
+        let of = |one: Sample| spans(&[quiet(1), quiet(2), one, quiet(4)], &series());
+        assert_eq!(of(quiet(3)), []);
+        assert_eq!(of(sample(3, 60.0, 0.0, 80.0)), [(2 * S_NS, 7 * S_NS)]);
+        assert_eq!(of(sample(3, 42.0, 4.0, 80.0)), [(2 * S_NS, 7 * S_NS)]);
+        // The store and the generator themselves are nobody else, however busy.
+        assert_eq!(of(sample(3, 99.0, 0.0, 190.0)), []);
+        assert!(is_taken(&[(2 * S_NS, 7 * S_NS)], 6 * S_NS, 8 * S_NS) && !is_taken(&[(2, 7)], 7, 9));
+    }
+
+    #[test]
+    fn of_other_programs_nothing_is_known_without_the_store_s_own_processes() {
+        let without: Vec<Series> = series().into_iter().filter(|one| one.source != "server").collect();
+        let spans = |stolen| spans(&[sample(1, 99.0, 0.0, 10.0), sample(2, 99.0, stolen, 10.0)], &without);
+        assert_eq!(spans(0.0), []);
+        assert_eq!(spans(9.0).len(), 1);
+    }
+}
