@@ -107,7 +107,7 @@ pub struct AbPairView {
     pub pair: u32,
     /// Which side was first: `A` or `B`.
     pub first: &'static str,
-    /// The numbers that are to be decided, in the order of [`AbMetric::ALL`]: A and B.
+    /// The numbers that are to be decided, in the order of `AbMetric::ALL`: A and B.
     pub values: Vec<[Option<f64>; 2]>,
     /// Why it does not count, if it does not.
     pub left_out: Option<String>,

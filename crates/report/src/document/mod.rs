@@ -109,7 +109,7 @@ impl<T: Into<Text>> From<T> for Cell {
     }
 }
 
-/// The cells of a row: a list of anything that a [`Cell`] is made from.
+/// The cells of a row: a list of anything that a [`Cell`](crate::document::Cell) is made from.
 #[macro_export]
 macro_rules! cells {
     ($($cell:expr),* $(,)?) => { vec![$($crate::document::Cell::from($cell)),*] };
