@@ -6,17 +6,16 @@
 
 use std::error::Error;
 use std::num::NonZeroU64;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use plimsoll_core::{Address, Layout, ParamValue, Params, Sessions, StreamSpec, WireClient};
+use plimsoll_core::{Layout, ParamValue, Params, Sessions, StreamSpec, WireClient};
 use plimsoll_drive::{Clock, Drive, DriveResult, DriveSpec, Io, Limit, Pace, Wake};
 use plimsoll_lab::Cluster;
 use plimsoll_store_postgres::PostgresRecipe;
-use plimsoll_store_postgres::wire::{Login, PgSession};
+use plimsoll_store_postgres::wire::PgSession;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::Address;
 use plimsoll_lab::Cluster;
 use plimsoll_store_postgres::PostgresRecipe;
 use rustix::process::Pid;

@@ -232,5 +232,6 @@ fn a_statement_with_other_parameters_than_declared_is_refused_in_every_protocol(
         let kinds = [sql("two", "SELECT $1::int + $2::int", &[ValueType::Int])];
         let error = Wire::try_open(clients.remove(0), &kinds).err().expect("refused");
         assert!(error.what.contains("declares 1 parameters and its statement takes 2"), "{protocol}: {error}");
+        store.close().expect("closed");
     }
 }
