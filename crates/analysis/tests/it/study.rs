@@ -275,7 +275,7 @@ fn header() -> RunHeader {
     };
     RunHeader {
         id: "20261121-204107-7f3a".into(),
-        plimsoll_version: "0.1.0".into(),
+        plimsoll_version: env!("CARGO_PKG_VERSION").into(),
         plan_name: "coupons".into(),
         title: "Coupons: what an index costs, and what it brings".into(),
         question: "Which of the coupons were redeemed fewer than 50 times?".into(),

@@ -22,7 +22,7 @@ const SLICE_NS: u64 = 1_000_000_000;
 pub fn header(id: &str) -> RunHeader {
     RunHeader {
         id: id.into(),
-        plimsoll_version: "0.1.0".into(),
+        plimsoll_version: env!("CARGO_PKG_VERSION").into(),
         plan_name: "coupons".into(),
         title: "Coupons: what an index costs, and what it brings".into(),
         question: "Which of the coupons were redeemed fewer than 50 times?".into(),
