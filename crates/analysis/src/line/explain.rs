@@ -35,8 +35,7 @@ pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Se
     let inside: Vec<&Sample> =
         samples.iter().filter(|sample| sample.at_ns > first.start_ns && sample.at_ns <= last.end_ns).collect();
     let waits_s: Vec<Option<f64>> = inside.iter().map(|sample| wait_s(facts, sample.at_ns)).collect();
-    let cores = series.iter().filter(|one| one.source == "cpu" && !one.subject.is_empty() && one.name == "user");
-    let cores = cores.count().max(1) as f64;
+    let cores = processors(series);
     let mut resources: Vec<Resource> = Vec::new();
     for (position, one) in series.iter().enumerate() {
         let Some((name, capacity, waiting)) = named(one, cores) else { continue };
@@ -62,6 +61,12 @@ pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Se
         }
     }
     resources
+}
+
+/// How many processors were sampled; 1 where none was.
+pub(super) fn processors(series: &[Series]) -> f64 {
+    let each = series.iter().filter(|one| one.source == "cpu" && !one.subject.is_empty() && one.name == "user");
+    each.count().max(1) as f64
 }
 
 /// A resource's name as sentences have it, its capacity, and whether it is time spent waiting; `None` for what says

@@ -91,7 +91,7 @@ impl RungSummary {
         };
         let end = &facts.phase.end;
         let result = |name| end.result(name).map(|result| result.value);
-        let judged = Judged::of(&facts, &taken::spans(samples, series));
+        let judged = Judged::of(&facts, &taken::spans(samples, series, end_ns));
         let void = void.or_else(|| judged.void());
         let (parts, unsent) = (&judged.parts, judged.unsent);
         Some(RungSummary {

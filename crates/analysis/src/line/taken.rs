@@ -8,6 +8,8 @@
 use plimsoll_core::pause::AFTERMATH_TIMES;
 use plimsoll_record::data::{Sample, Series};
 
+use super::explain::processors;
+
 /// Share of all processors that the hypervisor took, from which on a reading counts, in percent.
 const STOLEN: f64 = 3.0;
 
@@ -16,14 +18,19 @@ const STOLEN: f64 = 3.0;
 const OTHERS: f64 = 8.0;
 const KERNEL: f64 = 0.15;
 
+/// How long before a rung's end the last reading is that counts: a search decides when a rung has ended, and has to decide the
+/// same in every report, where later readings are known too.
+const LATE_NS: u64 = 250_000_000;
+
 /// Longest time that one reading says something of.
 const LONGEST_NS: u64 = 2_000_000_000;
 
 /// A span of time on the run's clock, in nanoseconds.
 pub(super) type Span = (u64, u64);
 
-/// Spans that were taken, each with its aftermath: what was due in it and waits has to be worked off. In order, and apart.
-pub(super) fn spans(samples: &[Sample], series: &[Series]) -> Vec<Span> {
+/// Spans that were taken until a rung ended at `end_ns`, each with its aftermath: what was due in it and waits has to be worked
+/// off. In order, and apart.
+pub(super) fn spans(samples: &[Sample], series: &[Series], end_ns: u64) -> Vec<Span> {
     let found = |source: &str, name: &str| {
         let of_all = |one: &Series| one.source == source && one.subject.is_empty() && one.name == name;
         series.iter().position(of_all)
@@ -32,11 +39,10 @@ pub(super) fn spans(samples: &[Sample], series: &[Series]) -> Vec<Span> {
     let ours = [("generator", "user"), ("generator", "system"), ("server", "user"), ("server", "system")];
     let ours = ours.map(|(source, name)| found(source, name));
     let stolen = found("cpu", "steal");
-    let processors = series.iter().filter(|one| one.source == "cpu" && one.name == "user").count();
-    let processors = processors.saturating_sub(1).max(1) as f64;
+    let processors = processors(series);
     let mut spans: Vec<Span> = Vec::new();
     let mut before_ns = None;
-    for sample in samples {
+    for sample in samples.iter().take_while(|sample| sample.at_ns + LATE_NS <= end_ns) {
         let value = |series: Option<usize>| {
             let series = series?;
             sample.values.iter().find(|(one, _)| *one as usize == series).map(|(_, value)| *value)
@@ -108,7 +114,7 @@ mod tests {
     #[test]
     fn time_is_taken_by_other_programs_and_by_the_hypervisor_with_its_aftermath() {
         let quiet = |at_s| sample(at_s, 42.0, 0.5, 80.0);
-        let of = |one: Sample| spans(&[quiet(1), quiet(2), one, quiet(4)], &series());
+        let of = |one: Sample| spans(&[quiet(1), quiet(2), one, quiet(4)], &series(), 5 * S_NS);
         assert_eq!(of(quiet(3)), []);
         assert_eq!(of(sample(3, 60.0, 0.0, 80.0)), [(2 * S_NS, 7 * S_NS)]);
         assert_eq!(of(sample(3, 42.0, 4.0, 80.0)), [(2 * S_NS, 7 * S_NS)]);
@@ -118,9 +124,17 @@ mod tests {
     }
 
     #[test]
+    fn readings_that_came_when_a_rung_had_ended_change_nothing() {
+        let samples = [sample(1, 42.0, 0.5, 80.0), sample(2, 99.0, 0.0, 80.0), sample(3, 42.0, 9.0, 80.0)];
+        let of = |samples: &[Sample]| spans(samples, &series(), 3 * S_NS);
+        assert_eq!(of(&samples), of(&samples[..2]));
+        assert_eq!(of(&samples), [(S_NS, 6 * S_NS)]);
+    }
+
+    #[test]
     fn of_other_programs_nothing_is_known_without_the_store_s_own_processes() {
         let without: Vec<Series> = series().into_iter().filter(|one| one.source != "server").collect();
-        let spans = |stolen| spans(&[sample(1, 99.0, 0.0, 10.0), sample(2, 99.0, stolen, 10.0)], &without);
+        let spans = |stolen| spans(&[sample(1, 99.0, 0.0, 10.0), sample(2, 99.0, stolen, 10.0)], &without, 5 * S_NS);
         assert_eq!(spans(0.0), []);
         assert_eq!(spans(9.0).len(), 1);
     }
