@@ -22,6 +22,14 @@ const OWNER_BASE: &str = "PLIMSOLL_LAB_OWNER_BASE";
 /// A server with a child, both of which ignore polite signals.
 const STUBBORN: &str = "trap '' TERM QUIT; echo ready; (while :; do sleep 1; done) & wait";
 
+/// A place for a server of another user, as root: most real ones are.
+fn server_in(base: PathBuf) -> PrivateServer {
+    let user = ServerUser::caller_or("nobody", "base-passwd").unwrap();
+    let supervisor = Supervisor::start().unwrap();
+    let log_dir = Path::new(".");
+    PrivateServer::new(&supervisor, "server", &[base], user, StopSignal::Quit, log_dir, &Default::default()).unwrap()
+}
+
 /// A test of its own, and, started again by [`Owner::start`], the process that others kill.
 #[test]
 fn an_owner_that_ends_as_it_should_leaves_nothing() {
@@ -29,18 +37,7 @@ fn an_owner_that_ends_as_it_should_leaves_nothing() {
     // One that is killed cannot remove a base of its own.
     let own_base = asked_base.is_none().then(base);
     let base = own_base.as_ref().map(tempfile::TempDir::path).or(asked_base.as_deref()).unwrap().to_owned();
-    // As root this is another user's server, as most real ones are.
-    let user = ServerUser::caller_or("nobody", "base-passwd").unwrap();
-    let mut server = PrivateServer::new(
-        &Supervisor::start().unwrap(),
-        "stubborn",
-        &[base],
-        user,
-        StopSignal::Quit,
-        Path::new("."),
-        &Default::default(),
-    )
-    .unwrap();
+    let mut server = server_in(base);
     let pid = server.start("sh", Path::new("/bin/sh"), &["-c", STUBBORN]).unwrap();
     println!("owner: {pid} {} {}", server.root_dir().display(), server.socket_dir().display());
     if asked_base.is_some() {
@@ -161,17 +158,7 @@ fn servers_that_come_and_go_leave_nothing() {
         // Sockets elsewhere every other time.
         let base = if round % 2 == 0 { place.clone() } else { place.join("a".repeat(80)) };
         fs::create_dir_all(&base).unwrap();
-        let user = ServerUser::caller_or("nobody", "base-passwd").unwrap();
-        let mut server = PrivateServer::new(
-            &Supervisor::start().unwrap(),
-            "server",
-            &[base],
-            user,
-            StopSignal::Quit,
-            Path::new("."),
-            &Default::default(),
-        )
-        .unwrap();
+        let mut server = server_in(base);
         server.run("first", Path::new("/bin/true"), &[""; 0], BOUND).unwrap();
         let script = if round % 3 == 0 { STUBBORN } else { "trap 'exit 0' TERM QUIT; sleep 100 & wait" };
         server.start("sh", Path::new("/bin/sh"), &["-c", script]).unwrap();
