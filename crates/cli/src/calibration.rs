@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Catalogue, Durability, OpenOptions, Params, StreamSpec, Target};
+use plimsoll_core::{Catalogue, Durability, OpenOptions, Params, SessionShape, StreamSpec, Target};
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit, Seen, Watch, Witness};
 use serde::{Deserialize, Serialize};
 
@@ -206,10 +206,11 @@ fn machine() -> String {
     format!("{} · {} · {processors} processors", model.trim_start_matches([':', ' ', '\t']).trim(), kernel.trim())
 }
 
-/// Operations a second of `workers` on the null store.
+/// Operations a second of `workers` on the store that waits for nothing.
 fn ceiling(catalogue: &Catalogue, clock: &Clock, workers: u32) -> Result<f64, CliError> {
-    let missing = || CliError::new(exit::USAGE, "this build has no null store and workload `nothing`");
-    let kind = catalogue.store("null").ok_or_else(missing)?;
+    let missing = || CliError::new(exit::USAGE, "this build has no store that keeps nothing, or no workload `nothing`");
+    let mut stores = catalogue.stores.iter();
+    let kind = stores.find(|kind| kind.spec().sessions.shape == SessionShape::Instant).ok_or_else(missing)?;
     let workload = catalogue.workload("nothing").ok_or_else(missing)?;
     let workload = (workload.make)(1, &Params::default(), &[]).map_err(|_| missing())?;
     let target = Target::Private { data_dir: "/nonexistent".into(), said: false, log_dir: "/nonexistent".into() };

@@ -1,31 +1,29 @@
-//! Options of other load generators that a hand types out of habit, and what they are called here.
+//! Options of other load generators that a hand types out of habit, and what they are called here. A store knows those of
+//! its own.
+
+use plimsoll_core::Catalogue;
 
 /// Option, whose it is, and what is written here; `#` stands for the value, `#s` for one in seconds.
 const HABITS: &[(&str, &str, &str)] = &[
     ("-T", "pgbench", "--for #s"),
     ("-t", "pgbench", "--ops # (of each client)"),
     ("-t", "wrk", "--workers #"),
-    ("-t", "redis-benchmark", "--mix #=1 with the workload `kv` (its kinds: plimsoll list workloads)"),
     ("-R", "pgbench", "--rate # --arrivals poisson"),
     ("-R", "wrk2", "--rate #"),
     ("-s", "pgbench", "--set scale=#"),
-    ("-M", "pgbench", "--set postgres.protocol=#"),
     ("-S", "pgbench", "the workload `select`: plimsoll drive select"),
     ("-N", "pgbench", "--mix simple_update with the workload `tpcb`"),
     ("-b", "pgbench", "a workload: plimsoll drive tpcb, or select"),
     ("-i", "pgbench", "nothing: tables are made and filled before, unless --no-load says that they are there"),
     ("-n", "pgbench", "--start as-is"),
-    ("-n", "redis-benchmark", "--ops # (of each client)"),
     ("-n", "oha", "--ops # (of each client)"),
     ("-r", "pgbench", "nothing: the report always shows each statement"),
     ("-P", "pgbench", "nothing: progress is shown; --slice #s is its length"),
-    ("-P", "redis-benchmark", "--depth #"),
     ("-P", "go-ycsb", "--set, for each line of that file"),
     ("-l", "pgbench", "nothing: every run is recorded; `plimsoll report --format csv`"),
     ("-L", "pgbench", "--goal p99=#ms"),
     ("-D", "pgbench", "--set define=#"),
     ("-d", "wrk", "--for #s"),
-    ("-d", "redis-benchmark", "--set field_count=1 --set field_length=#"),
     ("-z", "oha", "--for #s"),
     ("-p", "go-ycsb", "--set #"),
     ("-threads", "YCSB", "--clients #"),
@@ -36,7 +34,6 @@ const HABITS: &[(&str, &str, &str)] = &[
     ("--jobs", "pgbench", "--workers #"),
     ("--time", "sysbench and pgbench", "--for #s"),
     ("--transactions", "pgbench", "--ops # (of each client)"),
-    ("--protocol", "pgbench", "--set postgres.protocol=#"),
     ("--builtin", "pgbench", "a workload: plimsoll drive tpcb, or select"),
     ("--threads", "sysbench and go-ycsb", "--clients #"),
     ("--target", "go-ycsb", "--rate #"),
@@ -45,9 +42,6 @@ const HABITS: &[(&str, &str, &str)] = &[
     ("--tables", "sysbench", "--set tables=#"),
     ("--table-size", "sysbench", "--set table_size=#"),
     ("--rand-type", "sysbench", "--set distribution=#"),
-    ("--mysql-socket", "sysbench", "a URL: --on 'mariadb:///?socket=#'"),
-    ("--mysql-host", "sysbench", "a URL: --on mariadb://#/database"),
-    ("--pgsql-host", "sysbench", "a URL: --on postgres://#/database"),
     ("--duration", "wrk and oha", "--for #s"),
     ("--connections", "wrk", "--clients #"),
     ("--test-time", "memtier", "--for #s"),
@@ -61,7 +55,7 @@ const HABITS: &[(&str, &str, &str)] = &[
 
 /// What `option`, which is none of ours, would be here, a line for each tool that has it; `value` is what stood
 /// behind it.
-pub fn hint(option: &str, value: Option<&str>) -> Option<String> {
+pub fn hint(catalogue: &Catalogue, option: &str, value: Option<&str>) -> Option<String> {
     let (name, attached) = match option.split_once('=') {
         Some((name, value)) => (name, Some(value)),
         None => (option, None),
@@ -70,7 +64,8 @@ pub fn hint(option: &str, value: Option<&str>) -> Option<String> {
     // wrk takes 30 and 30s, and here there is always a unit.
     let seconds =
         if value.ends_with(|c: char| c.is_ascii_digit() || c == 'N') { format!("{value}s") } else { value.to_owned() };
-    let all = HABITS.iter().filter(|(habit, ..)| *habit == name);
+    let of_stores = catalogue.stores.iter().flat_map(|store| store.spec().habits);
+    let all = HABITS.iter().chain(of_stores).filter(|(habit, ..)| *habit == name);
     let lines = all.map(|(_, whose, here)| {
         format!("{whose}'s {name} is here: {}", here.replace("#s", &seconds).replace('#', value))
     });
@@ -79,7 +74,9 @@ pub fn hint(option: &str, value: Option<&str>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::hint;
+    fn hint(option: &str, value: Option<&str>) -> Option<String> {
+        super::hint(&crate::catalogue::assemble(), option, value)
+    }
 
     #[test]
     fn a_habit_is_answered_with_its_value() {

@@ -30,7 +30,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use plimsoll_core::shown;
+use plimsoll_core::{Catalogue, shown};
 
 use crate::args::{Cli, Verb};
 use crate::error::{CliError, exit};
@@ -39,8 +39,9 @@ fn main() -> ExitCode {
     // std reads arguments where the kernel shows them, each time it is asked: ours are copied out, then,
     // while no other thread runs, passwords are taken out of what others can see of us.
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    let catalogue = catalogue::assemble();
     if secrets::scrub_command_line() {
-        for places in secrets::better_places(&arguments) {
+        for places in secrets::better_places(&catalogue, &arguments) {
             say(&format!("warning: a password in a URL can be seen by other users; use {places}"));
         }
     }
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
             return ExitCode::from(exit::USAGE);
         }
         Err(error) => {
-            let habit = habit(&error, &arguments);
+            let habit = habit(&catalogue, &error, &arguments);
             let text = error.to_string();
             match shown::lines(&text) {
                 // Somebody else's argument that is very long or drives the terminal.
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
             return ExitCode::from(error.exit_code() as u8);
         }
     };
-    match run(cli.verb) {
+    match run(&catalogue, cli.verb) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             // A URL may have been given where a file, a run or a number was wanted.
@@ -77,7 +78,7 @@ fn main() -> ExitCode {
 }
 
 /// What an unknown option of another tool is called here.
-fn habit(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+fn habit(catalogue: &Catalogue, error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::UnknownArgument {
@@ -86,25 +87,24 @@ fn habit(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     let at = arguments.iter().position(|given| given.to_string_lossy().starts_with(option.as_str()));
     let given = at.map(|at| arguments[at].to_string_lossy().into_owned());
     let value = at.and_then(|at| arguments.get(at + 1)).map(|value| value.to_string_lossy().into_owned());
-    habits::hint(given.as_deref().filter(|given| given.contains('=')).unwrap_or(option), value.as_deref())
+    habits::hint(catalogue, given.as_deref().filter(|given| given.contains('=')).unwrap_or(option), value.as_deref())
 }
 
-fn run(verb: Verb) -> Result<u8, CliError> {
-    let catalogue = catalogue::assemble();
+fn run(catalogue: &Catalogue, verb: Verb) -> Result<u8, CliError> {
     match verb {
-        Verb::Run(args) => verbs::run::run(&catalogue, &args),
-        Verb::Drive(args) => verbs::drive::run(&catalogue, &args),
-        Verb::Line(args) => verbs::line::run(&catalogue, &args),
-        Verb::Ab(args) => verbs::ab::run(&catalogue, &args),
-        Verb::Check(args) => verbs::check::run(&catalogue, &args),
+        Verb::Run(args) => verbs::run::run(catalogue, &args),
+        Verb::Drive(args) => verbs::drive::run(catalogue, &args),
+        Verb::Line(args) => verbs::line::run(catalogue, &args),
+        Verb::Ab(args) => verbs::ab::run(catalogue, &args),
+        Verb::Check(args) => verbs::check::run(catalogue, &args),
         Verb::Report(args) => verbs::report::run(&args),
         Verb::Compare(args) => verbs::compare::run(&args),
         Verb::Runs(args) => verbs::runs::run(&args),
-        Verb::List { what } => verbs::list::run(&catalogue, what),
+        Verb::List { what } => verbs::list::run(catalogue, what),
         Verb::Completions { shell } => verbs::shell::completions(shell),
         Verb::Man { directory } => verbs::shell::man(&directory),
-        Verb::Schema => verbs::shell::schema(&catalogue),
-        Verb::Doctor(args) => verbs::doctor::run(&catalogue, &args),
+        Verb::Schema => verbs::shell::schema(catalogue),
+        Verb::Doctor(args) => verbs::doctor::run(catalogue, &args),
     }
 }
 

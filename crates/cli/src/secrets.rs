@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
+use plimsoll_core::Catalogue;
 use plimsoll_plan::{password_places, password_ranges};
 
 use crate::error::{CliError, exit};
@@ -44,10 +45,13 @@ pub fn scrub_command_line() -> bool {
 }
 
 /// Where the passwords in URLs of `arguments` may stand instead: a line for each family of stores.
-pub fn better_places(arguments: &[OsString]) -> BTreeSet<&'static str> {
+pub fn better_places(catalogue: &Catalogue, arguments: &[OsString]) -> BTreeSet<&'static str> {
     let places = |argument: &OsString| {
         let text = argument.to_string_lossy();
-        password_ranges(&text).into_iter().map(|range| password_places(&text, range.start)).collect::<Vec<_>>()
+        password_ranges(&text)
+            .into_iter()
+            .map(|range| password_places(catalogue, &text, range.start))
+            .collect::<Vec<_>>()
     };
     arguments.iter().flat_map(places).collect()
 }
@@ -105,7 +109,9 @@ mod tests {
 
     #[test]
     fn each_url_is_told_where_its_password_belongs() {
-        let places = |argument: &str| better_places(&[argument.into()]).into_iter().collect::<Vec<_>>();
+        let places = |argument: &str| {
+            better_places(&crate::catalogue::assemble(), &[argument.into()]).into_iter().collect::<Vec<_>>()
+        };
         let postgres = "PGPASSWORD, PGPASSFILE, a service file or --password-file";
         let (mariadb, redis) = ("MYSQL_PWD, ~/.my.cnf or --password-file", "REDISCLI_AUTH or --password-file");
         for (url, wanted) in [

@@ -74,8 +74,8 @@ pub use session::{
 };
 pub use slice::{Measure, Slice, SliceHistogram, Watched};
 pub use store::{
-    CacheSize, Cold, Cycle, Dialect, Durability, Footprint, Interface, OpenOptions, Setting, Store, StoreDescription,
-    StoreKind, StoreSpec, Target,
+    CacheSize, Cold, Cycle, Dialect, Durability, Footprint, Interface, OpenOptions, Probe, Setting, Store,
+    StoreDescription, StoreKind, StoreSpec, Target,
 };
 pub use value::{Value, ValueBuf, ValueType, Values};
 pub use waits::Waits;

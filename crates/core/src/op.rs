@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::StoreError;
 use crate::ldap::LdapCall;
 use crate::sql;
 use crate::store::Interface;
@@ -146,6 +147,13 @@ impl OpKind {
         }
     }
 
+    /// The refusal of a store that does not speak its interface.
+    pub fn refused(&self, store: &str) -> StoreError {
+        // What needs none is refused by none.
+        let interface = self.interface().unwrap_or(Interface::Kv);
+        interface.refused(store, &format!("`{}`", self.name))
+    }
+
     /// True unless it is certain that the operation changes nothing of what the store holds. Steps are looked at one by
     /// one, and a statement whose text is only made when it is sent may be any.
     pub fn writes(&self) -> bool {
@@ -218,6 +226,9 @@ pub struct Answer {
     pub code: String,
     /// The store's own words; empty when all went well.
     pub message: String,
+    /// The store would not because it gave way to another operation, and the same may work now: a deadlock, a conflict of
+    /// transactions, a lock that others kept for too long.
+    pub gave_way: bool,
 }
 
 impl Answer {
@@ -228,6 +239,7 @@ impl Answer {
         self.rows = 0;
         self.code.clear();
         self.message.clear();
+        self.gave_way = false;
     }
 
     /// The kept rows.
@@ -241,6 +253,7 @@ impl Answer {
         self.code.push_str(code);
         self.message.clear();
         self.message.push_str(message);
+        self.gave_way = false;
         outcome
     }
 }

@@ -11,11 +11,6 @@ const FUNCTIONS: &str = "abs avg cast ceil ceiling char_length coalesce concat c
     floor greatest lag lead least left length ln lower lpad ltrim max md5 min mod now ntile nullif \
     octet_length position pow power rank repeat replace right round row_number rpad rtrim sign sqrt \
     substr substring sum trim upper";
-/// The same, and words that are no function's, of PostgreSQL only.
-const OF_POSTGRES: &str = "any array bpchar date_trunc generate_series hashtext offset random some string_agg strpos \
-    to_char to_date to_number to_timestamp translate trunc";
-/// The same of MariaDB and MySQL.
-const OF_MYSQL: &str = "if ifnull rand truncate";
 
 /// Words that a parenthesis may follow without being a function's.
 const BEFORE_PARENTHESIS: &str = "all and as between bigint case char check default distinct else except exists from \
@@ -189,9 +184,13 @@ fn is_calculated(tokens: &[Token], at: usize, dialect: Option<Dialect>) -> bool 
     };
     let before = |words: &str| at > 0 && tokens[at - 1].is_one_of(words);
     let follows = |sign| at > 0 && tokens[at - 1] == Token::Sign(sign);
+    // Also words that are no function's.
     let of_dialect = match dialect {
-        Some(Dialect::Postgres) => OF_POSTGRES,
-        Some(Dialect::Mysql) => OF_MYSQL,
+        Some(Dialect::Postgres) => {
+            "any array bpchar date_trunc generate_series hashtext offset random some string_agg strpos to_char to_date \
+             to_number to_timestamp translate trunc"
+        }
+        Some(Dialect::Mysql) => "if ifnull rand truncate",
         Some(Dialect::Sqlite) | None => "",
     };
     let is_known = word.is_one_of(FUNCTIONS)

@@ -1,6 +1,6 @@
 //! A store under test: its client side and, where it can be started here, its server side.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,14 @@ crate::words! {
         Http = "http",
         /// Operations on a directory.
         Ldap = "ldap",
+    }
+}
+
+impl Interface {
+    /// The one refusal of what `store` does not speak, and `whose` need it is.
+    pub fn refused(self, store: &str, whose: &str) -> StoreError {
+        let what = format!("{store} does not speak `{}`, which {whose} needs", self.name());
+        StoreError::new(StoreErrorKind::Usage, what).next("name another store, or leave it out")
     }
 }
 
@@ -66,8 +74,6 @@ pub struct StoreSpec {
     pub summary: &'static str,
     /// URL schemes that attach to a running one (`postgres`, `postgresql`); none for embedded stores.
     pub schemes: &'static [&'static str],
-    /// True when Plimsoll can start one of its own, or it runs inside Plimsoll.
-    pub private: bool,
     /// Interfaces it speaks.
     pub interfaces: &'static [Interface],
     /// Durabilities it can do.
@@ -76,9 +82,7 @@ pub struct StoreSpec {
     pub dialect: Option<Dialect>,
     /// Ways in which it can keep secondary indexes.
     pub index_modes: &'static [IndexMode],
-    /// Several sessions may work at a time.
-    pub concurrent: bool,
-    /// What they are.
+    /// What its sessions are, of which several may work at a time.
     pub sessions: SessionSpec,
     /// Holds what it was given. False for the null store.
     pub keeps_data: bool,
@@ -88,25 +92,41 @@ pub struct StoreSpec {
     pub packages: &'static [&'static str],
     /// Codes of operations that found a disk full.
     pub full_disk: &'static [&'static str],
+    /// Where a password may stand instead of in a URL, as the end of a sentence.
+    pub password_places: &'static str,
+    /// Options of its own load generators: the option, whose it is, and what is written here; `#` stands for the value.
+    pub habits: &'static [(&'static str, &'static str, &'static str)],
 }
 
 impl StoreSpec {
-    /// What most stores say: they can be private, keep what they are given as durable as asked, and speak no SQL.
+    /// Says no to a layout that has something for an interface which the store does not speak.
+    ///
+    /// # Errors
+    /// As [`Interface::refused`].
+    pub fn must_take(&self, layout: &Layout) -> Result<(), StoreError> {
+        let has = [(Interface::Records, layout.collections.is_empty()), (Interface::Sql, layout.statements.is_empty())];
+        let foreign = has.iter().find(|(interface, is_empty)| !is_empty && !self.interfaces.contains(interface));
+        foreign.map_or(Ok(()), |(interface, _)| {
+            Err(interface.refused(&format!("the store `{}`", self.name), "the layout"))
+        })
+    }
+
+    /// What most stores say: they keep what they are given as durable as asked, and speak no SQL.
     pub const PLAIN: StoreSpec = StoreSpec {
         name: "",
         summary: "",
         schemes: &[],
-        private: true,
         interfaces: &[],
         durabilities: &[Durability::Durable, Durability::Buffered, Durability::AtEnd],
         dialect: None,
         index_modes: &[IndexMode::None],
-        concurrent: true,
         sessions: SessionSpec::new(SessionShape::Wire, 0),
         keeps_data: true,
         params: &[],
         packages: &[],
         full_disk: &[],
+        password_places: "--password-file",
+        habits: &[],
     };
 }
 
@@ -136,6 +156,18 @@ pub enum Target {
 }
 
 impl Target {
+    /// The directory for the files of one that runs inside Plimsoll.
+    ///
+    /// # Errors
+    /// `Usage` where it is to be somebody's.
+    pub fn data_dir(&self) -> Result<&Path, StoreError> {
+        match self {
+            Target::Private { data_dir, .. } => Ok(data_dir),
+            _ => Err(StoreError::new(StoreErrorKind::Usage, "it runs inside Plimsoll: there is none to attach to")
+                .next("name it without a URL")),
+        }
+    }
+
     /// The URL and password of a running one.
     ///
     /// # Errors
@@ -283,6 +315,11 @@ pub trait StoreKind: Send + Sync {
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError>;
 }
 
+/// Reads what a store counts of its own work and is worth plotting beside a load, whatever its [`Store`] is at. It has a
+/// connection of its own, made when it is first asked and again when that has ended, so it outlives servers: where one is
+/// away it says so, and reads again when that is back. Asked once a slice while sessions are at work: must be quick.
+pub type Probe = Box<dyn FnMut() -> Result<Vec<Reading>, StoreError> + Send>;
+
 /// An open store. The calls are the control plane's: they may take long, and no session is open meanwhile
 /// except during [`Store::describe`] and [`Store::sync`].
 pub trait Store: Send {
@@ -363,10 +400,9 @@ pub trait Store: Send {
         Ok(None)
     }
 
-    /// What the store counts of its own work and is worth plotting beside a load; empty where there is nothing.
-    /// Called once a slice while sessions are at work: must be quick.
-    fn counters(&mut self) -> Result<Vec<Reading>, StoreError> {
-        Ok(Vec::new())
+    /// What reads the store's counters from any thread; `None` where it has none.
+    fn probe(&mut self) -> Option<Probe> {
+        None
     }
 
     /// How long the store's own maintenance cycle takes at most, by its settings and, where work brings it on, by its

@@ -9,7 +9,7 @@ use crate::value::{Value, ValueType, Values};
 
 /// What a store's SQL has of its own.
 pub trait Tables {
-    /// Whose SQL it is, for messages: `X do not speak …`.
+    /// Whose SQL it is, for messages.
     const SPEAKERS: &'static str;
     /// Most bytes of the name of a table, column or index.
     const NAME_BYTES_MAX: usize;
@@ -141,10 +141,6 @@ pub fn create<T: Tables>(tables: &T, layout: &Layout) -> Result<Vec<String>, Sto
 pub fn compile<T: Tables>(kind: &OpKind, layout: &Layout) -> Result<Compiled, StoreError> {
     let one = |text: String, empty_is_not_found| Compiled { texts: vec![text], shape: Shape::One, empty_is_not_found };
     let none = |shape| Ok(Compiled { texts: Vec::new(), shape, empty_is_not_found: false });
-    let unspoken = || {
-        let what = format!("operation `{}` asks for an interface that {} do not speak", kind.name, T::SPEAKERS);
-        Err(usage(what))
-    };
     match &kind.call {
         Call::Nothing | Call::Steps => none(Shape::Nothing),
         Call::Sql(text) => Ok(one(text.clone(), false)),
@@ -152,9 +148,9 @@ pub fn compile<T: Tables>(kind: &OpKind, layout: &Layout) -> Result<Compiled, St
         Call::SqlText => none(Shape::Text),
         Call::Kv(call) => match T::pairs(*call) {
             Some((text, empty_is_not_found)) => Ok(one(text.to_owned(), empty_is_not_found)),
-            None => unspoken(),
+            None => Err(kind.refused(T::SPEAKERS)),
         },
-        Call::Http(_) | Call::Ldap(_) => unspoken(),
+        Call::Http(_) | Call::Ldap(_) => Err(kind.refused(T::SPEAKERS)),
         Call::Records { collection, call } => match layout.collections.get(usize::from(*collection)) {
             Some(collection) => records::<T>(collection, call)
                 .map_err(|error| StoreError { what: format!("operation `{}`: {}", kind.name, error.what), ..error }),

@@ -12,11 +12,13 @@
 //! | `connect` | [`connect()`]: a socket to a server |
 //! | `channel` | [`Channel`]: bytes to and from a server, with a bound on its silence |
 //! | `connection` | [`Connection`]: a wire session over a channel, call by call |
+//! | `link` | [`Link`]: a connection that is made again when it has ended, and the probe of a store's counters over another one |
 
 mod channel;
 mod connect;
 mod connection;
 mod environment;
+mod link;
 mod name;
 mod password;
 pub mod tls;
@@ -26,6 +28,7 @@ pub use channel::Channel;
 pub use connect::connect;
 pub use connection::{Connection, TextSession, text};
 pub use environment::Environment;
+pub use link::{Connected, Link};
 pub use name::unknown;
 pub use password::Password;
 pub use tls::{Endpoint, TlsFiles};

@@ -13,7 +13,7 @@
 //! | [`private_server`] | [`PrivateServer`]: directories, a supervisor that guards them, a program that runs in them |
 //! | [`supervisor`] | [`Supervisor`]: this program executed again, what it is asked for; `process`, what runs in it |
 //! | `place` | where those directories may be, and how they are recognised |
-//! | [`orphans`] | [`sweep_orphans`]: what a killed supervisor left |
+//! | [`orphans`] | [`sweep_orphans`]: what a killed supervisor left; [`before_removing`]: what a store has to say to it |
 //! | [`user`] | [`ServerUser`]: whom a server runs as |
 //! | [`packages`] | [`Program`]: where a server's program is, or which package it comes in |
 //! | [`ending`] | [`Ending`]: how a program ended, and which class of trouble that is |
@@ -27,7 +27,6 @@ pub mod packages;
 pub mod page_cache;
 mod place;
 pub mod private_server;
-mod shared_memory;
 pub mod supervisor;
 mod tree;
 pub mod user;
@@ -35,7 +34,7 @@ pub mod user;
 pub use cluster::Cluster;
 pub use ending::Ending;
 pub use open_store::{OpenStore, open};
-pub use orphans::sweep_orphans;
+pub use orphans::{before_removing, sweep_orphans};
 pub use packages::Program;
 pub use page_cache::{PageCache, drop_files};
 pub use place::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};

@@ -3,7 +3,9 @@
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 
-use plimsoll_core::{Cold, Nodes, OpenOptions, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target};
+use plimsoll_core::{
+    Cold, Layout, Nodes, OpenOptions, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
+};
 
 use crate::cluster::Cluster;
 use crate::page_cache::{PageCache, drop_files};
@@ -65,6 +67,15 @@ impl OpenStore {
     /// What it says of itself.
     pub fn spec(&self) -> &StoreSpec {
         &self.spec
+    }
+
+    /// [`Store::create`] of a layout that the store can take.
+    ///
+    /// # Errors
+    /// As [`StoreSpec::must_take`] and the store say.
+    pub fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
+        self.spec.must_take(layout)?;
+        self.store.create(layout)
     }
 
     /// Ids of the processes at the roots of its servers; none where it is embedded or attached.

@@ -6,18 +6,29 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::place::{MARK, MARK_FILE, MARK_OWNER, MARK_SOCKETS, NAME_PREFIX, is_own_directory};
-use crate::shared_memory;
 
 /// How long processes that were sent SIGKILL may take to be gone.
 const KILL_BOUND: Duration = Duration::from_secs(5);
 /// Longest mark that is read.
 const MARK_BYTES_MAX: u64 = 8192;
+
+/// Removes what a server that was killed has left outside of its directories, of which it is given that of the data.
+pub type RemoveLeft = fn(&Path) -> io::Result<()>;
+
+static LEFT: Mutex<Vec<RemoveLeft>> = Mutex::new(Vec::new());
+
+/// Has `remove` called before the directories of any server are. A store says so before `main`, and with a priority: a
+/// supervisor has no other part of the program that it is, and begins before `main` without one.
+pub fn before_removing(remove: RemoveLeft) {
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(remove);
+}
 
 /// Ends and removes private servers directly under `base` which nobody guards any more, and returns their directories.
 ///
@@ -101,7 +112,7 @@ pub(crate) fn remove_made_by(owner: &OsStr, root: &Path) -> io::Result<()> {
     }
 }
 
-/// Ends all processes that work under `root`, then removes it, the shared memory of what ran there, and `sockets`.
+/// Ends all processes that work under `root`, then removes it, what ran there has left elsewhere, and `sockets`.
 pub(crate) fn remove(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
     let started = Instant::now();
     while kill_those_in(root)? {
@@ -115,7 +126,7 @@ pub(crate) fn remove(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
 
 fn remove_files(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
     let data = root.join("data");
-    shared_memory::remove_left_by(&data)?;
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner).iter().try_for_each(|remove| remove(&data))?;
     // The mark goes with the last of them: by it a sweep finds what is left where whoever does this is killed.
     for directory in sockets.into_iter().chain([&*data, root]) {
         match fs::remove_dir_all(directory) {

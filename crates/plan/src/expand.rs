@@ -228,23 +228,16 @@ impl<'c> Reading<'c> {
         before: &[Phase],
         point: &mut Point<'_>,
     ) {
-        let (durability, clients) = match &draft.step {
-            StepDraft::Load { durability, clients, .. } => (Some(durability.at(point)), Some(clients.at(point))),
-            StepDraft::Drive(drive) => (Some(drive.durability.at(point)), Some(drive.clients.at(point))),
-            _ => (None, None),
+        let durability = match &draft.step {
+            StepDraft::Load { durability, .. } => Some(durability.at(point)),
+            StepDraft::Drive(drive) => Some(drive.durability.at(point)),
+            _ => None,
         };
         let spec = store.kind.spec();
         if let Some((durability, span)) = durability
             && !spec.durabilities.contains(durability)
         {
             self.cannot(spec.name, *durability, spec.durabilities, span);
-        }
-        if let Some((clients, span)) = clients
-            && *clients > 1
-            && !spec.concurrent
-        {
-            let what = format!("the store `{}` takes one client at a time, not {clients}", spec.name);
-            self.problem(span.clone(), what, None);
         }
         let loaded = before.iter().any(|phase| matches!(phase.step, Step::Load { .. }));
         let needs_load = match &draft.step {

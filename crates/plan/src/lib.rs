@@ -116,7 +116,7 @@ pub fn parse_with_files(
         dimensions: RefCell::new(Dimensions::default()),
     };
     for password in passwords {
-        let help = format!("leave it out; say it with {}", password_places(text, password.start));
+        let help = format!("leave it out; say it with {}", password_places(catalogue, text, password.start));
         reading.problem(password, "a plan must not hold a password", Some(help));
     }
     let plan = match toml_edit::Document::parse(shown.as_str()) {
@@ -160,7 +160,8 @@ impl<'c> Reading<'c> {
         };
         let given = overrides.on.as_ref().map(|on| self.stores_given(on));
         if given.is_none() {
-            self.required(&root, "stores", "`stores = [\"sqlite\"]`, or name them with `--on`");
+            let example = format!("`stores = [\"{}\"]`, or name them with `--on`", self.a_store());
+            self.required(&root, "stores", &example);
         }
         let goals = root.get("goals").map(|node| self.goals(&node)).unwrap_or_default();
 

@@ -38,7 +38,8 @@ impl<'c> Reading<'c> {
                 Kind::Text(name) => drafts.extend(self.store(&self.source, element.span.clone(), name)),
                 Kind::Table(_) => drafts.extend(self.store_table(element).into_iter().flatten()),
                 _ => {
-                    self.wrong_type(element, "the name of a store, a URL, or a table such as { store = \"sqlite\" }");
+                    let table = format!("a table such as {{ store = \"{}\" }}", self.a_store());
+                    self.wrong_type(element, &format!("the name of a store, a URL, or {table}"));
                 }
             }
         }
@@ -93,12 +94,6 @@ impl<'c> Reading<'c> {
             }
         };
         let spec = kind.spec();
-        if url.is_none() && !spec.private {
-            let scheme = spec.schemes.first().copied().unwrap_or_default();
-            let what = format!("`{}` cannot be started here", spec.name);
-            self.problem_in(source, span, what, Some(format!("give the URL of a running one: \"{scheme}://host/\"")));
-            return None;
-        }
         let host = url.as_deref().map(url::host_and_port).map(|(host, _)| host).filter(|host| !host.is_empty());
         let label = host.unwrap_or(spec.name).to_owned();
         let store = StoreUse { kind: spec.name.to_owned(), label, url, params: defaults(spec.params) };
@@ -108,7 +103,8 @@ impl<'c> Reading<'c> {
     /// A store with parameters: one draft for each combination of their values.
     fn store_table(&self, node: &Node<'_>) -> Option<Vec<StoreDraft<'c>>> {
         let section = self.table(node, "a store")?;
-        let name = self.required(&section, "store", "`store = \"sqlite\"`, or a URL")?;
+        let example = format!("`store = \"{}\"`, or a URL", self.a_store());
+        let name = self.required(&section, "store", &example)?;
         let base = self.store(&self.source, name.span.clone(), self.text(&name)?)?;
         let spec = base.kind.spec();
         let mut known = vec!["store"];
@@ -142,6 +138,11 @@ impl<'c> Reading<'c> {
                 .collect();
         }
         Some(drafts)
+    }
+
+    /// The name of a store, for examples.
+    pub(crate) fn a_store(&self) -> &'static str {
+        self.catalogue.stores.first().map_or("NAME", |kind| kind.spec().name)
     }
 
     /// All stores there are, for help.

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use plimsoll_core::{Catalogue, Interface, StoreSpec};
+
 /// Takes the password out of a URL: the URL without it, and the password, percent-decoded, if there was one.
 ///
 /// Both `scheme://user:password@host` and `?password=…` are looked at, and `scheme://host=… password=…`.
@@ -103,15 +105,10 @@ pub fn password_ranges(text: &str) -> Vec<Range<usize>> {
 }
 
 /// Where else than in its URL the password may stand that begins at byte `at` of `text`, as the end of a sentence.
-pub fn password_places(text: &str, at: usize) -> &'static str {
+pub fn password_places(catalogue: &Catalogue, text: &str, at: usize) -> &'static str {
     let before = text.get(..at).and_then(|before| before.rsplit_once("://")).map_or("", |(before, _)| before);
     let scheme = before.rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '+')).next().unwrap_or_default();
-    match scheme {
-        "postgres" | "postgresql" => "PGPASSWORD, PGPASSFILE, a service file or --password-file",
-        "mysql" | "mariadb" => "MYSQL_PWD, ~/.my.cnf or --password-file",
-        "redis" | "rediss" | "redis+unix" | "valkey" | "valkeys" | "valkey+unix" => "REDISCLI_AUTH or --password-file",
-        _ => "--password-file",
-    }
+    catalogue.store_for_scheme(scheme).map_or(StoreSpec::PLAIN.password_places, |kind| kind.spec().password_places)
 }
 
 /// Where the key=value string ends that follows `://`: at a plan's closing quote or the end of the line. `None` when it
@@ -125,9 +122,10 @@ fn words(before: &str, rest: &str) -> Option<usize> {
     is_words.then(|| rest.find(['"', '\n']).unwrap_or(rest.len()))
 }
 
-/// Whether the scheme that `before` ends with is a directory's.
+/// Whether the scheme that `before` ends with is a directory's: that of LDAP, or with a letter more.
 fn is_directory(before: &str) -> bool {
-    ["ldap", "ldaps", "ldapi"].iter().any(|scheme| before.ends_with(scheme))
+    let scheme = before.rsplit(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    scheme.starts_with(Interface::Ldap.name())
 }
 
 /// The values of `password` in a key=value string, quotes included. A value with blanks, or none, stands in single

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plimsoll_core::{
-    Answer, Durability, KindId, Observer, Op, OpKind, Outcome, Store, Stream, Ticket, Value, ValueBuf,
+    Answer, Durability, KindId, Observer, Op, OpKind, Outcome, Reading, Store, Stream, Ticket, Value, ValueBuf,
 };
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
 
@@ -19,6 +19,15 @@ pub struct Reply {
     pub outcome: Outcome,
     /// The answer, as the session gave it.
     pub answer: Answer,
+}
+
+/// What `store` counts of its own work, by a probe of its own.
+///
+/// # Panics
+/// When it counts nothing, or cannot be asked.
+pub fn counters(store: &mut dyn Store) -> Vec<Reading> {
+    let mut probe = store.probe().expect("the store has counters");
+    probe().expect("its counters are read")
 }
 
 /// Operations to be asked one after the other.

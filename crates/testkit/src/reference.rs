@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use plimsoll_core::{
     Access, Answer, BlockingSession, Call, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind,
     OpenOptions, Outcome, RecordsCall, SessionShape, SessionSpec, Sessions, Store, StoreDescription, StoreError,
-    StoreErrorKind, StoreKind, StoreSpec, Target, Values,
+    StoreKind, StoreSpec, Values,
 };
 
 use crate::owned::{Owned, Row, row};
@@ -45,11 +45,7 @@ impl StoreKind for ReferenceKind {
 
 /// Nothing to attach to.
 pub(crate) fn open(options: &OpenOptions) -> Result<Shared, StoreError> {
-    match &options.target {
-        Target::Private { .. } => Ok(Shared::default()),
-        _ => Err(StoreError::new(StoreErrorKind::Usage, "a store in memory cannot be attached to")
-            .next("name it without a URL")),
-    }
+    options.target.data_dir().map(|_| Shared::default())
 }
 
 /// The tables, shared by all sessions.
@@ -144,8 +140,7 @@ impl BlockingSession for Reference {
         if let Some(kind) =
             kinds.iter().find(|kind| matches!(kind.call, Call::Sql(_) | Call::SqlRow(_) | Call::SqlText))
         {
-            let what = format!("the reference store speaks no SQL, as `{}` does", kind.name);
-            return Err(StoreError::new(StoreErrorKind::Usage, what));
+            return Err(kind.refused("the reference store"));
         }
         self.kinds = kinds.to_vec();
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_core::{StoreSpec, StreamSpec, Workload};
+use plimsoll_core::{OpKind, StoreError, StoreSpec, StreamSpec, Workload};
 use plimsoll_drive::{DriveSpec, Limit, Undisturbed};
 use plimsoll_plan::model::{self, Step};
 
@@ -52,10 +52,10 @@ pub fn can_ask(trial: &model::Trial, workload: &dyn Workload, store: &StoreSpec)
             _ => continue,
         };
         workload.stream(&spec).map_err(|why| TrialError::usage(format!("phase {}: {why}", phase.name)))?;
-        if let Some((kind, interface)) = unspoken(&spec, workload, store) {
-            let (phase, store) = (&phase.name, store.name);
-            let what = format!("phase {phase}: the store `{store}` does not speak `{interface}`, which `{kind}` needs");
-            return Err(TrialError::usage(what).next("name another store, or leave this kind out"));
+        if let Some(kind) = unspoken(&spec, workload, store) {
+            let refused = kind.refused(&format!("the store `{}`", store.name));
+            let what = format!("phase {}: {}", phase.name, refused.what);
+            return Err(StoreError { what, ..refused }.into());
         }
     }
     Ok(())
@@ -66,18 +66,16 @@ pub(crate) fn mix(drive: &model::Drive) -> StreamSpec {
     StreamSpec::Mix { mix: drive.mix.clone(), clients: drive.clients.saturating_mul(drive.depth) }
 }
 
-/// A kind that `spec` asks for, and the interface it needs that the store does not speak. A workload may have kinds that
+/// A kind that `spec` asks for and that needs an interface which the store does not speak. A workload may have kinds that
 /// not every store of its own interfaces can do.
-fn unspoken<'w>(spec: &StreamSpec, workload: &'w dyn Workload, store: &StoreSpec) -> Option<(&'w str, &'static str)> {
+fn unspoken<'w>(spec: &StreamSpec, workload: &'w dyn Workload, store: &StoreSpec) -> Option<&'w OpKind> {
     let asked = |name: &str| match spec {
         StreamSpec::Load { .. } => false,
         StreamSpec::One { kind, .. } => kind == name,
         StreamSpec::Mix { mix, .. } => mix.iter().any(|(kind, share)| kind == name && *share > 0),
     };
-    workload.kinds().iter().filter(|kind| asked(&kind.name)).find_map(|kind| {
-        let interface = kind.interface().filter(|interface| !store.interfaces.contains(interface))?;
-        Some((kind.name.as_str(), interface.name()))
-    })
+    let is_unspoken = |kind: &&OpKind| kind.interface().is_some_and(|one| !store.interfaces.contains(&one));
+    workload.kinds().iter().filter(|kind| asked(&kind.name)).find(is_unspoken)
 }
 
 /// Whether there is nothing to load: no tables, no statements that fill them, no records.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use plimsoll_core::sampler::WITNESS;
 use plimsoll_core::{
-    Answer, Call, Catalogue, Durability, KvCall, Observer, Op, OpKind, Outcome, RecordsCall, Series, SeriesKind, Slice,
-    StoreErrorKind, Stream, Ticket, Workload,
+    Answer, Call, Catalogue, Durability, KvCall, Observer, Op, OpKind, Outcome, Probe, RecordsCall, Series, SeriesKind,
+    Slice, StoreErrorKind, Stream, Ticket, Workload,
 };
 use plimsoll_drive::{Drive, DriveError, DriveResult, DriveSpec, Io, StopReason, Witness};
 use plimsoll_lab::OpenStore;
@@ -72,6 +72,8 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) bench: &'a mut Bench<'b>,
     /// The store, open.
     pub(crate) store: &'a mut OpenStore,
+    /// What reads the store's counters; `None` where it has none.
+    pub(crate) probe: Option<Probe>,
     /// What is to be done.
     pub(crate) trial: &'a model::Trial,
     /// What is asked.
@@ -222,10 +224,10 @@ impl TrialRun<'_, '_> {
                 .map(|_| Box::new(Keeper { inner: observers.pop(), keep: driven.keep.clone() }) as Box<dyn Observer>)
                 .collect();
         }
-        let Self { bench, store, ledger, workload, trial, .. } = self;
+        let Self { bench, probe, ledger, workload, trial, .. } = self;
         let (sinks, slice) = (bench.sinks, bench.slice());
-        let reads_counters =
-            driven.measured && bench.plan.samplers.iter().any(|name| name == plimsoll_sample::STORE.name);
+        let watches_store = bench.plan.samplers.iter().any(|name| name == plimsoll_sample::STORE.name);
+        let probe = probe.as_mut().filter(|_| driven.measured && watches_store);
         let mut recording_failed = None;
         let mut on_slice = |mut slice: Slice| {
             let (trial, phase, measured) = (trial.ordinal, driven.ordinal, driven.measured);
@@ -251,12 +253,12 @@ impl TrialRun<'_, '_> {
         let result = std::thread::scope(|scope| {
             // Dropped at this closure's end, whatever ends it.
             let _stops = (stop, close);
-            if reads_counters {
+            if let Some(probe) = probe {
                 let thread = std::thread::Builder::new().name("counters".to_owned());
                 thread
                     .spawn_scoped(scope, move || {
                         let watch = Watch { sinks, label: &trial.store.label, slice };
-                        let counters = StoreCounters::new(watch, &mut ***store, trial.ordinal);
+                        let counters = StoreCounters::new(watch, probe, trial.ordinal);
                         watch.follow(vec![Box::new(counters)], &stopped);
                     })
                     .map_err(|error| DriveError::System { what: "the thread that reads counters", error })?;

@@ -59,7 +59,7 @@ impl TrialRun<'_, '_> {
         let memory_bytes = match self.place.split_once("://") {
             // Ours: what this program may have, its children have.
             None => plimsoll_sample::environment::own_memory_bytes(),
-            Some((scheme, rest)) if is_here(scheme, rest) => plimsoll_sample::environment::memory_bytes(),
+            Some((_, rest)) if is_here(rest) => plimsoll_sample::environment::memory_bytes(),
             Some(_) => None,
         };
         if let Some(bytes) = memory_bytes {
@@ -69,8 +69,8 @@ impl TrialRun<'_, '_> {
     }
 }
 
-/// Whether a URL, without credentials, leads to this machine.
-fn is_here(scheme: &str, rest: &str) -> bool {
+/// Whether a URL, without its scheme and credentials, leads to this machine.
+fn is_here(rest: &str) -> bool {
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     let host = match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -80,8 +80,6 @@ fn is_here(scheme: &str, rest: &str) -> bool {
     // A path, plain or escaped: a Unix socket. So is the host that is named behind the `?` only.
     host.is_empty() && !authority.starts_with(':')
         || host.starts_with("%2F")
-        || scheme == "ldapi"
-        || scheme.ends_with("+unix")
         || host == "localhost"
         || address.is_some_and(|address| address.is_loopback())
 }
@@ -103,8 +101,7 @@ mod tests {
             ("redis://[2001:db8::1]:6379/0", false),
             ("mariadb://192.0.2.7/app", false),
         ] {
-            let (scheme, rest) = url.split_once("://").unwrap();
-            assert_eq!(is_here(scheme, rest), here, "{url}");
+            assert_eq!(is_here(url.split_once("://").unwrap().1), here, "{url}");
         }
     }
 }

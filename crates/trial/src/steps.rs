@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_analysis::OVERLOADED;
-use plimsoll_core::{Cold, Durability, OpKind, SeriesKind, Store, Stream, StreamSpec, ValueBuf, waits};
+use plimsoll_core::{Cold, Durability, OpKind, SeriesKind, Stream, StreamSpec, ValueBuf, waits};
 use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, Step};
 use plimsoll_record::data::{About, Asked, EventClass, Level, PhaseEnd, PhaseResult, PhaseState, ResultName};
@@ -179,7 +179,7 @@ impl TrialRun<'_, '_> {
         let seed = self.trial.seed ^ self.first_cycle(ordinal);
         let spec = DriveSpec { first_cycle: self.first_cycle(ordinal), ..drive_spec::of(drive, seed, &self.spec()) };
         let written = self.written_bytes();
-        let cycles = cycles(&mut **self.store)?;
+        let cycles = self.cycles()?;
         let witness_ns = self.bench.witness.as_ref().map(Witness::cpu_ns);
         let result = self.driven(Driven::measured(ordinal, drive.clients, drive.durability, &stream, spec))?;
         end.push(ResultName::Seconds, (result.end_ns - result.measured_from_ns) as f64 / 1e9);
@@ -262,9 +262,19 @@ impl TrialRun<'_, '_> {
         DriveSpec { slice, io, witness, open_timeout, ..DriveSpec::default() }
     }
 
-    /// What the store counts of the work that it puts off; nothing when nobody waits for its answer any more.
+    /// What the store counts of the work that it puts off under load, all its nodes together.
+    fn cycles(&mut self) -> Result<BTreeMap<String, f64>, TrialError> {
+        let mut sums = BTreeMap::new();
+        let read = self.probe.as_mut().map_or(Ok(Vec::new()), |read| read())?;
+        for reading in read.into_iter().filter(|reading| reading.kind() == SeriesKind::Cycle) {
+            *sums.entry(reading.name.clone()).or_default() += reading.number();
+        }
+        Ok(sums)
+    }
+
+    /// The same; nothing when nobody waits for its answer any more.
     fn cycles_unless_stopped(&mut self) -> Result<BTreeMap<String, f64>, TrialError> {
-        match cycles(&mut **self.store) {
+        match self.cycles() {
             Err(error) if error.is_interrupt() => Ok(BTreeMap::new()),
             counted => counted,
         }
@@ -291,15 +301,6 @@ impl TrialRun<'_, '_> {
             tell(Level::Error, EventClass::Drive, format!("client {client}"), text);
         }
     }
-}
-
-/// What the store counts of the work that it puts off under load, all its nodes together.
-fn cycles(store: &mut dyn Store) -> Result<BTreeMap<String, f64>, TrialError> {
-    let mut sums = BTreeMap::new();
-    for reading in store.counters()?.into_iter().filter(|reading| reading.kind() == SeriesKind::Cycle) {
-        *sums.entry(reading.name.clone()).or_default() += reading.number();
-    }
-    Ok(sums)
 }
 
 /// Whether a phase of operations came to its end, or what it ended with instead. `strict`: one with a late generator is

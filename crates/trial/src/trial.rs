@@ -74,6 +74,7 @@ pub fn run(
     }
     let mut run = TrialRun {
         bench,
+        probe: store.probe(),
         store,
         trial,
         workload,

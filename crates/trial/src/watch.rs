@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use plimsoll_core::sampler::STORE;
-use plimsoll_core::{Found, Reading, Sampler, Store};
+use plimsoll_core::{Found, Probe, Reading, Sampler};
 use plimsoll_record::data::{EventClass, Level, Sample};
 use plimsoll_record::{Distribution, RecordError};
 
@@ -102,20 +102,18 @@ impl Watch<'_> {
     }
 }
 
-/// What a store counts of its own work, as a source. A store that counts nothing is not asked twice; that one could not be
-/// asked is said once.
+/// What a store counts of its own work, as a source. That it could not be asked is said once.
 pub struct StoreCounters<'a> {
     watch: Watch<'a>,
-    store: &'a mut dyn Store,
+    probe: &'a mut Probe,
     trial: u32,
-    counts_nothing: bool,
     has_failed: bool,
 }
 
 impl<'a> StoreCounters<'a> {
-    /// Those of `store` in the trial at that position.
-    pub fn new(watch: Watch<'a>, store: &'a mut dyn Store, trial: u32) -> Self {
-        Self { watch, store, trial, counts_nothing: false, has_failed: false }
+    /// Those that `probe` reads in the trial at that position.
+    pub fn new(watch: Watch<'a>, probe: &'a mut Probe, trial: u32) -> Self {
+        Self { watch, probe, trial, has_failed: false }
     }
 }
 
@@ -125,20 +123,14 @@ impl Sampler for StoreCounters<'_> {
     }
 
     fn sample(&mut self) -> Vec<Reading> {
-        if self.counts_nothing {
-            return Vec::new();
-        }
         let Watch { sinks, label, .. } = self.watch;
-        self.store
-            .counters()
-            .inspect(|readings| self.counts_nothing = readings.is_empty())
-            .inspect_err(|error| {
-                if !std::mem::replace(&mut self.has_failed, true) {
-                    let text = format!("what {label} counts could not be read: {error}");
-                    // A recording that cannot take it says so itself.
-                    let _ = sinks.event(Some(self.trial), Level::Info, EventClass::Sampler, label, text);
-                }
-            })
-            .unwrap_or_default()
+        let read = (self.probe)().inspect_err(|error| {
+            if !std::mem::replace(&mut self.has_failed, true) {
+                let text = format!("what {label} counts could not be read: {error}");
+                // A recording that cannot take it says so itself.
+                let _ = sinks.event(Some(self.trial), Level::Info, EventClass::Sampler, label, text);
+            }
+        });
+        read.unwrap_or_default()
     }
 }

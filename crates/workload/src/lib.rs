@@ -27,7 +27,6 @@ pub mod ldap;
 pub mod nothing;
 mod numbers;
 pub mod oltp;
-mod retry;
 pub mod scramble;
 pub mod script;
 mod shares;

@@ -42,7 +42,7 @@ const PARAMS: &[ParamSpec] = &[
         "fillfactor",
         10..=100,
         "100",
-        "percent of a page that the load fills, on PostgreSQL, as pgbench's --fillfactor",
+        "percent of a page that the load fills where SQL has it, as pgbench's --fillfactor",
     ),
     MAX_TRIES,
 ];

@@ -18,6 +18,11 @@ pub(crate) fn store_error(dir: &Path, error: &Error) -> StoreError {
     }
 }
 
+/// That there is no database any more.
+pub(crate) fn is_closed() -> StoreError {
+    StoreError::new(StoreErrorKind::Broken, "the fjall database is closed because opening it again failed")
+}
+
 /// An error of a read or a write. After a failed write fjall refuses all further ones, before it does anything;
 /// any other error of a write leaves open what got to the journal.
 pub(crate) fn kv_error(error: &Error) -> KvError {

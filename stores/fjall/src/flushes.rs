@@ -8,13 +8,16 @@
 use std::time::Instant;
 
 use fjall::{AbstractTree as _, Keyspace};
-use plimsoll_core::{Cycle, Reading};
+use plimsoll_core::{Cycle, Reading, StoreError};
 
+use crate::errors::is_closed;
 use crate::kv::Keyspaces;
 
-/// Flushes so far, and what was written since sessions were opened.
+/// Flushes so far, and what was written since sessions were opened: what the store and its probe share.
 #[derive(Default)]
 pub(crate) struct Flushes {
+    /// The database, while it is open.
+    keyspaces: Option<Keyspaces>,
     /// Of databases that have been closed.
     before: u64,
     /// When sessions were opened, and where each keyspace was then.
@@ -43,6 +46,11 @@ impl Written {
     }
 }
 
+/// How far both keyspaces have got.
+fn written(keyspaces: &Keyspaces) -> [Written; 2] {
+    [&keyspaces.records, &keyspaces.index].map(Written::to)
+}
+
 /// Memtables that were flushed since the database was opened.
 fn flushed(keyspaces: &Keyspaces) -> u64 {
     let of = |keyspace: &Keyspace| {
@@ -54,39 +62,45 @@ fn flushed(keyspaces: &Keyspaces) -> u64 {
 }
 
 impl Flushes {
+    /// A database is open.
+    pub fn are_of(&mut self, keyspaces: Keyspaces) {
+        self.keyspaces = Some(keyspaces);
+    }
+
     /// The database is about to be closed: the next one begins to count anew.
-    pub fn are_over(&mut self, keyspaces: &Keyspaces) {
-        self.before += flushed(keyspaces);
+    pub fn are_over(&mut self) {
+        self.before += self.keyspaces.take().map_or(0, |keyspaces| flushed(&keyspaces));
         self.begun = None;
     }
 
     /// Sessions are opened.
-    pub fn begin(&mut self, keyspaces: &Keyspaces) {
-        self.begun = Some((Instant::now(), [Written::to(&keyspaces.records), Written::to(&keyspaces.index)]));
+    pub fn begin(&mut self) {
+        self.begun = self.keyspaces.as_ref().map(|open| (Instant::now(), written(open)));
     }
 
     /// What is worth plotting beside a load.
-    pub fn counters(&self, keyspaces: &Keyspaces) -> Vec<Reading> {
+    pub fn counters(&self) -> Result<Vec<Reading>, StoreError> {
+        let keyspaces = self.keyspaces.as_ref().ok_or_else(is_closed)?;
         let Keyspaces { db, records, index } = keyspaces;
         let level = |name, unit, value: usize| Reading::level("", name, unit, value as f64);
         let flushes = (self.before + flushed(keyspaces)) as f64;
         let tables = records.table_count() + index.table_count();
         let unsorted = records.l0_table_count() + index.l0_table_count();
-        vec![
+        Ok(vec![
             Reading::cycle("", "flushes", "", flushes),
             level("memtables", "B", db.write_buffer_size() as usize),
             level("tables", "", tables),
             level("tables_not_compacted", "", unsorted),
             level("compactions_running", "", db.active_compactions()),
             Reading::total("", "time_compacting", "s", db.time_compacting().as_secs_f64()),
-        ]
+        ])
     }
 
     /// How long it takes until the keyspace that is written to most has filled a memtable, at the pace since sessions were
     /// opened.
-    pub fn cycle(&self, keyspaces: &Keyspaces, memtable_bytes: u64) -> Option<Cycle> {
+    pub fn cycle(&self, memtable_bytes: u64) -> Option<Cycle> {
         let (begun, before) = self.begun.as_ref()?;
-        let now = [Written::to(&keyspaces.records), Written::to(&keyspaces.index)];
+        let now = written(self.keyspaces.as_ref()?);
         let filled = now.iter().zip(before).map(|(now, before)| now.since(*before, memtable_bytes));
         let filled = filled.fold(0.0, f64::max);
         let seconds = begun.elapsed().as_secs_f64() / filled;

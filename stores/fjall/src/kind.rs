@@ -2,7 +2,7 @@
 
 use plimsoll_core::{
     IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError, StoreErrorKind,
-    StoreKind, StoreSpec, Target,
+    StoreKind, StoreSpec,
 };
 
 use crate::store::FjallStore;
@@ -50,10 +50,7 @@ impl StoreKind for FjallKind {
     }
 
     fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        let Target::Private { data_dir, .. } = &options.target else {
-            return Err(StoreError::new(StoreErrorKind::Usage, "fjall is embedded: there is none to attach to")
-                .next("Name it without a URL: `--on fjall`."));
-        };
+        let data_dir = options.target.data_dir()?;
         let size = |name: &str, default| match options.params.int(name) {
             0 => Ok(default),
             bytes => u64::try_from(bytes).map_err(|_| {

@@ -2,18 +2,18 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use plimsoll_core::{
-    CacheSize, Cycle, Durability, Footprint, IndexMode, Layout, OpKind, Reading, Sessions, Setting, Store,
+    CacheSize, Cycle, Durability, Footprint, IndexMode, Layout, OpKind, Probe, Sessions, Setting, Store,
     StoreDescription, StoreError, StoreErrorKind, Values, Waits,
 };
 use plimsoll_keyindex::records::Records;
 use plimsoll_keyindex::{Check, IndexError};
 
-use crate::errors::store_error;
+use crate::errors::{is_closed, store_error};
 use crate::flushes::Flushes;
 use crate::group::GroupCommit;
 use crate::kind::Sizes;
@@ -30,7 +30,7 @@ pub struct FjallStore {
     dir: PathBuf,
     sizes: Sizes,
     keyspaces: Option<Keyspaces>,
-    flushes: Flushes,
+    flushes: Arc<Mutex<Flushes>>,
     group: Arc<GroupCommit>,
     /// Of no collections before [`Store::create`].
     records: Records,
@@ -45,7 +45,7 @@ impl FjallStore {
             dir: data_dir.join("fjall"),
             sizes,
             keyspaces: None,
-            flushes: Flushes::default(),
+            flushes: Arc::default(),
             group: Arc::default(),
             records: Records::new(&Layout::default())?,
             index: IndexMode::None,
@@ -76,7 +76,9 @@ impl FjallStore {
             let index = db.keyspace("index", options)?;
             Ok(Keyspaces { db, records, index })
         };
-        self.keyspaces = Some(open().map_err(|error| self.error(&error))?);
+        let keyspaces = open().map_err(|error| self.error(&error))?;
+        locked(&self.flushes).are_of(keyspaces.clone());
+        self.keyspaces = Some(keyspaces);
         // A database that was closed and opened takes writes again.
         self.group = Arc::default();
         Ok(())
@@ -84,15 +86,12 @@ impl FjallStore {
 
     /// Closes it, which syncs its journal. It is closed when this returns unless a session is still open.
     fn stop(&mut self) {
-        if let Some(keyspaces) = self.keyspaces.take() {
-            self.flushes.are_over(&keyspaces);
-        }
+        locked(&self.flushes).are_over();
+        self.keyspaces = None;
     }
 
     fn keyspaces(&self) -> Result<&Keyspaces, StoreError> {
-        self.keyspaces.as_ref().ok_or_else(|| {
-            StoreError::new(StoreErrorKind::Broken, "the fjall database is closed because opening it again failed")
-        })
+        self.keyspaces.as_ref().ok_or_else(is_closed)
     }
 
     fn error(&self, error: &fjall::Error) -> StoreError {
@@ -150,9 +149,6 @@ impl Store for FjallStore {
     }
 
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
-        if !layout.statements.is_empty() {
-            return Err(StoreError::new(StoreErrorKind::Usage, "fjall speaks no SQL, and the layout has statements"));
-        }
         let records = Records::new(layout)?;
         self.stop();
         self.remove_files()?;
@@ -163,8 +159,7 @@ impl Store for FjallStore {
     }
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
-        let keyspaces = self.keyspaces()?.clone();
-        self.flushes.begin(&keyspaces);
+        locked(&self.flushes).begin();
         let sessions = (0..count).map(|_| Ok(Box::new(self.records.session(self.kv(durability)?)) as _));
         Ok(Sessions::Blocking(sessions.collect::<Result<_, StoreError>>()?))
     }
@@ -238,18 +233,23 @@ impl Store for FjallStore {
         Ok(Some(format!("{records} records held against {index_keys} index keys, both ways")))
     }
 
-    fn counters(&mut self) -> Result<Vec<Reading>, StoreError> {
-        Ok(self.flushes.counters(self.keyspaces()?))
+    fn probe(&mut self) -> Option<Probe> {
+        let flushes = Arc::clone(&self.flushes);
+        Some(Box::new(move || locked(&flushes).counters()))
     }
 
     fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {
-        Ok(self.flushes.cycle(self.keyspaces()?, self.sizes.memtable_bytes))
+        Ok(locked(&self.flushes).cycle(self.sizes.memtable_bytes))
     }
 
     fn close(&mut self) -> Result<(), StoreError> {
         self.stop();
         self.remove_files()
     }
+}
+
+fn locked(flushes: &Mutex<Flushes>) -> MutexGuard<'_, Flushes> {
+    flushes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn faults(name: &str, check: &Check) -> String {

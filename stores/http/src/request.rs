@@ -34,7 +34,7 @@ impl Request {
             Call::Http(call) => call,
             // What opens a connection asks nothing either.
             Call::Nothing | Call::Steps => return Ok(Request::opening(login)),
-            _ => return Err(bad("HTTP speaks requests only")),
+            _ => return Err(kind.refused("HTTP")),
         };
         let HttpCall { method, target, body } = call;
         if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-') {

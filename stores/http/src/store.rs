@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Durability, Footprint, Layout, Nodes, Servers, Sessions, Setting, Store, StoreDescription, StoreError,
-    StoreErrorKind, Waits, WireClient,
+    Durability, Footprint, Layout, Nodes, Servers, Sessions, Setting, Store, StoreDescription, StoreError, Waits,
+    WireClient,
 };
 
 use crate::control::{greeted, look};
@@ -56,11 +56,7 @@ impl Store for HttpStore {
         Ok(StoreDescription { version, place, settings })
     }
 
-    fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
-        if !layout.collections.is_empty() || !layout.statements.is_empty() {
-            let what = "HTTP keeps neither records nor tables, and the layout has some";
-            return Err(StoreError::new(StoreErrorKind::Usage, what));
-        }
+    fn create(&mut self, _: &Layout) -> Result<(), StoreError> {
         Ok(())
     }
 

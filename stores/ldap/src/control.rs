@@ -6,7 +6,7 @@ use plimsoll_core::{
     Answer, Call, Done, LdapCall, LdapScope, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, ValueBuf,
     Waits, WireSession, WireState,
 };
-use plimsoll_endpoint::Channel;
+use plimsoll_endpoint::{Channel, Connected};
 
 use crate::endpoint::{Encryption, Endpoint};
 use crate::request;
@@ -35,6 +35,12 @@ impl Done for Kept {
     }
 }
 
+impl Connected for Control {
+    fn is_alive(&mut self) -> bool {
+        !self.channel.has_news()
+    }
+}
+
 impl Control {
     /// Connects and binds. `waits` say how long the server may be silent.
     ///
@@ -55,11 +61,6 @@ impl Control {
         control.channel.write(|out| control.session.open(&[], out));
         control.turn_until(&mut Kept(Vec::new()), |session| *session.state() != WireState::Opening)?;
         Ok(control)
-    }
-
-    /// True when the server has not ended the connection since it was last used.
-    pub fn is_alive(&mut self) -> bool {
-        !self.channel.has_news()
     }
 
     /// Asks one operation: what it came to, a search's entries with their values.

@@ -58,7 +58,7 @@ impl Request {
             Call::Ldap(call) => call,
             // The least that a server answers: whether it has a root.
             Call::Nothing | Call::Steps => &nothing(),
-            _ => return Err(bad("a directory is asked LDAP's operations only".to_owned())),
+            _ => return Err(kind.refused("LDAP")),
         };
         let base = if matches!(kind.call, Call::Ldap(_)) { base } else { "" };
         let (node, answered_by) = operation(call, base).map_err(|Mistake { what, next }| bad(what).next(next))?;

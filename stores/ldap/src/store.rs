@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use plimsoll_core::{
     CacheSize, Durability, Footprint, KindId, Layout, LdapCall, LdapChange, LdapHow, LdapScope, Nodes, OpKind, Outcome,
-    Reading, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Value, ValueBuf, Waits,
-    WireClient, WireSession,
+    Probe, Reading, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Value, ValueBuf,
+    Waits, WireClient, WireSession,
 };
+use plimsoll_endpoint::Link;
 use plimsoll_tls::TlsSession;
 
 use crate::control::{Control, refused};
@@ -42,8 +43,7 @@ pub(crate) struct LdapStore {
     settings: Option<SlapdRecipe>,
     endpoint: Endpoint,
     login: Arc<Login>,
-    /// The control plane's connection, made when it is needed.
-    control: Option<Control>,
+    control: Link<Control>,
     /// The directory's base.
     base: String,
     /// Relative to it, what is made in an attached server.
@@ -54,7 +54,6 @@ pub(crate) struct LdapStore {
     loads_offline: bool,
     /// Whether an attached server syncs writes, where the caller knows.
     syncs: Option<bool>,
-    waits: Waits,
 }
 
 impl LdapStore {
@@ -73,9 +72,9 @@ impl LdapStore {
         let mut store = Self::new(None, None, endpoint, unit_of(run_id), waits);
         store.syncs = syncs;
         let place = store.login.place.clone();
-        store.control()?;
+        store.control.get()?;
         if store.base.is_empty() {
-            let root = store.control()?.entry("", &["namingContexts"])?;
+            let root = store.control.get()?.entry("", &["namingContexts"])?;
             let base = root.and_then(|values| values.into_iter().next()).filter(|base| !base.is_empty());
             store.base = base.ok_or_else(|| {
                 let what = format!("{place} does not say which base it has");
@@ -85,7 +84,7 @@ impl LdapStore {
             progress(&format!("{place} has the base {}", store.base));
         }
         let base = store.base.clone();
-        for (dn, _) in store.control()?.entries(&base, LdapScope::One, UNITS, &["ou"])? {
+        for (dn, _) in store.control.get()?.entries(&base, LdapScope::One, UNITS, &["ou"])? {
             progress(&format!(
                 "{dn} of another run is still there; if it has ended, `ldapdelete -r {}` removes it",
                 quoted(&dn)
@@ -103,31 +102,22 @@ impl LdapStore {
     ) -> Self {
         let login = Arc::new(endpoint.login.clone());
         let base = login.base.clone();
+        let connect = {
+            let (endpoint, waits) = (endpoint.clone(), waits.clone());
+            move || Control::open(&endpoint, &waits)
+        };
         Self {
+            control: Link::new(server.clone().map(|server| (server, Nodes::All)), connect),
             server,
             settings,
             endpoint,
             login,
-            control: None,
             base,
             unit,
             is_made: false,
             loads_offline: false,
             syncs: None,
-            waits: waits.clone(),
         }
-    }
-
-    fn control(&mut self) -> Result<&mut Control, StoreError> {
-        // Between two uses the server may have been restarted, or have ended a connection that was idle.
-        if !self.control.as_mut().is_some_and(Control::is_alive) {
-            // How one of our own ended says more than that nobody listens any more.
-            if let Some(server) = &self.server {
-                server.check(Nodes::All)?;
-            }
-            self.control = Some(Control::open(&self.endpoint, &self.waits)?);
-        }
-        Ok(self.control.as_mut().expect("it was made just now"))
     }
 
     /// What stands behind the DNs of operations.
@@ -141,7 +131,7 @@ impl LdapStore {
     /// Deletes our entry in an attached server with everything below it, the lowest first.
     fn clear(&mut self) -> Result<(), StoreError> {
         let (unit, place) = (dn::below(&self.unit, &self.base), self.login.place.clone());
-        let control = self.control()?;
+        let control = self.control.get()?;
         loop {
             let all = LdapCall::Search {
                 base: unit.clone(),
@@ -189,7 +179,7 @@ impl LdapStore {
             Some(syncs) => Some(syncs),
             None => {
                 let filter = format!("(&(objectClass=olcMdbConfig)(olcSuffix={}))", filter_value(&self.base));
-                let found = self.control()?.entries("cn=config", LdapScope::One, &filter, &["olcDbNoSync"])?;
+                let found = self.control.get()?.entries("cn=config", LdapScope::One, &filter, &["olcDbNoSync"])?;
                 found.first().map(|(_, values)| values.first().is_none_or(|value| value != "TRUE"))
             }
         };
@@ -211,7 +201,7 @@ impl LdapStore {
         let change =
             LdapChange { how: LdapHow::Replace, attribute: "olcDbNoSync".to_owned(), value: Some(value.to_owned()) };
         let call = LdapCall::Modify { dn: OWN_DATABASE.to_owned(), changes: vec![change] };
-        self.control()?.must(&call, "set olcDbNoSync")
+        self.control.get()?.must(&call, "set olcDbNoSync")
     }
 }
 
@@ -243,7 +233,7 @@ impl Store for LdapStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
         let is_private = self.server.is_some();
         let place = if is_private { "private server".to_owned() } else { self.login.place.clone() };
-        let control = self.control()?;
+        let control = self.control.get()?;
         let root = control.entry("", &["vendorName", "vendorVersion", "monitorContext"])?.unwrap_or_default();
         let of = |at: usize| root.get(at).cloned().unwrap_or_default();
         let mut version = format!("{} {}", of(0), of(1)).trim().to_owned();
@@ -272,7 +262,7 @@ impl Store for LdapStore {
             return Ok(None);
         }
         self.set_sync(durability)?;
-        let found = self.control()?.entry(OWN_DATABASE, &["olcDbNoSync"])?.unwrap_or_default();
+        let found = self.control.get()?.entry(OWN_DATABASE, &["olcDbNoSync"])?.unwrap_or_default();
         let mut settings = self.describe()?.settings;
         for setting in settings.iter_mut().filter(|setting| setting.name == "dbnosync") {
             setting.value = found.first().cloned().unwrap_or_default();
@@ -280,15 +270,11 @@ impl Store for LdapStore {
         Ok(Some(settings))
     }
 
-    fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
-        if !layout.collections.is_empty() || !layout.statements.is_empty() {
-            let what = "a directory keeps neither records nor tables, and the layout has some";
-            return Err(StoreError::new(StoreErrorKind::Usage, what));
-        }
+    fn create(&mut self, _: &Layout) -> Result<(), StoreError> {
         let base = self.base.clone();
         if let Some(server) = &self.server {
             if self.is_made {
-                self.control = None;
+                self.control.hang_up();
                 offline::empty(&**server)?;
             }
             self.set_sync(Durability::AtEnd)?;
@@ -296,14 +282,14 @@ impl Store for LdapStore {
                 BASE.to_owned(),
                 &[("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "Example")],
             );
-            self.control()?.must(&root, "add the base")?;
-            self.control()?.must(&unit(dn::below(PEOPLE, &base), "People"), "add ou=People")?;
+            self.control.get()?.must(&root, "add the base")?;
+            self.control.get()?.must(&unit(dn::below(PEOPLE, &base), "People"), "add ou=People")?;
         } else {
             self.is_made = true;
             self.clear()?;
             let own = dn::below(&self.unit, &base);
             let name = self.unit.trim_start_matches("ou=").to_owned();
-            let control = self.control()?;
+            let control = self.control.get()?;
             control.must(&unit(own.clone(), &name), &format!("add {own}"))?;
             control.must(&unit(dn::below(PEOPLE, &own), "People"), &format!("add {PEOPLE},{own}"))?;
         }
@@ -349,7 +335,7 @@ impl Store for LdapStore {
     ) -> Result<Option<String>, StoreError> {
         let base = self.operations_base();
         let Some(server) = self.server.as_ref().filter(|_| self.loads_offline) else { return Ok(None) };
-        self.control = None;
+        self.control.hang_up();
         let mut entries: u64 = 0;
         offline::add(&**server, durability == Durability::Durable, |file| {
             let requests = kinds.iter().map(|kind| Request::new(kind, &base)).collect::<Result<Vec<_>, _>>()?;
@@ -380,7 +366,7 @@ impl Store for LdapStore {
     }
 
     fn disconnect(&mut self) -> Result<(), StoreError> {
-        self.control = None;
+        self.control.hang_up();
         Ok(())
     }
 
@@ -388,7 +374,8 @@ impl Store for LdapStore {
         let Some(server) = &self.server else { return Ok(Footprint::default()) };
         let file = offline::data_file(server.first());
         let file_bytes = file.metadata().map_err(|error| StoreError::io(file.display(), &error))?.len();
-        let pages = self.control()?.entry(OWN_MONITOR, &["olmMDBPagesUsed", "olmMDBPagesFree"])?.unwrap_or_default();
+        let pages =
+            self.control.get()?.entry(OWN_MONITOR, &["olmMDBPagesUsed", "olmMDBPagesFree"])?.unwrap_or_default();
         let number = |at: usize| pages.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         let data_bytes = number(0).saturating_sub(number(1)) * PAGE_BYTES;
         Ok(Footprint { data_bytes, index_bytes: None, total_bytes: Some(file_bytes) })
@@ -399,22 +386,8 @@ impl Store for LdapStore {
         Ok(self.server.as_ref().map(|_| CacheSize::PageCache))
     }
 
-    fn counters(&mut self) -> Result<Vec<Reading>, StoreError> {
-        if self.server.is_none() {
-            return Ok(Vec::new());
-        }
-        // No look whether the connection lives: this is asked beside a load.
-        if self.control.is_none() {
-            self.control()?;
-        }
-        let Some(control) = &mut self.control else { return Ok(Vec::new()) };
-        match read_counters(control) {
-            Ok(counters) => Ok(counters),
-            Err(error) => {
-                self.control = None;
-                Err(error)
-            }
-        }
+    fn probe(&mut self) -> Option<Probe> {
+        self.server.as_ref().map(|_| self.control.probe(read_counters))
     }
 
     fn close(&mut self) -> Result<(), StoreError> {

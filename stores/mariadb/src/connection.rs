@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use plimsoll_core::{Address, Answer, Done, Layout, OpKind, StoreError, StoreErrorKind, Ticket, Waits};
-use plimsoll_endpoint::{Channel, TextSession};
+use plimsoll_endpoint::{Channel, Connected, TextSession};
 
 use crate::wire::{Login, MySession, kind_of_number};
 
@@ -31,6 +31,12 @@ impl Connection {
         let mut connection = plimsoll_endpoint::Connection::new(channel, session);
         connection.open(kinds)?;
         Ok(Connection(connection))
+    }
+}
+
+impl Connected for Connection {
+    fn is_alive(&mut self) -> bool {
+        self.is_still_ready()
     }
 }
 

@@ -79,11 +79,6 @@ impl RedoLog {
         Ok(Self { flavor, bytes, begun: Instant::now(), written_before })
     }
 
-    /// Its size; 0 where that is not known.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// How long checkpoints take once round it, at the pace since it was begun to look at. They may lag behind what is
     /// written by as much as the server allows, so that much comes on top.
     pub fn cycle(&self, connection: &mut Connection) -> Result<Option<Cycle>, StoreError> {
@@ -125,7 +120,7 @@ fn written(connection: &mut Connection) -> Result<(u64, Option<u64>), StoreError
 }
 
 /// Bytes of the redo log; 0 where the server does not tell.
-fn log_bytes(connection: &mut Connection, flavor: Flavor) -> Result<u64, StoreError> {
+pub(crate) fn log_bytes(connection: &mut Connection, flavor: Flavor) -> Result<u64, StoreError> {
     let query = match flavor {
         Flavor::MariaDb => "SELECT @@GLOBAL.innodb_log_file_size",
         Flavor::MySqlBefore8 => "SELECT @@GLOBAL.innodb_log_file_size * @@GLOBAL.innodb_log_files_in_group",

@@ -33,6 +33,11 @@ static SPEC: StoreSpec = StoreSpec {
     packages: &["mariadb-server"],
     // ER_DISK_FULL, ER_RECORD_FILE_FULL.
     full_disk: &["1021", "1114"],
+    password_places: "MYSQL_PWD, ~/.my.cnf or --password-file",
+    habits: &[
+        ("--mysql-socket", "sysbench", "a URL: --on 'mariadb:///?socket=#'"),
+        ("--mysql-host", "sysbench", "a URL: --on mariadb://#/database"),
+    ],
     ..StoreSpec::PLAIN
 };
 

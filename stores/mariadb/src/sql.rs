@@ -71,7 +71,7 @@ pub(crate) fn literal(text: &str) -> String {
 }
 
 impl Tables for Flavor {
-    const SPEAKERS: &'static str = "MariaDB and MySQL";
+    const SPEAKERS: &'static str = "MariaDB or MySQL";
     /// "Identifier Length Limits": characters, which a name of ours has one byte of each.
     const NAME_BYTES_MAX: usize = 64;
     const OPTIONS: &'static str = " ENGINE=InnoDB ROW_FORMAT=DYNAMIC";

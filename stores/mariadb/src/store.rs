@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, CacheSize, Call, Cycle, Dialect, Durability, Footprint, Layout, Nodes, Op, OpKind, Outcome, Reading,
+    Address, CacheSize, Call, Cycle, Dialect, Durability, Footprint, Layout, Nodes, Op, OpKind, Outcome, Probe,
     Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
 };
-use plimsoll_endpoint::{TextSession, text};
+use plimsoll_endpoint::{Link, TextSession, text};
 use plimsoll_lab::tree_bytes;
 
 use crate::connection::Connection;
@@ -36,10 +36,9 @@ pub(crate) struct MariadbStore {
     /// The limits of what waits for the server: while connecting, and afterwards.
     connecting: Waits,
     waits: Waits,
-    /// The control plane's connection, made when it is needed.
-    control: Option<Connection>,
+    control: Link<Connection>,
     flavor: Flavor,
-    /// The redo log, once it was looked at: last when sessions were opened.
+    /// The redo log as it was when sessions were opened.
     log: Option<RedoLog>,
     database: String,
     /// The database is there, and is ours.
@@ -72,13 +71,24 @@ impl MariadbStore {
         waits: &Waits,
         run_id: &str,
     ) -> Result<MariadbStore, StoreError> {
+        let (login, connecting) = (Arc::new(login), waits.with_answer(connect_timeout));
+        let connect = {
+            let (address, login) = (address.clone(), Arc::clone(&login));
+            let (connecting, waits) = (connecting.clone(), waits.clone());
+            move || {
+                let (login, settings) = (Arc::clone(&login), session_settings());
+                let mut made = Connection::open(&address, login, Arc::default(), &settings, &[], &connecting)?;
+                made.set_waits(waits.clone());
+                Ok(made)
+            }
+        };
         let mut store = MariadbStore {
+            control: Link::new(server.clone().map(|server| (server, Nodes::All)), connect),
             server,
             address,
-            login: Arc::new(login),
-            connecting: waits.with_answer(connect_timeout),
+            login,
+            connecting,
             waits: waits.clone(),
-            control: None,
             flavor: Flavor::MariaDb,
             log: None,
             database: database_name(run_id),
@@ -86,24 +96,8 @@ impl MariadbStore {
             read_only: false,
             layout: Arc::default(),
         };
-        store.flavor = Flavor::of_version(&store.control()?.value("SELECT VERSION()")?);
+        store.flavor = Flavor::of_version(&store.control.get()?.value("SELECT VERSION()")?);
         Ok(store)
-    }
-
-    fn control(&mut self) -> Result<&mut Connection, StoreError> {
-        // Between two uses the server may have been restarted, or have ended a connection that was idle.
-        if !self.control.as_mut().is_some_and(|control| control.is_still_ready()) {
-            // How one of our own ended says more than that nobody listens any more.
-            if let Some(server) = &self.server {
-                server.check(Nodes::All)?;
-            }
-            let login = Arc::clone(&self.login);
-            let settings = session_settings();
-            let mut made = Connection::open(&self.address, login, Arc::default(), &settings, &[], &self.connecting)?;
-            made.set_waits(self.waits.clone());
-            self.control = Some(made);
-        }
-        Ok(self.control.as_mut().expect("it was made just now"))
     }
 
     /// As whom sessions log in: into the run's database, or before anything was made into the one of the URL.
@@ -124,7 +118,7 @@ impl MariadbStore {
     /// Databases that earlier runs could not drop, as far as one can tell by their names.
     pub(crate) fn left_behind(&mut self) -> Result<Vec<String>, StoreError> {
         let pattern = PREFIX.replace('_', "\\_");
-        let answer = self.control()?.simple(&format!(
+        let answer = self.control.get()?.simple(&format!(
             "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME LIKE '{pattern}%' ORDER BY 1"
         ))?;
         Ok(answer.row_iter().map(|row| text(row, 0).to_owned()).collect())
@@ -132,7 +126,7 @@ impl MariadbStore {
 
     fn make_database(&mut self) -> Result<(), StoreError> {
         let (database, user, place) = (quoted(&self.database), self.login.user.clone(), self.login.place.clone());
-        match self.control()?.simple(&format!("CREATE DATABASE {database}")) {
+        match self.control.get()?.simple(&format!("CREATE DATABASE {database}")) {
             Ok(_) => {
                 self.has_database = true;
                 Ok(())
@@ -143,7 +137,7 @@ impl MariadbStore {
                 next: Some(format!(
                     "As an administrator: GRANT ALL ON `{}%`.* TO {};",
                     PREFIX.replace('_', "\\_"),
-                    self.control()?.value("SELECT CURRENT_USER()").map_or_else(|_| user, |user| account(&user))
+                    self.control.get()?.value("SELECT CURRENT_USER()").map_or_else(|_| user, |user| account(&user))
                 )),
                 ..error
             }),
@@ -158,7 +152,7 @@ impl MariadbStore {
     fn drop_database(&mut self) -> Result<(), StoreError> {
         if self.has_database {
             let name = self.database.clone();
-            let control = self.control()?;
+            let control = self.control.get()?;
             // What was given up after its timeout may still run on the server, and hold locks for as long as it likes.
             // Where that cannot be ended, dropping waits for it.
             if let Ok(answer) = control.simple(&format!(
@@ -194,7 +188,7 @@ impl MariadbStore {
     /// Does something slow on the control connection.
     fn tidy<T>(&mut self, run: impl FnOnce(&mut Connection, &str) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let database = self.database.clone();
-        let control = self.control()?;
+        let control = self.control.get()?;
         control.set_works(true);
         let result = run(control, &database);
         control.set_works(false);
@@ -211,19 +205,19 @@ impl MariadbStore {
         };
         if self.server.is_some() {
             // No session has a value of its own.
-            self.control()?.simple(&format!("SET GLOBAL {FLUSH_LOG} = {level}"))?;
+            self.control.get()?.simple(&format!("SET GLOBAL {FLUSH_LOG} = {level}"))?;
             return Ok(());
         }
         // A commit that is in InnoDB's log and not in the binary log is undone after a crash.
         let binlog = "SELECT CASE WHEN @@GLOBAL.log_bin THEN @@GLOBAL.sync_binlog ELSE 1 END";
-        if durability == Durability::Durable && self.control()?.value(binlog)? != "1" {
+        if durability == Durability::Durable && self.control.get()?.value(binlog)? != "1" {
             return Err(StoreError::new(
                 StoreErrorKind::Usage,
                 format!("{place} writes a binary log without syncing it at each commit: that is not `durable`"),
             )
             .next("Have sync_binlog set to 1 there, or ask for another durability."));
         }
-        let found = self.control()?.value(&format!("SELECT @@GLOBAL.{FLUSH_LOG}"))?;
+        let found = self.control.get()?.value(&format!("SELECT @@GLOBAL.{FLUSH_LOG}"))?;
         // 3 is 1 with more syncs, of MariaDB.
         let enough = match durability {
             Durability::Durable => matches!(found.as_str(), "1" | "3"),
@@ -281,9 +275,9 @@ impl Store for MariadbStore {
             None => self.login.place.clone(),
         };
         let flavor = self.flavor;
-        let version = self.control()?.value("SELECT VERSION()")?;
+        let version = self.control.get()?.value("SELECT VERSION()")?;
         let is_private = self.server.is_some();
-        let settings = settings(self.control()?, flavor, is_private)?;
+        let settings = settings(self.control.get()?, flavor, is_private)?;
         Ok(StoreDescription { version: format!("{} {version}", flavor.name()), place, settings })
     }
 
@@ -320,7 +314,7 @@ impl Store for MariadbStore {
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         self.make_durable(durability)?;
         let flavor = self.flavor;
-        self.log = Some(RedoLog::begin(self.control()?, flavor)?);
+        self.log = Some(RedoLog::begin(self.control.get()?, flavor)?);
         let login = self.session_login();
         let settings = self.settings_of_sessions();
         let client = |_| WireClient {
@@ -356,7 +350,7 @@ impl Store for MariadbStore {
     }
 
     fn disconnect(&mut self) -> Result<(), StoreError> {
-        self.control = None;
+        self.control.hang_up();
         Ok(())
     }
 
@@ -375,7 +369,7 @@ impl Store for MariadbStore {
     }
 
     fn cache_bytes(&mut self) -> Result<Option<CacheSize>, StoreError> {
-        let bytes = self.control()?.value("SELECT @@GLOBAL.innodb_buffer_pool_size")?;
+        let bytes = self.control.get()?.value("SELECT @@GLOBAL.innodb_buffer_pool_size")?;
         Ok(bytes.parse().ok().map(|bytes| CacheSize::Own { setting: "innodb_buffer_pool_size", bytes }))
     }
 
@@ -413,20 +407,20 @@ impl Store for MariadbStore {
         self.tidy(control::check_integrity)
     }
 
-    fn counters(&mut self) -> Result<Vec<Reading>, StoreError> {
-        if self.log.is_none() {
-            let flavor = self.flavor;
-            self.log = Some(RedoLog::begin(self.control()?, flavor)?);
-        }
-        let log_bytes = self.log.as_ref().map_or(0, RedoLog::bytes);
-        counters::read(self.control()?, log_bytes)
+    fn probe(&mut self) -> Option<Probe> {
+        let (flavor, mut log_bytes) = (self.flavor, None);
+        Some(self.control.probe(move |control| {
+            let log_bytes = match log_bytes {
+                Some(known) => known,
+                None => *log_bytes.insert(counters::log_bytes(control, flavor)?),
+            };
+            counters::read(control, log_bytes)
+        }))
     }
 
     fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {
-        let Some(log) = self.log.take() else { return Ok(None) };
-        let cycle = log.cycle(self.control()?);
-        self.log = Some(log);
-        cycle
+        let Some(log) = &self.log else { return Ok(None) };
+        log.cycle(self.control.get()?)
     }
 
     fn close(&mut self) -> Result<(), StoreError> {

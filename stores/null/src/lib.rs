@@ -5,8 +5,7 @@
 
 use plimsoll_core::{
     Answer, BlockingSession, Durability, Footprint, IndexMode, Interface, Layout, Op, OpKind, OpenOptions, Outcome,
-    SessionShape, SessionSpec, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, StoreKind, StoreSpec,
-    Target,
+    SessionShape, SessionSpec, Sessions, Store, StoreDescription, StoreError, StoreKind, StoreSpec,
 };
 
 const SPEC: StoreSpec = StoreSpec {
@@ -37,11 +36,8 @@ impl StoreKind for NullKind {
     }
 
     fn open(&self, options: OpenOptions, _: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        match options.target {
-            Target::Private { .. } => Ok(Box::new(NullStore)),
-            _ => Err(StoreError::new(StoreErrorKind::Usage, "there is no null store to attach to")
-                .next("name it without a URL: --on null")),
-        }
+        options.target.data_dir()?;
+        Ok(Box::new(NullStore))
     }
 }
 

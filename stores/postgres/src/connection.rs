@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use plimsoll_core::{Answer, Done, Layout, OpKind, StoreError, StoreErrorKind, Ticket, Waits};
-use plimsoll_endpoint::{Channel, TextSession};
+use plimsoll_endpoint::{Channel, Connected, TextSession};
 
 use crate::reach::Endpoint;
 use crate::wire::{PgSession, Secured, Transaction};
@@ -70,6 +70,12 @@ impl Connection {
     /// Where its transaction stands.
     pub fn transaction(&self) -> Transaction {
         self.session().inner().transaction()
+    }
+}
+
+impl Connected for Connection {
+    fn is_alive(&mut self) -> bool {
+        self.is_still_ready()
     }
 }
 

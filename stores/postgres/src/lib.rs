@@ -16,6 +16,7 @@
 //! | `kv` | a table of bytes under bytes, for `keyindex` |
 //! | [`conninfo`] | where a URL, the environment, service and password files lead |
 //! | [`server`] | how a private server is made |
+//! | `shared_memory` | what a killed one leaves outside of its directories |
 //!
 //! It is no driver for applications: it has no COPY and no pool, and prepares everything at connect.
 
@@ -27,6 +28,7 @@ mod kv;
 mod reach;
 mod reads;
 pub mod server;
+mod shared_memory;
 mod spec;
 pub mod sql;
 mod store;

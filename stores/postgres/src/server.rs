@@ -13,6 +13,7 @@ use plimsoll_lab::Program;
 
 use crate::connection::Connection;
 use crate::reach::Endpoint;
+use crate::shared_memory;
 use crate::wire::Login;
 
 const POSTGRES: Program = Program {
@@ -68,6 +69,8 @@ impl Recipe for PostgresRecipe {
     }
 
     fn launch(&self, node: &Node) -> Result<Launch, StoreError> {
+        // Without a mention the linker might leave it out.
+        std::hint::black_box(&shared_memory::BEFORE_MAIN);
         let (data, sockets) = (node.data_dir.display(), node.socket_dir.display());
         let mut arguments = vec!["-D".to_owned(), data.to_string()];
         arguments.extend(["-c", "listen_addresses=", "-c"].map(str::to_owned));

@@ -61,6 +61,12 @@ static SPEC: StoreSpec = StoreSpec {
     packages: &["postgresql"],
     // `disk_full`; the second is keyindex'.
     full_disk: &["53100", "DISK_FULL"],
+    password_places: "PGPASSWORD, PGPASSFILE, a service file or --password-file",
+    habits: &[
+        ("-M", "pgbench", "--set postgres.protocol=#"),
+        ("--protocol", "pgbench", "--set postgres.protocol=#"),
+        ("--pgsql-host", "sysbench", "a URL: --on postgres://#/database"),
+    ],
     ..StoreSpec::PLAIN
 };
 

@@ -12,7 +12,7 @@ use crate::kv;
 struct Postgres;
 
 impl Tables for Postgres {
-    const SPEAKERS: &'static str = "PostgreSQL's servers";
+    const SPEAKERS: &'static str = "PostgreSQL";
     /// Longer names are cut without an error (`NAMEDATALEN` − 1).
     const NAME_BYTES_MAX: usize = 63;
 

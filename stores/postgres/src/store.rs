@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use plimsoll_core::{
     BlockingSession, CacheSize, Call, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Nodes, Op, OpKind,
-    Outcome, Reading, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits,
+    Outcome, Probe, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits,
     WireClient, WireSession, waits,
 };
-use plimsoll_endpoint::{TextSession, text};
+use plimsoll_endpoint::{Link, TextSession, text};
 use plimsoll_keyindex::records::Records;
 use plimsoll_lab::tree_bytes;
 
@@ -63,9 +63,7 @@ pub(crate) struct PostgresStore {
     pub(crate) protocol: Protocol,
     /// What sessions have given up and nobody has cancelled yet.
     given_up: Arc<GivenUp>,
-    counters: Counters,
-    /// The control plane's connection, made when it is needed.
-    control: Option<Connection>,
+    control: Link<Connection>,
     schema: String,
     run_id: String,
     /// The schema is there, and is ours.
@@ -88,10 +86,20 @@ impl PostgresStore {
         run_id: String,
     ) -> PostgresStore {
         let (server, ours) = server.unzip();
+        let connect = {
+            let (endpoint, connecting, waits) = (endpoint.clone(), connecting.clone(), waits.clone());
+            let settings = control_settings(&run_id);
+            move || {
+                let mut made = Connection::open(&endpoint, Arc::default(), &settings, &[], &connecting)?;
+                made.set_waits(waits.clone());
+                Ok(made)
+            }
+        };
         let control = control.map(|mut control| {
             control.set_waits(waits.clone());
             control
         });
+        let control = Link::new(server.clone().map(|server| (server, Nodes::All)), connect).holding(control);
         PostgresStore {
             server,
             ours: ours.unwrap_or_default(),
@@ -100,7 +108,6 @@ impl PostgresStore {
             waits,
             protocol: Protocol::default(),
             given_up: Arc::default(),
-            counters: Counters::default(),
             control,
             schema: schema_name(&run_id),
             run_id,
@@ -111,24 +118,9 @@ impl PostgresStore {
         }
     }
 
-    fn control(&mut self) -> Result<&mut Connection, StoreError> {
-        // Between two uses the server may have been restarted, or have ended a connection that was idle.
-        if !self.control.as_mut().is_some_and(|control| control.is_still_ready()) {
-            // How one of our own ended says more than that nobody listens any more.
-            if let Some(server) = &self.server {
-                server.check(Nodes::All)?;
-            }
-            let settings = control_settings(&self.run_id);
-            let mut made = Connection::open(&self.endpoint, Arc::default(), &settings, &[], &self.connecting)?;
-            made.set_waits(self.waits.clone());
-            self.control = Some(made);
-        }
-        Ok(self.control.as_mut().expect("it was made just now"))
-    }
-
     /// Schemas that earlier runs of this role could not drop.
     pub(crate) fn left_behind(&mut self) -> Result<Vec<String>, StoreError> {
-        let answer = self.control()?.simple(&format!(
+        let answer = self.control.get()?.simple(&format!(
             "SELECT nspname FROM pg_namespace WHERE nspowner = (SELECT oid FROM pg_roles WHERE rolname = current_user) \
              AND starts_with(obj_description(oid, 'pg_namespace'), {}) ORDER BY nspname",
             literal(MADE_BY)
@@ -140,7 +132,7 @@ impl PostgresStore {
         let (schema, user, database) =
             (quoted(&self.schema), self.endpoint.login.user.clone(), self.endpoint.login.database.clone());
         let comment = format!("COMMENT ON SCHEMA {schema} IS {}", literal(&format!("{MADE_BY}{}", self.run_id)));
-        match self.control()?.simple(&format!("CREATE SCHEMA {schema}; {comment}")) {
+        match self.control.get()?.simple(&format!("CREATE SCHEMA {schema}; {comment}")) {
             Ok(_) => {
                 self.has_schema = true;
                 Ok(())
@@ -166,7 +158,7 @@ impl PostgresStore {
     fn drop_schema(&mut self) -> Result<(), StoreError> {
         if self.has_schema {
             let schema = quoted(&self.schema);
-            let control = self.control()?;
+            let control = self.control.get()?;
             // What was given up after its timeout may still run on the server, and hold locks for as long as it likes.
             // Where that cannot be ended, dropping waits for it.
             let _ = control.simple(&control::end_given_up(&schema));
@@ -187,7 +179,7 @@ impl PostgresStore {
     /// Does something slow on the control connection.
     fn tidy<T>(&mut self, run: impl FnOnce(&mut Connection, &str) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let schema = self.schema.clone();
-        let control = self.control()?;
+        let control = self.control.get()?;
         control.set_works(true);
         let result = run(control, &schema);
         control.set_works(false);
@@ -207,7 +199,7 @@ impl PostgresStore {
     /// own value for everybody.
     fn commit_setting(&mut self) -> Result<(String, Option<String>), StoreError> {
         let is_ours = self.ours.iter().any(|name| name == COMMIT);
-        let control = self.control()?;
+        let control = self.control.get()?;
         control.simple(&format!("RESET {COMMIT}"))?;
         let answer = control.simple(&format!("SELECT setting, source FROM pg_settings WHERE name = '{COMMIT}'"))?;
         let row = answer.values.values();
@@ -227,7 +219,7 @@ impl PostgresStore {
         let commit = match durability {
             Durability::Durable => {
                 for (name, what) in NEEDED {
-                    if self.control()?.value(&format!("SHOW {name}"))? != "on" {
+                    if self.control.get()?.value(&format!("SHOW {name}"))? != "on" {
                         let what = format!("{place} runs with {name}=off: {what}");
                         return Err(StoreError::new(StoreErrorKind::Usage, what)
                             .next(format!("Set {name} = on in its configuration, or ask for durability `at-end`.")));
@@ -266,15 +258,15 @@ impl PostgresStore {
         // Before anything was made there is no schema of ours: the tables are the user's own.
         Ok(if self.has_schema { format!("{}; {commit}", search_path(&self.schema)) } else { commit })
     }
+}
 
-    /// Has the server stop what sessions have given up after a timeout, so that it does not work, and hold locks, for
-    /// nobody. What cannot be cancelled is left: it is unknown either way.
-    fn cancel_given_up(&mut self) {
-        for _ in 0..CANCELS_MAX {
-            let Some(key) = self.given_up.take() else { return };
-            if self.endpoint.cancel(&key).is_err() {
-                return;
-            }
+/// Has the server stop what sessions have given up after a timeout, so that it does not work, and hold locks, for
+/// nobody. What cannot be cancelled is left: it is unknown either way.
+fn cancel_given_up(given_up: &GivenUp, endpoint: &Endpoint) {
+    for _ in 0..CANCELS_MAX {
+        let Some(key) = given_up.take() else { return };
+        if endpoint.cancel(&key).is_err() {
+            return;
         }
     }
 }
@@ -284,7 +276,7 @@ impl Store for PostgresStore {
         let ours = self.own_settings();
         let private = self.server.is_some();
         let place = self.endpoint.login.place.clone();
-        let control = self.control()?;
+        let control = self.control.get()?;
         let place = match (private, control.tls()) {
             (true, _) => "private server".to_owned(),
             (false, None) => place,
@@ -377,7 +369,7 @@ impl Store for PostgresStore {
     }
 
     fn disconnect(&mut self) -> Result<(), StoreError> {
-        self.control = None;
+        self.control.hang_up();
         Ok(())
     }
 
@@ -394,7 +386,7 @@ impl Store for PostgresStore {
     }
 
     fn cache_bytes(&mut self) -> Result<Option<CacheSize>, StoreError> {
-        let bytes = self.control()?.value("SELECT pg_size_bytes(current_setting('shared_buffers'))")?;
+        let bytes = self.control.get()?.value("SELECT pg_size_bytes(current_setting('shared_buffers'))")?;
         Ok(bytes.parse().ok().map(|bytes| CacheSize::Own { setting: "shared_buffers", bytes }))
     }
 
@@ -432,12 +424,14 @@ impl Store for PostgresStore {
         self.tidy(|control, schema| control::check_integrity(control, schema, private))
     }
 
-    fn counters(&mut self) -> Result<Vec<Reading>, StoreError> {
-        self.cancel_given_up();
-        let mut counters = std::mem::take(&mut self.counters);
-        let read = self.control().and_then(|control| counters.read(control));
-        self.counters = counters;
-        read
+    fn probe(&mut self) -> Option<Probe> {
+        let (given_up, endpoint) = (Arc::clone(&self.given_up), self.endpoint.clone());
+        let mut counters = Counters::default();
+        Some(self.control.probe(move |control| {
+            // While sessions are at work nobody else is there to do it.
+            cancel_given_up(&given_up, &endpoint);
+            counters.read(control)
+        }))
     }
 
     fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {
@@ -445,7 +439,7 @@ impl Store for PostgresStore {
         let asked = "SELECT extract(epoch FROM current_setting('checkpoint_timeout')::interval) \
                      * (1 + current_setting('checkpoint_completion_target')::float8) \
                      || ' ' || current_setting('checkpoint_timeout')";
-        let answer = self.control()?.value(asked)?;
+        let answer = self.control.get()?.value(asked)?;
         let Some((seconds, timeout)) = answer.split_once(' ') else { return Ok(None) };
         let Ok(seconds) = seconds.parse::<f64>() else { return Ok(None) };
         Ok(Some(Cycle {

@@ -32,7 +32,7 @@ pub(crate) struct Background {
 
 impl Rules {
     /// `None` where settings may not be asked for.
-    fn read(control: &mut Control) -> Result<Option<Self>, StoreError> {
+    pub fn read(control: &mut Control) -> Result<Option<Self>, StoreError> {
         let mut value = |name: &str| config(control, name).map(Option::unwrap_or_default);
         let (percent, least, save) = match value("auto-aof-rewrite-percentage") {
             // Some have no CONFIG at all.
@@ -47,6 +47,16 @@ impl Rules {
         let points = numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
         let growth_percent = percent.parse().ok().filter(|percent| *percent > 0.0);
         Self { growth_percent, least_bytes: least.parse().unwrap_or(0.0), save, points }
+    }
+
+    /// How often it has happened by these rules, or by any where they are not known: only of what the server does by itself.
+    /// Versions before 7.0 count neither.
+    pub fn cycles(rules: Option<&Self>, info: &Info, node: &str) -> Vec<Reading> {
+        let rewrites = rules.is_none_or(|rules| rules.growth_percent.is_some()) && info.number("aof_enabled") > 0;
+        let saves = rules.is_none_or(|rules| !rules.points.is_empty());
+        let counted = [("aof_rewrites", rewrites), ("rdb_saves", saves)];
+        let counted = counted.into_iter().filter(|(name, is_done)| *is_done && !info.text(name).is_empty());
+        counted.map(|(name, _)| Reading::cycle(node, name, "", info.number(name) as f64)).collect()
     }
 
     /// Until the append-only file is written anew.
@@ -117,15 +127,6 @@ impl Background {
         let elapsed_s = self.begun.elapsed().as_secs_f64();
         let both = [self.rules.rewrite(&self.before, &now, elapsed_s), self.rules.save(&self.before, &now, elapsed_s)];
         Ok(both.into_iter().flatten().min_by(|one, other| one.seconds.total_cmp(&other.seconds)))
-    }
-
-    /// How often it has happened: only of what the server does by itself. Versions before 7.0 count neither.
-    pub fn counters(of: Option<&Self>, info: &Info, node: &str) -> Vec<Reading> {
-        let rewrites = of.is_none_or(|of| of.rules.growth_percent.is_some()) && info.number("aof_enabled") > 0;
-        let saves = of.is_none_or(|of| !of.rules.points.is_empty());
-        let counted = [("aof_rewrites", rewrites), ("rdb_saves", saves)];
-        let counted = counted.into_iter().filter(|(name, is_done)| *is_done && !info.text(name).is_empty());
-        counted.map(|(name, _)| Reading::cycle(node, name, "", info.number(name) as f64)).collect()
     }
 }
 

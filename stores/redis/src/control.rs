@@ -1,7 +1,7 @@
 //! One connection that waits for its answers: for the control plane, where nothing is measured.
 
 use plimsoll_core::{StoreError, StoreErrorKind, Waits};
-use plimsoll_endpoint::Channel;
+use plimsoll_endpoint::{Channel, Connected};
 
 use crate::endpoint::{Endpoint, Login};
 use crate::resp::{self, Aggregate, Reply, Token};
@@ -50,6 +50,12 @@ pub struct Control {
     login: Login,
     /// What arrived and has not been used yet.
     input: Vec<u8>,
+}
+
+impl Connected for Control {
+    fn is_alive(&mut self) -> bool {
+        !self.channel.has_news()
+    }
 }
 
 impl Control {
@@ -138,11 +144,6 @@ impl Control {
     /// How long it is waited for.
     pub fn waits(&self) -> &Waits {
         &self.waits
-    }
-
-    /// True when the server has not ended the connection since it was last used.
-    pub fn is_alive(&mut self) -> bool {
-        !self.channel.has_news()
     }
 
     fn greeted(&mut self) -> Result<(), StoreError> {

@@ -49,6 +49,13 @@ static SPEC: StoreSpec = StoreSpec {
     },
     params: PARAMS,
     packages: &["redis-server"],
+    password_places: "REDISCLI_AUTH or --password-file",
+    habits: &[
+        ("-t", "redis-benchmark", "--mix #=1 with the workload `kv` (its kinds: plimsoll list workloads)"),
+        ("-n", "redis-benchmark", "--ops # (of each client)"),
+        ("-P", "redis-benchmark", "--depth #"),
+        ("-d", "redis-benchmark", "--set field_count=1 --set field_length=#"),
+    ],
     ..StoreSpec::PLAIN
 };
 

@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use plimsoll_core::{Address, Nodes, Servers, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{Address, Nodes, Probe, Servers, StoreError, StoreErrorKind, Waits};
+use plimsoll_endpoint::Link;
 
-use crate::background::Background;
+use crate::background::{Background, Rules};
 use crate::control::{Control, Node};
 use crate::endpoint::Endpoint;
+use crate::facts::Info;
 use crate::slots;
 
 /// Keys looked at by one SCAN, and removed by one UNLINK at most: each keeps the server from others for a moment only.
@@ -17,9 +19,7 @@ pub(crate) struct Member {
     pub endpoint: Endpoint,
     /// The private servers, and which of them it is; `None` when attached.
     own: Option<(Arc<dyn Servers>, usize)>,
-    waits: Waits,
-    /// Made when it is needed.
-    control: Option<Control>,
+    pub control: Link<Control>,
     /// What it does in the background, once sessions were opened and it was asked.
     pub background: Option<Background>,
     /// Bytes of others' data in an attached server when ours was made.
@@ -28,7 +28,12 @@ pub(crate) struct Member {
 
 impl Member {
     pub fn new(endpoint: Endpoint, own: Option<(Arc<dyn Servers>, usize)>, waits: &Waits) -> Self {
-        Self { endpoint, own, waits: waits.clone(), control: None, background: None, others_bytes: 0 }
+        let connect = {
+            let (endpoint, waits) = (endpoint.clone(), waits.clone());
+            move || Control::open(&endpoint, &waits)
+        };
+        let server = own.as_ref().map(|(servers, number)| (Arc::clone(servers), Nodes::One(*number)));
+        Self { endpoint, own, control: Link::new(server, connect), background: None, others_bytes: 0 }
     }
 
     /// Where clients of its cluster are told to go; of a server that is in none, where it listens.
@@ -42,43 +47,23 @@ impl Member {
         self.own.as_ref().map(|(servers, number)| servers.nodes()[*number].data_dir.as_path())
     }
 
-    pub fn control(&mut self) -> Result<&mut Control, StoreError> {
-        // Between two uses the server may have been restarted, or have ended a connection that was idle.
-        if !self.control.as_mut().is_some_and(Control::is_alive) {
-            self.connect()?;
-        }
-        Ok(self.control.as_mut().expect("it was made just now"))
-    }
-
-    /// The same without a look whether the connection lives: for what is asked beside a load.
-    pub fn control_unseen(&mut self) -> Result<&mut Control, StoreError> {
-        if self.control.is_none() {
-            self.connect()?;
-        }
-        Ok(self.control.as_mut().expect("it was made just now"))
-    }
-
-    fn connect(&mut self) -> Result<(), StoreError> {
-        // How one of our own ended says more than that nobody listens any more.
-        if let Some((servers, number)) = &self.own {
-            servers.check(Nodes::One(*number))?;
-        }
-        self.control = Some(Control::open(&self.endpoint, &self.waits)?);
-        Ok(())
-    }
-
-    /// How long it is waited for.
-    pub fn waits(&self) -> &Waits {
-        &self.waits
-    }
-
-    pub fn hang_up(&mut self) {
-        self.control = None;
+    /// What reads its counters, as those of `node`.
+    pub fn probe(&self, node: String) -> Probe {
+        let mut rules = None;
+        self.control.probe(move |control| {
+            if rules.is_none() {
+                rules = Some(Rules::read(control)?);
+            }
+            let info = Info::read(control)?;
+            let mut all = info.counters(&node);
+            all.extend(Rules::cycles(rules.as_ref().and_then(Option::as_ref), &info, &node));
+            Ok(all)
+        })
     }
 
     /// Removes all keys that match `pattern`; false when some were not this server's to remove any more.
     pub fn unlink(&mut self, pattern: &[u8], in_cluster: bool) -> Result<bool, StoreError> {
-        let control = self.control()?;
+        let control = self.control.get()?;
         let mut cursor = b"0".to_vec();
         let mut all = true;
         loop {

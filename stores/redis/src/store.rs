@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_core::{
-    Address, CacheSize, Cycle, Durability, Footprint, Layout, Reading, Servers, Sessions, Setting, Store,
+    Address, CacheSize, Cycle, Durability, Footprint, Layout, Probe, Reading, Servers, Sessions, Setting, Store,
     StoreDescription, StoreError, StoreErrorKind, Waits, WireClient, WireSession,
 };
 use plimsoll_lab::tree_bytes;
@@ -115,8 +115,9 @@ impl RedisStore {
     fn meet(&mut self) -> Result<(), StoreError> {
         let place = self.login.place.clone();
         let first = self.first()?;
-        let (endpoint, waits) = (first.endpoint.clone(), first.waits().clone());
-        let control = first.control()?;
+        let endpoint = first.endpoint.clone();
+        let control = first.control.get()?;
+        let waits = control.waits().clone();
         let info = Info::read(control)?;
         if info.number("cluster_enabled") > 0 {
             let ranges = control.slots()?;
@@ -151,7 +152,7 @@ impl RedisStore {
                     Member::new(endpoint, None, waits)
                 }
             };
-            member.control().map_err(|error| {
+            member.control.get().map_err(|error| {
                 let next = error.next.clone().unwrap_or_default();
                 error.next(format!(
                     "{next} Nodes are connected to where CLUSTER SLOTS says they are; \
@@ -168,7 +169,7 @@ impl RedisStore {
     fn ask_whom_it_concerns(&mut self, words: &[&[u8]]) -> Result<Node, StoreError> {
         let mut last = StoreError::new(StoreErrorKind::Broken, "the cluster has no nodes");
         for member in &mut self.members {
-            match member.control()?.command(words) {
+            match member.control.get()?.command(words) {
                 Err(error) if error.detail.as_deref().is_some_and(|words| words.starts_with("MOVED ")) => last = error,
                 other => return other,
             }
@@ -180,10 +181,10 @@ impl RedisStore {
     fn make_durable(&mut self, durability: Durability) -> Result<(), StoreError> {
         for member in &mut self.members {
             if member.data_dir().is_some() {
-                append_only::set(member.control()?, durability)?;
+                append_only::set(member.control.get()?, durability)?;
             } else {
                 let place = member.endpoint.login.place.clone();
-                append_only::demand(member.control()?, durability, &place)?;
+                append_only::demand(member.control.get()?, durability, &place)?;
             }
         }
         self.file_is_off = self.is_private && durability == Durability::AtEnd;
@@ -193,7 +194,7 @@ impl RedisStore {
     /// The settings as they are now, or of our own servers as durabilities make them.
     fn settings(&mut self, now: bool) -> Result<Vec<Setting>, StoreError> {
         let is_private = self.is_private;
-        match facts::settings(self.first()?.control()?, is_private, now) {
+        match facts::settings(self.first()?.control.get()?, is_private, now) {
             // Not everybody may ask for settings.
             Err(error) if error.kind == StoreErrorKind::Permission => Ok(Vec::new()),
             settings => settings,
@@ -209,7 +210,7 @@ impl RedisStore {
     fn clear(&mut self) -> Result<(), StoreError> {
         if self.is_private {
             for member in &mut self.members {
-                member.control()?.long_command(&[b"FLUSHALL", b"SYNC"])?;
+                member.control.get()?.long_command(&[b"FLUSHALL", b"SYNC"])?;
             }
             return Ok(());
         }
@@ -251,7 +252,7 @@ impl RedisStore {
     fn complete_file(&mut self) -> Result<(), StoreError> {
         if self.file_is_off {
             for member in &mut self.members {
-                append_only::switch_on(member.control()?)?;
+                append_only::switch_on(member.control.get()?)?;
             }
             self.file_is_off = false;
         }
@@ -280,7 +281,7 @@ impl Store for RedisStore {
             (false, false) => self.login.place.clone(),
             (false, true) => format!("cluster of {} masters at {}", self.members.len(), self.login.place),
         };
-        let control = self.first()?.control()?;
+        let control = self.first()?.control.get()?;
         let version = Info::read(control)?.version();
         let settings = self.settings(false)?;
         Ok(StoreDescription { version, place, settings })
@@ -292,15 +293,11 @@ impl Store for RedisStore {
         self.settings(true).map(Some)
     }
 
-    fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
-        if !layout.collections.is_empty() || !layout.statements.is_empty() {
-            let what = "Redis keeps neither records nor tables, and the layout has some";
-            return Err(StoreError::new(StoreErrorKind::Usage, what));
-        }
+    fn create(&mut self, _: &Layout) -> Result<(), StoreError> {
         self.note(true)?;
         self.clear()?;
         for member in &mut self.members {
-            let info = Info::read(member.control()?)?;
+            let info = Info::read(member.control.get()?)?;
             member.others_bytes = if member.data_dir().is_some() { 0 } else { info.data_bytes() };
         }
         Ok(())
@@ -309,7 +306,7 @@ impl Store for RedisStore {
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         self.make_durable(durability)?;
         for member in &mut self.members {
-            member.background = Background::begin(member.control()?)?;
+            member.background = Background::begin(member.control.get()?)?;
         }
         let tls = self.first()?.endpoint.tls_client()?;
         let members = self.cluster.as_ref().map(|redirections| {
@@ -334,7 +331,7 @@ impl Store for RedisStore {
                 Some(data) => {
                     append_only::sync_files(data).map_err(|error| StoreError::io(data.display(), &error))?;
                 }
-                None => append_only::ask_to_write_all(member.control()?)?,
+                None => append_only::ask_to_write_all(member.control.get()?)?,
             }
         }
         Ok(())
@@ -344,7 +341,7 @@ impl Store for RedisStore {
         self.complete_file()?;
         let is_private = self.is_private;
         for member in &mut self.members {
-            let control = member.control()?;
+            let control = member.control.get()?;
             append_only::until_quiet(control)?;
             if is_private {
                 append_only::ask_to_write_all(control)?;
@@ -355,14 +352,14 @@ impl Store for RedisStore {
 
     fn disconnect(&mut self) -> Result<(), StoreError> {
         self.complete_file()?;
-        self.members.iter_mut().for_each(Member::hang_up);
+        self.members.iter_mut().for_each(|member| member.control.hang_up());
         Ok(())
     }
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         let (mut data_bytes, mut total_bytes) = (0, Some(0));
         for member in &mut self.members {
-            let info = Info::read(member.control()?)?;
+            let info = Info::read(member.control.get()?)?;
             data_bytes += info.data_bytes().saturating_sub(member.others_bytes);
             let tree = member.data_dir().and_then(tree_bytes);
             total_bytes = total_bytes.zip(tree).map(|(total, tree)| total + tree);
@@ -374,7 +371,7 @@ impl Store for RedisStore {
         let mut limit_bytes = Some(0);
         for member in &mut self.members {
             // In INFO also where CONFIG may not be asked. One node without a limit: the whole has none.
-            let own = Info::read(member.control()?)?.number("maxmemory");
+            let own = Info::read(member.control.get()?)?.number("maxmemory");
             limit_bytes = limit_bytes.filter(|_| own > 0).map(|sum| sum + own);
         }
         Ok(Some(CacheSize::InMemory { setting: "maxmemory", limit_bytes }))
@@ -384,7 +381,7 @@ impl Store for RedisStore {
         let Some(program) = self.check_program.as_ref().filter(|_| !self.file_is_off) else { return Ok(None) };
         let mut said = Vec::new();
         for member in &mut self.members {
-            append_only::until_quiet(member.control()?)?;
+            append_only::until_quiet(member.control.get()?)?;
             let Some(file) = member.data_dir().and_then(append_only_file) else { return Ok(None) };
             said.push(checked(program, &file)?);
         }
@@ -392,37 +389,29 @@ impl Store for RedisStore {
         Ok(Some(said.join("; ")))
     }
 
-    fn counters(&mut self) -> Result<Vec<Reading>, StoreError> {
-        let mut all = Vec::new();
-        for (member, number) in self.members.iter_mut().zip(1..) {
-            let info = match member.control_unseen().and_then(Info::read) {
-                Ok(info) => info,
-                // Of a cluster, one node may be away.
-                Err(error) => {
-                    member.hang_up();
-                    if self.cluster.is_none() { return Err(error) } else { continue }
-                }
-            };
-            let node = if self.cluster.is_some() { format!("node {number}") } else { String::new() };
-            all.extend(info.counters(&node));
-            all.extend(Background::counters(member.background.as_ref(), &info, &node));
-        }
-        if let Some(redirections) = &self.cluster {
+    fn probe(&mut self) -> Option<Probe> {
+        let Some(redirections) = self.cluster.clone() else {
+            return self.members.first().map(|only| only.probe(String::new()));
+        };
+        let nodes = self.members.iter().zip(1..);
+        let mut nodes: Vec<Probe> = nodes.map(|(member, number)| member.probe(format!("node {number}"))).collect();
+        Some(Box::new(move || {
+            // One node may be away.
+            let mut all: Vec<Reading> = nodes.iter_mut().filter_map(|read| read().ok()).flatten().collect();
             let total = |name, of: &AtomicU64| Reading::total("", name, "", of.load(Ordering::Relaxed) as f64);
             all.push(total("cluster_moved", &redirections.moved));
             all.push(total("cluster_ask", &redirections.asked));
-        }
-        Ok(all)
+            Ok(all)
+        }))
     }
 
     fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {
         let mut longest: Option<Cycle> = None;
         for member in &mut self.members {
-            let Some(background) = member.background.take() else { continue };
-            let cycle = member.control().and_then(|control| background.cycle(control));
-            member.background = Some(background);
+            let Some(background) = &member.background else { continue };
+            let cycle = background.cycle(member.control.get()?)?;
             // Once the slowest node of a cluster has had one, all have.
-            longest = longest.into_iter().chain(cycle?).max_by(|one, other| one.seconds.total_cmp(&other.seconds));
+            longest = longest.into_iter().chain(cycle).max_by(|one, other| one.seconds.total_cmp(&other.seconds));
         }
         Ok(longest)
     }

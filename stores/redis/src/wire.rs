@@ -373,9 +373,7 @@ fn prepared(kind: &OpKind) -> Result<Prepared, StoreError> {
         Call::Kv(KvCall::Put) => (What::Put, &b"*3\r\n$3\r\nSET\r\n$"[..], 2),
         Call::Kv(KvCall::Delete) => (What::Delete, &b"*2\r\n$3\r\nDEL\r\n$"[..], 1),
         Call::Kv(KvCall::Scan) => (What::Refused, PING, 0),
-        Call::Records { .. } | Call::Sql(_) | Call::SqlRow(_) | Call::SqlText | Call::Http(_) | Call::Ldap(_) => {
-            return Err(bad("Redis speaks keys and values only"));
-        }
+        _ => return Err(kind.refused("Redis")),
     };
     let as_bytes = |value_type: &ValueType| matches!(value_type, ValueType::Bytes | ValueType::Text | ValueType::Int);
     if params > 0 && (kind.params.len() != params || !kind.params.iter().all(as_bytes)) {

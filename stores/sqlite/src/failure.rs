@@ -60,7 +60,9 @@ pub(crate) fn outcome(error: &rusqlite::Error) -> Outcome {
 #[cold]
 pub(crate) fn fail(answer: &mut Answer, error: &rusqlite::Error) -> Outcome {
     answer.clear();
-    answer.fail(outcome(error), &code(error), &words(error))
+    let outcome = answer.fail(outcome(error), &code(error), &words(error));
+    answer.gave_way = matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked));
+    outcome
 }
 
 /// `error` as a key-value call's.
@@ -138,6 +140,20 @@ mod tests {
         assert_eq!(code(&error), "SQLITE_FULL");
         assert_eq!(outcome(&error), Outcome::Rejected);
         assert_eq!(store_error("insert", &error).kind, StoreErrorKind::DiskFull);
+    }
+
+    #[test]
+    fn a_database_that_another_writes_to_makes_an_operation_give_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Connection::open(dir.path().join("x")).unwrap();
+        let (first, second) = (open(), open());
+        first.execute_batch("BEGIN IMMEDIATE").unwrap();
+        second.busy_timeout(std::time::Duration::ZERO).unwrap();
+        let (mut answer, error) = (Answer::default(), second.execute_batch("BEGIN IMMEDIATE").unwrap_err());
+        assert_eq!((fail(&mut answer, &error), answer.code.as_str()), (Outcome::Rejected, "SQLITE_BUSY"));
+        assert!(answer.gave_way);
+        let error = second.execute_batch("nonsense").unwrap_err();
+        assert_eq!((fail(&mut answer, &error), answer.gave_way), (Outcome::Rejected, false));
     }
 
     #[test]

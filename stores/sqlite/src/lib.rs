@@ -19,8 +19,8 @@ mod statements;
 mod store;
 
 use plimsoll_core::{
-    Dialect, IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError,
-    StoreErrorKind, StoreKind, StoreSpec, Target,
+    Dialect, IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError, StoreKind,
+    StoreSpec,
 };
 
 const SPEC: StoreSpec = StoreSpec {
@@ -53,12 +53,7 @@ impl StoreKind for SqliteKind {
     }
 
     fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        match &options.target {
-            Target::Private { data_dir, .. } => {
-                Ok(Box::new(store::SqliteStore::open(data_dir, &options.params, options.waits.clone())?))
-            }
-            _ => Err(StoreError::new(StoreErrorKind::Usage, "sqlite runs inside Plimsoll and cannot be attached to")
-                .next("Name it without a URL: `--on sqlite`.")),
-        }
+        let data_dir = options.target.data_dir()?;
+        Ok(Box::new(store::SqliteStore::open(data_dir, &options.params, options.waits.clone())?))
     }
 }

@@ -14,7 +14,7 @@ use crate::kv;
 pub(crate) struct Sqlite;
 
 impl Tables for Sqlite {
-    const SPEAKERS: &'static str = "SQLite's databases";
+    const SPEAKERS: &'static str = "SQLite";
     // SQLite itself has no limit.
     const NAME_BYTES_MAX: usize = usize::MAX;
     const OPTIONS: &'static str = " STRICT";

@@ -58,8 +58,10 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(Stri
         }
     };
     if args.on.is_empty() {
-        return Err(CliError::new(exit::USAGE, "it must be said on which store")
-            .next("name one or more with --on, for example --on postgres; `plimsoll list stores` lists them"));
+        let example = catalogue.stores.first().map_or("STORE", |store| store.spec().name);
+        return Err(CliError::new(exit::USAGE, "it must be said on which store").next(format!(
+            "name one or more with --on, for example --on {example}; `plimsoll list stores` lists them"
+        )));
     }
     if args.plan.get("mix").is_none()
         && let Some(kinds) = catalogue.workload(&name).and_then(kinds_without_a_usual_mix)

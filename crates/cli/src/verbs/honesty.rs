@@ -44,13 +44,13 @@ struct Row {
 
 /// Stops a private server of the kind `name` for a second, and prints expected beside measured.
 pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, CliError> {
-    let kind = catalogue.store(name).filter(|kind| kind.spec().private && !kind.spec().schemes.is_empty());
+    let kind = catalogue.store(name).filter(|kind| !kind.spec().schemes.is_empty());
     let Some(kind) = kind else {
         let servers: Vec<&str> = catalogue
             .stores
             .iter()
             .map(|kind| kind.spec())
-            .filter(|spec| spec.private && !spec.schemes.is_empty())
+            .filter(|spec| !spec.schemes.is_empty())
             .map(|spec| spec.name)
             .collect();
         return Err(CliError::new(exit::USAGE, format!("`{name}` is no server that can be started and stopped here"))

@@ -104,10 +104,9 @@ impl<K: Kv> RecordsSession<K> {
         let bad = |what: String| Err(usage(format!("operation `{}`: {what}", kind.name)));
         let (collection, call) = match &kind.call {
             Call::Nothing | Call::Steps => return Ok(Prepared::Nothing),
-            Call::Sql(_) | Call::SqlRow(_) | Call::SqlText => return bad("this store speaks no SQL".into()),
             Call::Kv(call) => return Ok(Prepared::Pairs { call: *call, keep: kind.keep_answer }),
-            Call::Http(_) | Call::Ldap(_) => return bad("it is no operation on records".into()),
             Call::Records { collection, call } => (usize::from(*collection), call),
+            _ => return Err(kind.refused("keyindex")),
         };
         let Some(kept) = self.records.collections.get(collection) else {
             return bad(format!("there is no collection number {collection}"));

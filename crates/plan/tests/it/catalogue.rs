@@ -78,8 +78,8 @@ fn no_workload(
 const CACHE: &[ParamSpec] = &[ParamSpec::bytes("cache", "2MiB", "")];
 const BUFFERS: &[ParamSpec] = &[ParamSpec::bytes("shared_buffers", "128MiB", "")];
 
-/// sqlite can do all, fjall has no SQL and no index of its own, postgres is reached by URLs too, ldap only so,
-/// and slow takes one client and is never durable.
+/// sqlite can do all, fjall has no SQL and no index of its own, postgres and ldap are reached by URLs too, and slow is
+/// never durable.
 pub fn catalogue() -> Catalogue {
     let stores = [
         StoreSpec { name: "sqlite", params: CACHE, ..PLAIN },
@@ -93,18 +93,18 @@ pub fn catalogue() -> Catalogue {
         StoreSpec {
             name: "postgres",
             schemes: &["postgres", "postgresql"],
+            password_places: "PGPASSWORD, PGPASSFILE, a service file or --password-file",
             interfaces: &[Interface::Records, Interface::Sql],
             dialect: None,
             index_modes: &[IndexMode::None, IndexMode::Own],
             params: BUFFERS,
             ..PLAIN
         },
-        StoreSpec { name: "ldap", schemes: &["ldap"], private: false, ..PLAIN },
+        StoreSpec { name: "ldap", schemes: &["ldap"], ..PLAIN },
         StoreSpec {
             name: "slow",
             interfaces: &[Interface::Records],
             durabilities: &[Durability::Buffered, Durability::AtEnd],
-            concurrent: false,
             sessions: SessionSpec {
                 shape: SessionShape::Blocking,
                 bytes: 0,

@@ -190,12 +190,6 @@ fn unknown_names_are_told_from_near_ones() {
         "did you mean `postgres`? schemes: postgres, postgresql, ldap",
     );
     replaced(
-        "\"sqlite\"",
-        "«\"ldap\"»",
-        "`ldap` cannot be started here",
-        "give the URL of a running one: \"ldap://host/\"",
-    );
-    replaced(
         "\"coupons\"",
         "«\"coupon\"»",
         "unknown workload `coupon`",
@@ -326,11 +320,6 @@ fn combinations_that_cannot_be_are_refused() {
         &format!("{slow}durability = «\"durable\"»"),
         "the store `slow` cannot do `durable`",
         "it can do: buffered, at-end",
-    );
-    expect(
-        &format!("{slow}durability = \"buffered\"\nclients = [1, «8»]"),
-        "the store `slow` takes one client at a time, not 8",
-        "",
     );
     expect(
         &RIGHT.replace("\"sqlite\"", "\"fjall\"").replace("\"coupons\"", "\"coupons\"\nindex = «\"own\"»"),

@@ -285,10 +285,9 @@ impl plimsoll_core::Stream for Busy {
 }
 
 pub(super) fn many_sessions(subject: &mut Subject<'_>) -> Result<(), String> {
-    let clients = if subject.spec.concurrent { CLIENTS } else { 1 };
     subject.store.create(&Layout::default()).map_err(|error| format!("create: {error}"))?;
     let (kinds, durability) = (kinds(subject), subject.durability());
-    let sessions = subject.store.sessions(clients, durability).map_err(|error| error.to_string())?;
+    let sessions = subject.store.sessions(CLIENTS, durability).map_err(|error| error.to_string())?;
     let drive = Drive {
         clock: &Clock::start(),
         spec: &DriveSpec { limit: Limit::Exhausted, op_timeout: OP_TIMEOUT, ..DriveSpec::default() },
@@ -300,10 +299,10 @@ pub(super) fn many_sessions(subject: &mut Subject<'_>) -> Result<(), String> {
     };
     let result = drive.run(&mut |_| {}).map_err(|error| error.to_string())?;
     let done: u64 = result.kinds.iter().map(|kind| kind[Outcome::Ok as usize]).sum();
-    if done != u64::from(clients) * KEYS_PER_CLIENT * 3 || done != result.ops {
+    if done != u64::from(CLIENTS) * KEYS_PER_CLIENT * 3 || done != result.ops {
         return Err(format!("{done} of {} operations were done: {:?}", result.ops, result.errors));
     }
-    let all = || (0..clients).flat_map(|client| (0..KEYS_PER_CLIENT).map(move |number| (client, number)));
+    let all = || (0..CLIENTS).flat_map(|client| (0..KEYS_PER_CLIENT).map(move |number| (client, number)));
     let mut script = Script::new();
     all().for_each(|(client, number)| get(&mut script, &key_of(client, number)));
     let replies = asked(subject, &script)?;

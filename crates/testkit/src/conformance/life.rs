@@ -1,13 +1,20 @@
 //! What a store does as a whole: durability, restarts, sizes, many sessions, sessions that go.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use plimsoll_core::{
-    Access, Cold, Dialect, Durability, Footprint, IndexMode, Outcome, StoreError, StoreErrorKind, StreamSpec, Value,
-    ValueBuf,
+    Access, Cold, Dialect, Durability, Footprint, IndexMode, Layout, Nodes, OpenOptions, Outcome, Probe, StoreError,
+    StoreErrorKind, StoreKind, StreamSpec, Target, Value, ValueBuf, Waits,
 };
+use plimsoll_lab::{Cluster, FALLBACK_BASES};
 
 use super::Subject;
 use super::things::{ALL, COUNT, Model, all_came_to, asked, find, gave, kinds, made_and_asked};
 use crate::ask::{Script, ask};
+use crate::params::defaults;
 use crate::trial::{Trial, workload};
 
 const CLIENTS: u32 = 8;
@@ -136,7 +143,7 @@ pub(super) fn many_sessions(subject: &mut Subject<'_>, mode: IndexMode) -> Resul
     let mix = [("update", 4), ("read", 4), ("query", 2)].map(|(kind, share)| (kind.to_owned(), share));
     let trial = Trial {
         workload: workload("coupons", 16, &[("records", 2_000), ("below", 300)], &[("index", mode.name())]),
-        clients: if subject.spec.concurrent { CLIENTS } else { 1 },
+        clients: CLIENTS,
         ops_per_client: 150,
         mix: mix.into(),
         durability: subject.durability(),
@@ -216,4 +223,62 @@ pub(super) fn selects(subject: &mut Subject<'_>) -> Result<(), String> {
         (Outcome::Ok | Outcome::NotFound, 0) => Ok(()),
         other => Err(format!("an account that is not there came to {other:?}")),
     }
+}
+
+/// Counters are read on a thread of their own while the store is at work, and by the same probe after a restart.
+pub(super) fn counters_are_read_beside(subject: &mut Subject<'_>) -> Result<(), String> {
+    subject.store.create(&Layout::default()).map_err(said("create"))?;
+    let Some(mut probe) = subject.store.probe() else { return Ok(()) };
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            while !done.load(Ordering::SeqCst) {
+                reads(&mut probe)?;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            reads(&mut probe)
+        });
+        let worked = subject.store.settle().and_then(|()| subject.store.footprint()).map_err(said("settle"));
+        done.store(true, Ordering::SeqCst);
+        reader.join().map_err(|_| "the reader panicked".to_owned())?.and(worked.map(drop))
+    })?;
+    match subject.store.restart() {
+        // One that is not ours runs on.
+        Err(error) if error.kind == StoreErrorKind::Usage => {}
+        restarted => restarted.map_err(said("restart"))?,
+    }
+    reads(&mut probe)
+}
+
+/// A probe says that its servers are away, and reads again when they are back.
+pub(super) fn a_probe_outlives_servers(kind: &dyn StoreKind, data_dir: &Path, log_dir: &Path) -> Result<(), String> {
+    let (params, waits) = (defaults(kind.spec().params), Waits::default());
+    let Some(recipe) = kind.recipe(&params).map_err(said("recipe"))? else { return Ok(()) };
+    let bases: Vec<_> = std::iter::once(data_dir.to_owned()).chain(FALLBACK_BASES.map(Into::into)).collect();
+    let cluster = Cluster::start(recipe, &bases, log_dir, &waits, &mut |_| {}).map_err(said("start"))?;
+    let target = Target::Servers(cluster.handle());
+    let options = OpenOptions { target, params, run_id: "conformance".to_owned(), waits };
+    let mut store = kind.open(options, &mut |_| {}).map_err(said("open"))?;
+    if let Some(mut probe) = store.probe() {
+        reads(&mut probe)?;
+        cluster.kill(Nodes::All).map_err(said("kill"))?;
+        for _ in 0..2 {
+            match probe() {
+                Err(error) if error.kind == StoreErrorKind::Unreachable => {}
+                other => return Err(format!("its servers are dead, and the probe says {other:?}")),
+            }
+        }
+        cluster.start(Nodes::All).map_err(said("start"))?;
+        reads(&mut probe)?;
+    }
+    drop(store);
+    cluster.close().map_err(said("close"))
+}
+
+/// That a probe reads something: every series once, and none of it less than nothing.
+fn reads(probe: &mut Probe) -> Result<(), String> {
+    let readings = probe().map_err(said("counters"))?;
+    let names: BTreeSet<_> = readings.iter().map(|reading| (&reading.subject, &reading.name)).collect();
+    let is_sound = names.len() == readings.len() && readings.iter().all(|reading| reading.number() >= 0.0);
+    if is_sound && !names.is_empty() { Ok(()) } else { Err(format!("counters: {readings:?}")) }
 }

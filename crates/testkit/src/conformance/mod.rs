@@ -87,9 +87,11 @@ pub fn run(kind: &dyn StoreKind) -> Report {
     for place in [&data_dir, &log_dir] {
         std::fs::create_dir(place).expect("a place in the temporary directory");
     }
-    let target = Target::Private { data_dir: data_dir.clone(), said: false, log_dir };
+    let target = Target::Private { data_dir: data_dir.clone(), said: false, log_dir: log_dir.clone() };
     let mut report = check(kind, target);
     report.add("after closing no file is left", nothing_left(&data_dir));
+    let outlives = life::a_probe_outlives_servers(kind, &data_dir, &log_dir);
+    report.add("its counters are read again when dead servers are back", outlives);
     insist(kind.spec(), report)
 }
 
@@ -176,6 +178,7 @@ fn check(kind: &dyn StoreKind, target: Target) -> Report {
     } else {
         report.add("pgbench's tables and select", life::selects(&mut subject));
     }
+    report.add("its counters are read while it is at work", life::counters_are_read_beside(&mut subject));
     report.add("it closes", subject.store.close().map_err(|error| error.to_string()));
     report
 }

@@ -6,7 +6,6 @@ use plimsoll_core::{Answer, KindId, Outcome, Step, Steps, Value, ValueBuf, Value
 
 use super::operations::{Operation, Shared, What, write_digits};
 use super::tables::{C_GROUPS, PAD_GROUPS};
-use crate::retry::is_worth_another_try;
 use crate::script::Random;
 
 pub(super) struct OltpSteps {
@@ -137,7 +136,7 @@ impl Steps for OltpSteps {
         }
         if outcome.is_error() {
             // As in sysbench a key that another transaction has just inserted is a conflict like others.
-            let conflict = is_worth_another_try(&answer.code) || answer.code == "23505";
+            let conflict = answer.gave_way || answer.code == "23505";
             self.failed = Some((outcome, outcome == Outcome::Rejected && conflict));
             return;
         }

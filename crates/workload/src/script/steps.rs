@@ -11,7 +11,6 @@ use super::random::Random;
 use super::scalar::{Evaluated, Fault};
 use super::statement::{BlockEffect, Take, Text};
 use super::variables::Variables;
-use crate::retry::is_worth_another_try;
 
 /// Stands for the ROLLBACK among the statements that are to be answered.
 const ROLLBACK: usize = usize::MAX;
@@ -296,7 +295,7 @@ impl Run {
         let statement = &program.statements[position];
         if outcome.is_error() {
             if self.failed.is_none() {
-                let again = outcome == Outcome::Rejected && is_worth_another_try(&answer.code);
+                let again = outcome == Outcome::Rejected && answer.gave_way;
                 self.failed = Some(Failed { outcome, again });
             }
             return;

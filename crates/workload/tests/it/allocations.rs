@@ -71,6 +71,7 @@ fn allocations(workload: &dyn Workload) -> u64 {
     row.values.push(Value::Text("a text of some length"));
     let (mut refusal, mut sent) = (Answer::default(), 0_u32);
     refusal.fail(Outcome::Rejected, "40001", "give way");
+    refusal.gave_way = true;
     let mut run = |cycles: std::ops::Range<u64>| {
         for cycle in cycles {
             params.clear();

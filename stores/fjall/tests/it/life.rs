@@ -248,7 +248,7 @@ fn a_memtable_that_is_full_is_flushed_and_counted_as_a_cycle() {
     let mut store = plimsoll_lab::open(&*kind(), options, &mut |_| {}).unwrap();
     store.create(&layout(IndexMode::None)).unwrap();
     let flushes = |store: &mut dyn Store| {
-        let counters = store.counters().unwrap();
+        let counters = plimsoll_testkit::ask::counters(store);
         let mut cycles = counters.iter().filter(|counter| counter.kind() == SeriesKind::Cycle);
         let flushes = cycles.next().unwrap();
         assert!(flushes.name == "flushes" && cycles.next().is_none(), "{counters:?}");

@@ -145,7 +145,7 @@ fn what_is_not_ours_is_not_stopped() {
     let mut store = open(&server.url(), Some(PASSWORD), "ask").unwrap();
     assert!(matches!(store.cold(), Ok(Cold::NotPossible(_))));
     assert_eq!(store.restart().unwrap_err().kind, StoreErrorKind::Usage);
-    assert!(store.processes().is_empty() && store.counters().unwrap().is_empty());
+    assert!(store.processes().is_empty() && store.probe().is_none());
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn it_dies_and_comes_back_with_what_it_acknowledged() {
     let replies = ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();
     assert!(replies.iter().all(|reply| reply.outcome == Outcome::Ok), "{replies:?}");
     assert_eq!(store.processes().len(), 1);
-    let counters = store.counters().unwrap();
+    let counters = plimsoll_testkit::ask::counters(&mut *store);
     let of = |name: &str| counters.iter().find(|counter| counter.name == name).unwrap().number();
     assert!(of("operations_completed") > 50.0 && of("database_used") > 4096.0, "{counters:?}");
     let footprint = store.footprint().unwrap();

@@ -420,6 +420,8 @@ impl MySession {
         let (code, length) = digits(error.number);
         let code = std::str::from_utf8(&code[..length]).unwrap_or_default();
         self.outcome = self.answer.fail(outcome, code, &error.words());
+        // A deadlock, or a lock that was waited for too long.
+        self.answer.gave_way = matches!(error.number, 1213 | 1205);
         if error.ends_connection() {
             return Err(self.ended(payload));
         }

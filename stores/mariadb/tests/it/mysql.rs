@@ -155,7 +155,7 @@ fn statements_run_on_mysql_itself() {
     assert_eq!(wire.ask(2, &[Value::Int(1)]).0, Outcome::Ok);
     drop(wire);
 
-    let counters = store.counters().expect("counters");
+    let counters = plimsoll_testkit::ask::counters(&mut *store);
     assert!(counters.iter().any(|counter| counter.name == "rows_inserted" && counter.number() >= 3.0), "{counters:?}");
     assert!(store.footprint().expect("sizes").data_bytes > 0);
     assert!(store.check_integrity().expect("sound").is_some_and(|words| words.contains("1 tables")));

@@ -103,5 +103,5 @@ fn a_kind_that_the_layout_has_no_collection_for_is_refused() {
     assert!(error.what.contains("collection 0"), "{error}");
     let asks = OpKind { call: plimsoll_core::Call::Kv(plimsoll_core::KvCall::Get), ..kinds()[1].clone() };
     let Err(error) = server.open(&layout(IndexMode::None), &[asks]) else { panic!("it was prepared") };
-    assert!(error.what.contains("do not speak"), "{error}");
+    assert!(error.what.contains("does not speak"), "{error}");
 }

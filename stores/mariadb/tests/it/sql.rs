@@ -149,7 +149,7 @@ fn a_deadlock_is_rejected_with_its_number_and_so_is_a_lock_not_had_in_time() {
     let both = [waiting.join().expect("no panic"), other];
     let victims: Vec<_> = both.iter().filter(|(outcome, _)| *outcome == Outcome::Rejected).collect();
     assert_eq!(victims.len(), 1, "{both:?}");
-    assert_eq!(victims[0].1.code, "1213");
+    assert_eq!((victims[0].1.code.as_str(), victims[0].1.gave_way), ("1213", true));
 
     let mut holder = server.open(&Layout::default(), &kinds).expect("prepared");
     drop(second);
@@ -158,7 +158,7 @@ fn a_deadlock_is_rejected_with_its_number_and_so_is_a_lock_not_had_in_time() {
     let mut late = server.open(&Layout::default(), &kinds).expect("prepared");
     late.simple("SET innodb_lock_wait_timeout = 1").expect("set");
     let (outcome, answer) = ask(&mut late, 1, &[Value::Int(1)]);
-    assert_eq!((outcome, answer.code.as_str()), (Outcome::Rejected, "1205"));
+    assert_eq!((outcome, answer.code.as_str(), answer.gave_way), (Outcome::Rejected, "1205", true));
 }
 
 #[test]

@@ -287,7 +287,7 @@ fn a_private_server_keeps_its_data_through_cold_and_restart() {
     store.sync().expect("synced");
     store.settle().expect("settled");
     let level = |store: &mut dyn Store, name: &str| {
-        let counters = store.counters().expect("counters");
+        let counters = plimsoll_testkit::ask::counters(store);
         counters.iter().find(|counter| counter.name == name).map(|counter| (counter.number(), counter.kind()))
     };
     assert_eq!(level(&mut *store, "dirty_pages"), Some((0.0, SeriesKind::Level)));
@@ -331,7 +331,7 @@ fn a_round_of_checkpoints_through_the_log_is_counted() {
     let (_dir, mut store) = private();
     store.create(&layout(IndexMode::None)).expect("created");
     let rounds = |store: &mut dyn Store| {
-        let counters = store.counters().expect("counters");
+        let counters = plimsoll_testkit::ask::counters(store);
         let rounds = counters.iter().find(|counter| counter.kind() == SeriesKind::Cycle).expect("there is one");
         assert_eq!(rounds.name, "checkpoint_rounds");
         rounds.number()

@@ -186,6 +186,11 @@ impl<'a> ServerError<'a> {
             || matches!(self.code, b"40003" | b"57P01" | b"57P02" | b"57P03")
     }
 
+    /// A serialization failure or a deadlock: the same may work now.
+    pub(crate) fn gave_way(&self) -> bool {
+        matches!(self.code, b"40001" | b"40P01")
+    }
+
     /// Message, detail and hint in one line.
     pub(crate) fn words(&self) -> String {
         let mut words = String::from_utf8_lossy(self.message).into_owned();

@@ -430,6 +430,7 @@ impl PgSession {
         self.answer.rows = 0;
         let code = String::from_utf8_lossy(error.code);
         self.outcome = self.answer.fail(outcome, &code, &String::from_utf8_lossy(error.message));
+        self.answer.gave_way = error.gave_way();
         if error.ends_connection() {
             return Err(self.ended(body));
         }

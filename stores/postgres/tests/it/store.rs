@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::{
     Answer, BlockingSession, CacheSize, Cold, Durability, IndexMode, Op, OpenOptions, Outcome, ParamValue, Params,
-    SeriesKind, Sessions, Store, StoreError, StoreErrorKind, Target, Value,
+    Probe, SeriesKind, Sessions, Store, StoreError, StoreErrorKind, Target, Value,
 };
 use plimsoll_lab::OpenStore;
 use plimsoll_store_postgres::kind;
@@ -390,8 +390,8 @@ fn keyindex_keeps_its_keys_in_a_table_of_bytes() {
 }
 
 /// The counter of this name.
-fn counter(store: &mut dyn Store, name: &str) -> f64 {
-    let counters = store.counters().expect("counters");
+fn counter(probe: &mut Probe, name: &str) -> f64 {
+    let counters = probe().expect("counters");
     counters.iter().find(|counter| counter.name == name).unwrap_or_else(|| panic!("{name}: {counters:?}")).number()
 }
 
@@ -399,8 +399,9 @@ fn counter(store: &mut dyn Store, name: &str) -> f64 {
 fn the_servers_own_work_is_counted() {
     let (_dir, mut store) = private();
     store.create(&layout(IndexMode::None)).expect("created");
+    let mut probe = store.probe().expect("it counts");
     let cycles: Vec<String> = {
-        let counters = store.counters().expect("counters");
+        let counters = probe().expect("counters");
         let mut names: Vec<&str> = counters.iter().map(|counter| counter.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
@@ -417,18 +418,18 @@ fn the_servers_own_work_is_counted() {
     // The server's own defaults: five minutes, and nine tenths of it to write.
     assert_eq!(cycle.seconds, 570.0, "{}", cycle.words);
     assert!(cycle.words.starts_with("checkpoint_timeout is 5min: "), "{}", cycle.words);
-    let (checkpoints, written) = (counter(&mut *store, "checkpoints"), counter(&mut *store, "log_written"));
-    assert_eq!(counter(&mut *store, "checkpoints"), checkpoints, "nothing ends by being looked at");
+    let (checkpoints, written) = (counter(&mut probe, "checkpoints"), counter(&mut probe, "log_written"));
+    assert_eq!(counter(&mut probe, "checkpoints"), checkpoints, "nothing ends by being looked at");
     let mut wire = wire(&mut *store, Durability::Durable);
     for code in ["a", "b", "c"] {
         assert_eq!(wire.ask(INSERT, &record(code, Some(1))).0, Outcome::Ok);
     }
     drop(wire);
-    assert!(counter(&mut *store, "log_written") > written);
+    assert!(counter(&mut probe, "log_written") > written);
     store.settle().expect("settled");
-    assert_eq!(counter(&mut *store, "checkpoints"), checkpoints + 1.0, "settling ends one");
+    assert_eq!(counter(&mut probe, "checkpoints"), checkpoints + 1.0, "settling ends one");
     store.restart().expect("restarted");
-    assert!(counter(&mut *store, "checkpoints") > checkpoints, "it is counted on after a restart");
+    assert!(counter(&mut probe, "checkpoints") > checkpoints, "it is counted on after a restart");
     store.close().expect("closed");
 }
 
@@ -484,7 +485,7 @@ fn what_a_session_gave_up_is_cancelled_and_nothing_else() {
     until("2");
     // As an executor does after a timeout: it closes the socket, and opens the session again.
     let given_up = wires.remove(0).give_up(&sleep);
-    store.counters().expect("counters");
+    store.probe().expect("it counts")().expect("counters");
     until("1");
     drop(given_up);
     drop(wires);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::{CacheSize, Durability, Layout, Outcome, SeriesKind, Store, StoreErrorKind, Value};
 use plimsoll_store_redis::Node;
-use plimsoll_testkit::ask::{Script, ask};
+use plimsoll_testkit::ask::{Script, ask, counters};
 
 use crate::fixture::{DELETE, GET, PUT, Server, TIMEOUT, kinds};
 
@@ -105,7 +105,7 @@ fn a_sync_writes_everything_out_whether_there_is_a_file_or_not() {
         let before: u64 = said(&server, counted).trim().parse().unwrap();
         store.sync().unwrap();
         assert_eq!(said(&server, counted).trim().parse(), Ok(before + 1), "{counted}");
-        let cycles = store.counters().unwrap();
+        let cycles = counters(&mut *store);
         let cycle = cycles.iter().find(|counter| counted.starts_with(&counter.name)).unwrap();
         assert_eq!((cycle.number() as u64, cycle.kind()), (before + 1, SeriesKind::Cycle));
     }
@@ -113,7 +113,7 @@ fn a_sync_writes_everything_out_whether_there_is_a_file_or_not() {
 
 /// The value of the one counter of cycles, which has this name.
 fn cycles(store: &mut dyn Store, name: &str) -> f64 {
-    let counters = store.counters().unwrap();
+    let counters = counters(store);
     let all: Vec<_> = counters.iter().filter(|counter| counter.kind() == SeriesKind::Cycle).collect();
     assert!(all.len() == 1 && all[0].name == name, "{all:?}");
     all[0].number()
@@ -178,7 +178,7 @@ fn a_server_that_keeps_nothing_has_no_cycle() {
     let mut script = Script::new();
     script.op(PUT, [Value::Bytes(b"k"), Value::Bytes(b"v")]);
     ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap();
-    assert!(store.counters().unwrap().iter().all(|counter| counter.kind() != SeriesKind::Cycle));
+    assert!(counters(&mut *store).iter().all(|counter| counter.kind() != SeriesKind::Cycle));
     assert_eq!(store.cycle().unwrap(), None);
     store.close().unwrap();
 }

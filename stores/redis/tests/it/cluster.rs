@@ -254,7 +254,7 @@ pub fn drive(store: &mut dyn Store, depth: u32, io: Io, pace: Pace, meanwhile: i
 }
 
 pub fn counter(store: &mut dyn Store, name: &str) -> f64 {
-    let counters = store.counters().unwrap();
+    let counters = plimsoll_testkit::ask::counters(store);
     let of_nodes: Vec<f64> =
         counters.iter().filter(|counter| counter.name == name).map(plimsoll_core::Reading::number).collect();
     assert!(!of_nodes.is_empty(), "{name}: {counters:?}");

@@ -90,7 +90,7 @@ fn try_script(text: &str) {
     let mut client = Client::new(compiled, 1, move |_| {
         turn += 1;
         match turn % 5 {
-            0 => refusal("40001"),
+            0 => refusal(GAVE_WAY),
             1 => (Outcome::Ok, Answer::default()),
             _ => (Outcome::Ok, row(&[Value::Text("7")])),
         }

@@ -53,10 +53,15 @@ pub(super) fn row(values: &[Value<'_>]) -> Answer {
     answer
 }
 
+/// The code of a refusal that another try may get over.
+pub(super) const GAVE_WAY: &str = "40001";
+
 /// The store's refusal.
 pub(super) fn refusal(code: &str) -> (Outcome, Answer) {
     let mut answer = Answer::default();
-    (answer.fail(Outcome::Rejected, code, "words"), answer)
+    let outcome = answer.fail(Outcome::Rejected, code, "words");
+    answer.gave_way = code == GAVE_WAY;
+    (outcome, answer)
 }
 
 /// A client of one script, step by step, and what it did in words.

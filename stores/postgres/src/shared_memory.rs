@@ -10,6 +10,17 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+/// Runs before `main` of every program with this store in it, and before the supervisor's part of that: its number comes
+/// before none.
+// SAFETY: a function is what belongs there, and a lock and a vector of std need nothing that is set up for `main`.
+#[used]
+#[unsafe(link_section = ".init_array.00200")]
+pub(crate) static BEFORE_MAIN: extern "C" fn() = before_main;
+
+extern "C" fn before_main() {
+    plimsoll_lab::before_removing(remove_left_by);
+}
+
 /// `PGShmemMagic`.
 const HEADER_MAGIC: u32 = 679_834_894;
 /// Bytes of the header up to the data directory's inode, with the places of what is read.
@@ -29,7 +40,7 @@ const CONTROL_BYTES_MAX: u64 = 64 << 20;
 ///
 /// # Errors
 /// When a segment of this data directory cannot be removed.
-pub(crate) fn remove_left_by(data: &Path) -> io::Result<()> {
+fn remove_left_by(data: &Path) -> io::Result<()> {
     let (Ok(directory), Some(id)) = (data.metadata(), segment_in_lock_file(data)) else { return Ok(()) };
     let Some(header) = header_of(id) else { return Ok(()) };
     let at = |at: usize| header.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
