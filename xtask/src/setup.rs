@@ -1,52 +1,31 @@
 //! `cargo xtask test`: everything tests need, then all tests. Nothing is skipped: what cannot be installed stops it.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::Result;
 use crate::process::{cargo, run};
 
-/// A program that tests start, and the Debian package it comes in.
+/// A program that tests start and no store needs, and the Debian package it comes in.
 struct Need {
-    /// Paths, one of which is enough. `*` stands for any name of one directory.
+    /// Paths, one of which is enough.
     any_of: &'static [&'static str],
     package: &'static str,
     why: &'static str,
 }
 
-const NEEDS: [Need; 6] = [
-    Need {
-        any_of: &["/usr/lib/postgresql/*/bin/postgres", "/usr/pgsql-*/bin/postgres", "/usr/local/pgsql/bin/postgres"],
-        package: "postgresql",
-        why: "the PostgreSQL store runs against private servers",
-    },
-    Need {
-        any_of: &["/usr/sbin/mariadbd", "/usr/libexec/mariadbd", "/usr/local/mysql/bin/mariadbd"],
-        package: "mariadb-server",
-        why: "the MariaDB store runs against private servers",
-    },
-    Need {
-        any_of: &["/usr/bin/redis-server", "/usr/local/bin/redis-server"],
-        package: "redis-server",
-        why: "the Redis store runs against private servers",
-    },
-    Need {
-        any_of: &["/usr/sbin/nginx", "/usr/local/sbin/nginx", "/usr/local/nginx/sbin/nginx"],
-        package: "nginx",
-        why: "the HTTP store runs against private servers",
-    },
-    Need {
-        any_of: &["/usr/sbin/slapd", "/usr/libexec/slapd", "/usr/local/libexec/slapd", "/usr/lib/openldap/slapd"],
-        package: "slapd",
-        why: "the LDAP store runs against private servers",
-    },
-    Need {
-        any_of: &["/usr/bin/chromium", "/usr/bin/chromium-browser"],
-        package: "chromium",
-        why: "the report's page is looked at in a real browser",
-    },
-];
+const BROWSER: Need = Need {
+    any_of: &["/usr/bin/chromium", "/usr/bin/chromium-browser"],
+    package: "chromium",
+    why: "the report's page is looked at in a real browser",
+};
+
+/// A package that is not there.
+struct Missing {
+    package: String,
+    why: String,
+}
 
 /// What packages ask and are answered before they are installed. Without a directory of its own the system's slapd has
 /// nothing to start with.
@@ -64,7 +43,7 @@ const PEERS: [Need; 5] = [
 
 /// Installs what is missing where that is allowed, and runs all tests with `arguments` for `cargo test`.
 pub fn test(arguments: &[String]) -> Result {
-    have(NEEDS.iter())?;
+    have(&[BROWSER])?;
     crate::leftovers::sweep();
     run(cargo().args(["test", "--workspace"]).args(arguments))
 }
@@ -88,51 +67,51 @@ pub fn mysql(root: &Path) -> Result {
 /// Installs the servers and the other clients that a comparison needs, where that is allowed.
 #[cfg(not(feature = "bench"))]
 pub fn peers() -> Result {
-    have(NEEDS.iter().filter(|need| need.package != "chromium").chain(&PEERS))
+    have(&PEERS)
 }
 
-/// Installs those of `needs` that are missing.
-fn have<'n>(needs: impl Iterator<Item = &'n Need>) -> Result {
-    let missing: Vec<&Need> = needs.filter(|need| !is_there(need)).collect();
+/// Installs what the stores need, and those of `others` that are missing.
+fn have(others: &[Need]) -> Result {
+    let missing = missing(others)?;
     if missing.is_empty() {
         return Ok(());
     }
     install(&missing)?;
-    match missing.iter().find(|need| !is_there(need)) {
-        Some(need) => Err(format!("{} was installed, but there is no {}", need.package, need.any_of.join(" or "))),
+    match self::missing(others)?.first() {
+        Some(Missing { package, why }) => Err(format!("{package} was installed, and is missing still: {why}")),
         None => Ok(()),
     }
 }
 
-fn is_there(need: &Need) -> bool {
-    need.any_of.iter().any(|pattern| exists(Path::new(pattern)))
-}
-
-/// Whether a path stands where `pattern` says.
-fn exists(pattern: &Path) -> bool {
-    let mut found = vec![PathBuf::new()];
-    for component in pattern.components() {
-        let name = component.as_os_str().to_string_lossy();
-        let Some((before, after)) = name.split_once('*') else {
-            found.iter_mut().for_each(|path| path.push(component));
-            continue;
-        };
-        let entries = found.iter().filter_map(|path| path.read_dir().ok()).flatten().flatten();
-        let fits =
-            |name: &str| name.len() >= before.len() + after.len() && name.starts_with(before) && name.ends_with(after);
-        found = entries.filter(|entry| fits(&entry.file_name().to_string_lossy())).map(|entry| entry.path()).collect();
+/// What is not there of what the stores' own specs name, as a test of theirs says, and of `others`.
+fn missing(others: &[Need]) -> Result<Vec<Missing>> {
+    // Of the whole workspace: what is compiled for it is what tests are compiled of afterwards.
+    let mut test = cargo();
+    test.args(["test", "--quiet", "--workspace", "--test", "it", "what_stores_need_is_installed"]);
+    let said = test.stderr(Stdio::inherit()).output().map_err(|error| format!("cargo test: {error}"))?;
+    let text = String::from_utf8_lossy(&said.stdout);
+    let needed = text.lines().filter_map(|line| line.strip_prefix("needs\t")?.split_once('\t'));
+    let mut missing: Vec<Missing> =
+        needed.map(|(package, why)| Missing { package: package.to_owned(), why: why.to_owned() }).collect();
+    if missing.is_empty() && !said.status.success() {
+        return Err(format!("what stores need cannot be told\n{text}"));
     }
-    found.iter().any(|path| path.exists())
+    for Need { any_of, package, why } in others {
+        if !any_of.iter().any(|path| Path::new(path).exists()) {
+            missing.push(Missing { package: (*package).to_owned(), why: format!("{why} ({})", any_of.join(" or ")) });
+        }
+    }
+    Ok(missing)
 }
 
 /// Installs the packages of `missing` as root or by a sudo that asks nothing; otherwise names them.
-fn install(missing: &[&Need]) -> Result {
+fn install(missing: &[Missing]) -> Result {
     for need in missing {
         eprintln!("{} is missing: {}", need.package, need.why);
     }
-    let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
+    let packages: Vec<&str> = missing.iter().map(|need| need.package.as_str()).collect();
     let by_hand = format!("then run this again:\n    apt-get install {}", packages.join(" "));
-    if !exists(Path::new("/usr/bin/apt-get")) {
+    if !Path::new("/usr/bin/apt-get").exists() {
         return Err(format!("install these, by the names your system has for them, {by_hand}"));
     }
     let Some(prefix) = privileges() else {
@@ -157,7 +136,7 @@ fn install(missing: &[&Need]) -> Result {
 fn answer(packages: &[&str], prefix: &[&str]) -> Result {
     let answers: String =
         ANSWERS.iter().filter(|(package, _)| packages.contains(package)).map(|(_, answer)| *answer).collect();
-    if answers.is_empty() || !exists(Path::new("/usr/bin/debconf-set-selections")) {
+    if answers.is_empty() || !Path::new("/usr/bin/debconf-set-selections").exists() {
         return Ok(());
     }
     let failed = |error: std::io::Error| format!("debconf-set-selections: {error}");
@@ -183,21 +162,4 @@ fn privileges() -> Option<&'static [&'static str]> {
     let mut sudo = Command::new("sudo");
     let may = sudo.args(["-n", "true"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     may.is_ok_and(|status| status.success()).then_some(&["sudo", "-n"])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_star_stands_for_one_name() {
-        let root = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(root.path().join("pgsql-15/bin")).unwrap();
-        std::fs::write(root.path().join("pgsql-15/bin/postgres"), "").unwrap();
-        assert!(exists(&root.path().join("pgsql-*/bin/postgres")));
-        assert!(exists(&root.path().join("*/bin/postgres")));
-        assert!(!exists(&root.path().join("pgsql-*/postgres")));
-        assert!(!exists(&root.path().join("pgsql-15-*/bin/postgres")));
-        assert!(!exists(&root.path().join("mysql-*/bin/postgres")));
-    }
 }

@@ -8,7 +8,11 @@ use crate::Result;
 mod crate_graph;
 mod files;
 mod links;
+#[cfg(test)]
+mod new_store;
+mod rust_text;
 mod store_list;
+mod store_names;
 
 /// Checks everything and says all that is wrong, one a line.
 pub fn tidy(root: &Path) -> Result {
@@ -16,6 +20,7 @@ pub fn tidy(root: &Path) -> Result {
     let mut wrong = Vec::new();
     crate_graph::check(root, &files, &mut wrong)?;
     store_list::check(root, &mut wrong)?;
+    store_names::check(root, &files, &mut wrong)?;
     files::check(root, &files, &mut wrong)?;
     links::check(root, &files, &mut wrong)?;
     if wrong.is_empty() {

@@ -1,0 +1,17 @@
+//! What stores say of themselves is so, and the book says the same.
+
+mod tables;
+
+/// `cargo xtask test` installs what this names.
+#[test]
+fn what_stores_need_is_installed() {
+    let mut all = true;
+    for kind in plimsoll_stores::kinds() {
+        if let Err(missing) = kind.installed() {
+            all = false;
+            let spec = kind.spec();
+            spec.packages.iter().for_each(|package| println!("needs\t{package}\t{}: {missing}", spec.name));
+        }
+    }
+    assert!(all, "install these packages");
+}
