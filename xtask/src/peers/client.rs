@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Answer, Durability, Observer, Op, OpenOptions, Outcome, ParamValue, Params, Script, Store, StreamSpec, Target,
-    Ticket, Workload,
+    Answer, Durability, Observer, Op, OpenOptions, Outcome, ParamValue, Params, Script, Sessions, Store, StreamSpec,
+    Target, Ticket, Workload,
 };
-use plimsoll_drive::{Clock, Drive, DriveSpec, Io, Limit, Pace, Wake};
+use plimsoll_drive::{Clock, Drive, DriveResult, DriveSpec, Io, Limit, Pace, Wake};
 
 use super::commands::Asks;
 
@@ -19,13 +19,20 @@ pub const AS_CLIENT: &str = "as-client";
 /// The command that asks what `asks` says.
 pub fn command(asks: &Asks) -> Result<Command, Box<dyn Error>> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["peers", AS_CLIENT, &asks.store, asks.url.as_deref().unwrap_or("-"), asks.workload, asks.op]);
-    command.args([asks.clients.to_string(), asks.depth.to_string(), asks.rate_per_s.to_string()]);
-    command.args([asks.seconds.to_string(), if asks.coarse { "coarse" } else { "precise" }.to_owned()]);
-    command.args([asks.pin.map_or("-".to_owned(), |processor| processor.to_string())]);
-    command.arg(if asks.times { "times" } else { "-" }).arg(asks.io.name());
-    command.args(asks.params.iter().map(|(name, value)| format!("{name}={value}")));
+    command.args(["peers", AS_CLIENT]).args(words(asks));
     Ok(command)
+}
+
+/// `asks` as a child of this program is told of it: what [`Told::new`] reads.
+pub fn words(asks: &Asks) -> Vec<String> {
+    let or_none = |word: Option<String>| word.unwrap_or_else(|| "-".to_owned());
+    let mut words = vec![asks.store.clone(), or_none(asks.url.clone()), asks.workload.to_owned(), asks.op.to_owned()];
+    words.extend([asks.clients.to_string(), asks.depth.to_string(), asks.rate_per_s.to_string()]);
+    words.extend([asks.seconds.to_string(), if asks.coarse { "coarse" } else { "precise" }.to_owned()]);
+    words.push(or_none(asks.pin.map(|processor| processor.to_string())));
+    words.extend([if asks.times { "times" } else { "-" }.to_owned(), asks.io.name().to_owned()]);
+    words.extend(asks.params.iter().map(|(name, value)| format!("{name}={value}")));
+    words
 }
 
 /// The backend of this name.
@@ -33,45 +40,87 @@ pub fn io_named(name: &str) -> Result<Io, String> {
     Io::named(name).ok_or_else(|| format!("there is no io `{name}`, only {}", Io::ALL.map(Io::name).join(", ")))
 }
 
+/// What a child was told, with its store open and nothing asked yet.
+pub struct Told {
+    store: Box<dyn Store>,
+    pub workload: Box<dyn Workload>,
+    op: String,
+    durability: Durability,
+    pub clients: u32,
+    pub spec: DriveSpec,
+}
+
+impl Told {
+    /// Reads what [`words`] wrote.
+    pub fn new(words: &[String]) -> Result<Told, Box<dyn Error>> {
+        let [name, url, workload, op, clients, depth, rate, seconds, wake, pin, times, io, params @ ..] = words else {
+            return Err("a client is told more".into());
+        };
+        let rate_per_s: f64 = rate.parse()?;
+        let spec = DriveSpec {
+            limit: Limit::Duration(Duration::from_secs(seconds.parse()?)),
+            depth: depth.parse()?,
+            pace: if rate_per_s > 0.0 { Pace::poisson(rate_per_s) } else { Pace::Closed },
+            wake: if wake == "coarse" { Wake::Coarse } else { Wake::Precise },
+            io: io_named(io)?,
+            pin: pin.parse().into_iter().collect(),
+            keep_each: times == "times",
+            seed: 1,
+            ..DriveSpec::default()
+        };
+        Ok(Told {
+            store: open(name, url)?,
+            workload: make(workload, params)?,
+            op: op.clone(),
+            durability: durability(name),
+            clients: clients.parse()?,
+            spec,
+        })
+    }
+
+    /// So many sessions of its store.
+    pub fn sessions(&mut self, count: u32) -> Result<Sessions, Box<dyn Error>> {
+        Ok(self.store.sessions(count, self.durability)?)
+    }
+
+    /// Drives `sessions` as it was told.
+    pub fn drive(&self, sessions: Sessions) -> Result<DriveResult, Box<dyn Error>> {
+        let spec = &self.spec;
+        let clients = spec.clients(sessions.len() as u32);
+        let stream = self.workload.stream(&StreamSpec::One { kind: self.op.clone(), clients })?;
+        let workers = spec.worker_count(&sessions);
+        let drive = Drive {
+            clock: &Clock::start(),
+            spec,
+            sessions,
+            kinds: self.workload.kinds(),
+            stream: stream.into(),
+            observers: (0..workers).map(|_| Box::new(Noting::new(clients as usize)) as Box<dyn Observer>).collect(),
+            stop: Arc::default(),
+        };
+        let result = drive.run(&mut |_| {})?;
+        match result.errors.first() {
+            None => Ok(result),
+            Some(error) => {
+                Err(format!("{} operations went wrong: {} {}", error.count, error.code, error.message).into())
+            }
+        }
+    }
+
+    /// Leaves the store as it is: closed in good order, it would be asked to tidy up.
+    pub fn leave(self) {
+        std::mem::forget(self.store);
+    }
+}
+
 /// Drives, and prints how many operations it was.
 pub fn be(words: &[String]) -> Result<(), Box<dyn Error>> {
-    let [name, url, workload, op, clients, depth, rate, seconds, wake, pin, times, io, params @ ..] = words else {
-        return Err("a client is told more".into());
-    };
-    let (clients, depth, rate_per_s): (u32, u32, f64) = (clients.parse()?, depth.parse()?, rate.parse()?);
-    let workload = make(workload, params)?;
-    let mut store = open(name, url)?;
-    if op == LOAD {
-        return load(&mut *store, &*workload);
+    let mut told = Told::new(words)?;
+    if told.op == LOAD {
+        return load(&mut *told.store, &*told.workload);
     }
-    let spec = DriveSpec {
-        limit: Limit::Duration(Duration::from_secs(seconds.parse()?)),
-        depth,
-        pace: if rate_per_s > 0.0 { Pace::poisson(rate_per_s) } else { Pace::Closed },
-        wake: if wake == "coarse" { Wake::Coarse } else { Wake::Precise },
-        io: io_named(io)?,
-        pin: pin.parse().into_iter().collect(),
-        keep_each: times == "times",
-        seed: 1,
-        ..DriveSpec::default()
-    };
-    let lanes = spec.clients(clients);
-    let stream = workload.stream(&StreamSpec::One { kind: op.clone(), clients: lanes })?;
-    let sessions = store.sessions(clients, durability(name))?;
-    let workers = spec.worker_count(&sessions);
-    let drive = Drive {
-        clock: &Clock::start(),
-        spec: &spec,
-        sessions,
-        kinds: workload.kinds(),
-        stream: stream.into(),
-        observers: (0..workers).map(|_| Box::new(Noting::new(lanes as usize)) as Box<dyn Observer>).collect(),
-        stop: Arc::default(),
-    };
-    let result = drive.run(&mut |_| {})?;
-    if let Some(error) = result.errors.first() {
-        return Err(format!("{} operations went wrong: {} {}", error.count, error.code, error.message).into());
-    }
+    let sessions = told.sessions(told.clients)?;
+    let result = told.drive(sessions)?;
     println!("ops: {}", result.ops);
     if let Some(why) = &result.late {
         println!("void: {why}");
@@ -79,14 +128,14 @@ pub fn be(words: &[String]) -> Result<(), Box<dyn Error>> {
     if result.lag.n > 0 {
         println!("lag: {} {}", result.lag.p50_ns, result.lag.p99_ns);
     }
-    if times == "times" {
+    if told.spec.keep_each {
         let mut response: Vec<u64> =
             result.each.iter().map(|time| time.end_ns.saturating_sub(time.scheduled_ns)).collect();
         response.sort_unstable();
         let at = |share: f64| response[((response.len() - 1) as f64 * share) as usize];
         println!("times: {} {} {}", at(0.5), at(0.95), at(0.99));
     }
-    std::mem::forget(store);
+    told.leave();
     Ok(())
 }
 

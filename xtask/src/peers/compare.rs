@@ -1,4 +1,4 @@
-//! One row: peers and ours take turns, and what came of it is a line for each peer.
+//! One row: peers, floor and ours take turns, and what came of it is a line for each of them but ours.
 
 use std::error::Error;
 use std::process::Command;
@@ -8,6 +8,7 @@ use plimsoll_analysis::stat::median;
 
 use super::client;
 use super::commands::{self, Asks};
+use super::floor::{self, Floor};
 use super::others::{self, Others};
 use super::rows::{Goal, Peer, Row};
 use super::servers::Servers;
@@ -45,10 +46,16 @@ impl Run {
     }
 }
 
-/// A peer in its row.
+/// Who ours is compared with.
+enum Other {
+    Peer(&'static Peer),
+    Floor(Floor),
+}
+
+/// One of them in its row.
 struct Entry {
-    peer: &'static Peer,
-    /// Peer and ours of the same round.
+    other: Other,
+    /// Its run and ours of the same round.
     pairs: Vec<(Run, Run)>,
     dropped: usize,
     /// How many of them because ours was void.
@@ -75,10 +82,20 @@ impl Entry {
     }
 }
 
-/// Compares, and returns the row's lines.
-pub fn row(row: &'static Row, pairs: usize, servers: &mut Servers, tools: &mut Tools) -> String {
-    let fresh = |peer| Entry { peer, pairs: Vec::new(), dropped: 0, void: 0, absent: None };
-    let mut entries: Vec<Entry> = row.peers.iter().map(fresh).collect();
+/// Compares with everybody, or with the floor alone, and returns the row's lines.
+pub fn row(row: &'static Row, pairs: usize, only_floor: bool, servers: &mut Servers, tools: &mut Tools) -> String {
+    let fresh = |other| Entry { other, pairs: Vec::new(), dropped: 0, void: 0, absent: None };
+    let peers = if only_floor { &[] } else { row.peers };
+    let mut entries: Vec<Entry> = peers.iter().map(|peer| fresh(Other::Peer(peer))).collect();
+    let floor = (row.ours)(servers).and_then(|asks| Floor::new(&asks));
+    let no_floor = match floor {
+        Ok(Some(floor)) => {
+            entries.push(fresh(Other::Floor(floor)));
+            None
+        }
+        Ok(None) => Some("it sends nothing".to_owned()),
+        Err(error) => Some(format!("failed: {}", first_line(&error.to_string()))),
+    };
     let apart = match rounds(row, &mut entries, pairs, servers, tools) {
         Ok(apart) => apart,
         Err(error) => {
@@ -88,14 +105,18 @@ pub fn row(row: &'static Row, pairs: usize, servers: &mut Servers, tools: &mut T
             None
         }
     };
-    entries
-        .iter()
-        .enumerate()
-        .map(|(at, entry)| {
-            let goal = if at == 0 { row.goal } else { Goal::None };
-            line(row.name, entry, goal, tools, apart.as_deref().filter(|_| at == 0))
-        })
-        .collect()
+    let lines = entries.iter().map(|entry| {
+        let (goal, is_first) = match &entry.other {
+            Other::Floor(_) => (Goal::Ratio(floor::GOAL), false),
+            Other::Peer(peer) => {
+                let is_first = row.peers.first().is_some_and(|first| std::ptr::eq(first, *peer));
+                (if is_first { row.goal } else { Goal::None }, is_first)
+            }
+        };
+        line(row.name, entry, goal, tools, apart.as_deref().filter(|_| is_first))
+    });
+    let no_floor = no_floor.map(|why| format!("| {} | floor | {why} | | | | not compared | |\n", row.name));
+    lines.chain(no_floor).collect()
 }
 
 /// Runs everybody in turns. Returns the lag with processors apart, in words, where it is an open loop.
@@ -108,7 +129,7 @@ fn rounds(
 ) -> Result<Option<String>, Box<dyn Error>> {
     // The first run of each fills caches and counts for nothing.
     for entry in entries.iter_mut() {
-        entry.absent = theirs(entry.peer, servers, tools).err().map(|error| first_line(&error.to_string()));
+        entry.absent = theirs(row, &entry.other, servers, tools).err().map(|error| first_line(&error.to_string()));
     }
     ours(&(row.ours)(servers)?, servers)?;
     let mut dice = Dice::new(std::process::id().into());
@@ -126,7 +147,7 @@ fn rounds(
         for at in order {
             runs[at] = match entries.get(at) {
                 Some(entry) if entry.absent.is_some() => None,
-                Some(entry) => theirs(entry.peer, servers, tools)?,
+                Some(entry) => theirs(row, &entry.other, servers, tools)?,
                 None => ours(&(row.ours)(servers)?, servers)?,
             };
         }
@@ -135,6 +156,9 @@ fn rounds(
             entry.take(run, our.clone());
         }
     }
+    if entries.iter().all(|entry| matches!(entry.other, Other::Floor(_))) {
+        return Ok(None);
+    }
     lag_apart(row, servers)
 }
 
@@ -142,7 +166,11 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().replace('|', "/")
 }
 
-fn theirs(peer: &Peer, servers: &mut Servers, tools: &mut Tools) -> Result<Option<Run>, Box<dyn Error>> {
+fn theirs(row: &Row, other: &Other, servers: &mut Servers, tools: &mut Tools) -> Result<Option<Run>, Box<dyn Error>> {
+    let peer = match other {
+        Other::Peer(peer) => peer,
+        Other::Floor(floor) => return one(floor.command(&(row.ours)(servers)?)?, servers),
+    };
     let command = their_command(peer, servers, tools)?;
     let (printed, cost, share) = run(command, servers)?;
     let ops = (peer.ops)(&printed).filter(|ops| *ops > 0.0).ok_or_else(|| format!("no operations: {printed}"))?;
@@ -166,7 +194,7 @@ fn ours(asks: &Asks, servers: &Servers) -> Result<Option<Run>, Box<dyn Error>> {
     one(client::command(asks)?, servers)
 }
 
-/// One run of our client; `None` when others took too much of the machine.
+/// One run of our client, or of a floor; `None` when others took too much of the machine.
 pub fn one(command: Command, servers: &Servers) -> Result<Option<Run>, Box<dyn Error>> {
     let (printed, cost, share) = run(command, servers)?;
     let ops = client::ops(&printed).filter(|ops| *ops > 0.0).ok_or_else(|| format!("no operations: {printed}"))?;
@@ -218,8 +246,11 @@ fn lag_in_words<'r>(runs: impl Iterator<Item = &'r Run>) -> String {
 }
 
 fn line(name: &str, entry: &Entry, goal: Goal, tools: &Tools, apart: Option<&str>) -> String {
-    let Entry { peer, pairs, absent, .. } = entry;
-    let title = format!("{}, {}", tools.title(peer.tool), peer.told);
+    let Entry { other, pairs, absent, .. } = entry;
+    let title = match other {
+        Other::Peer(peer) => format!("{}, {}", tools.title(peer.tool), peer.told),
+        Other::Floor(floor) => floor.title().to_owned(),
+    };
     if let Some(reason) = absent {
         return format!("| {name} | {title} | {reason} | | | {goal} | not compared | |\n");
     }
@@ -293,7 +324,8 @@ mod tests {
     fn a_pair_whose_half_of_ours_is_void_is_dropped_and_counted() {
         let cost = Cost { user_us: 1.0, system_us: 1.0, waits: 0 };
         let run = |void| Some(Run { ops: 1.0, cost, lag_us: None, lag_said: None, void });
-        let mut entry = Entry { peer: &ROWS[0].peers[0], pairs: Vec::new(), dropped: 0, void: 0, absent: None };
+        let mut entry =
+            Entry { other: Other::Peer(&ROWS[0].peers[0]), pairs: Vec::new(), dropped: 0, void: 0, absent: None };
         entry.take(run(false), run(false));
         entry.take(None, run(false));
         entry.take(run(false), None);

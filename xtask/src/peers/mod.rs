@@ -8,6 +8,10 @@
 //! when the lower end is above it, and open in between. It is about the row's first peer, the best known one; the others
 //! stand there for comparison. A row whose peer cannot be had is not compared, never met.
 //!
+//! Beside the peers stands the *floor*: a bare loop that sends the same bytes by the same kernel calls and does nothing
+//! else (`floor`). Ours is to cost at most 1.15 times as much. `--floor` compares with it alone, which needs no other
+//! client; with `--profile` it says where what is above it goes.
+//!
 //! | module | what |
 //! |---|---|
 //! | `rows` | the comparisons: who asks what of which server, and the goal |
@@ -15,15 +19,17 @@
 //! | `tools` | where the other clients are, and how some are installed |
 //! | `servers` | the servers, private, and gone with this program |
 //! | `client` | Plimsoll's side: a child process that drives an attached server |
+//! | `floor` | the bare loop, and the tape of bytes that it sends |
 //! | `compare` | a row, and its lines |
 //! | `others` | how much of the machine everybody else took |
 //! | `honesty` | `--honesty`: what each client says of a server that was stopped for a second |
 //! | `turns` | `--in-turn`: ours against ours, built or run differently |
-//! | `profile` | `--profile`: where the time goes, ours and the peer's |
+//! | `profile` | `--profile`: where the time goes, ours and the peer's, or the floor's |
 
 mod client;
 mod commands;
 mod compare;
+mod floor;
 mod honesty;
 mod others;
 mod profile;
@@ -50,9 +56,10 @@ const BUILT_OF: &str = match option_env!("PLIMSOLL_COMMIT") {
 };
 const USAGE: &str = "\
 cargo xtask peers [ROW …] [--pairs N] [--page FILE]   compare; FILE is begun, or gone on with
+cargo xtask peers --floor [ROW …] [--pairs N]          compare with the floor alone, a bare loop of the same bytes
 cargo xtask peers --in-turn WAY,WAY ROW … [--pairs N]  ours against ours: a WAY is io=NAME, or the path of another
                                                        build of this program, or both with a + between
-cargo xtask peers --profile ROW …                      where the time goes, ours and the peer's
+cargo xtask peers --profile [--floor] ROW …            where the time goes, ours and the peer's, or the floor's
 cargo xtask peers --honesty [NAME …]                   what each says of a server that was stopped for a second";
 
 /// What was asked for.
@@ -61,6 +68,7 @@ struct Wanted {
     pairs: Option<usize>,
     page: Option<PathBuf>,
     profile: bool,
+    floor: bool,
     in_turn: Option<String>,
     honesty: bool,
     names: Vec<String>,
@@ -70,6 +78,9 @@ struct Wanted {
 pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     if arguments.first().is_some_and(|word| word == AS_CLIENT) {
         return client::be(&arguments[1..]);
+    }
+    if arguments.first().is_some_and(|word| word == floor::AS_FLOOR) {
+        return floor::be(&arguments[1..]);
     }
     let wanted = wanted(arguments)?;
     let (mut servers, mut tools) = (Servers::default(), Tools::default());
@@ -83,16 +94,16 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let is_wanted = |row: &&Row| wanted.names.is_empty() || wanted.names.iter().any(|name| name == row.name);
     let chosen: Vec<&'static Row> = ROWS.iter().filter(is_wanted).collect();
     if wanted.profile {
-        return chosen.into_iter().try_for_each(|row| profile::run(row, &mut servers, &mut tools));
+        return chosen.into_iter().try_for_each(|row| profile::run(row, wanted.floor, &mut servers, &mut tools));
     }
     let pairs = wanted.pairs.unwrap_or(PAIRS);
     if let Some(ways) = &wanted.in_turn {
         return chosen.into_iter().try_for_each(|row| turns::run(row, ways, pairs, &mut servers));
     }
-    let page = wanted.page.or_else(|| wanted.names.is_empty().then(new_page));
+    let page = wanted.page.or_else(|| (wanted.names.is_empty() && !wanted.floor).then(new_page));
     let mut say = Say::new(page, &head(pairs))?;
     for row in chosen {
-        say.say(&compare::row(row, pairs, &mut servers, &mut tools))?;
+        say.say(&compare::row(row, pairs, wanted.floor, &mut servers, &mut tools))?;
     }
     println!("\nLoad at the end: {}.", load());
     Ok(())
@@ -107,6 +118,7 @@ fn wanted(arguments: &[String]) -> Result<Wanted, Box<dyn Error>> {
             "--page" => wanted.page = Some(words.next().ok_or(USAGE)?.into()),
             "--in-turn" => wanted.in_turn = Some(words.next().ok_or(USAGE)?.clone()),
             "--profile" => wanted.profile = true,
+            "--floor" => wanted.floor = true,
             "--honesty" => wanted.honesty = true,
             _ if word.starts_with('-') => return Err(format!("there is no option {word}\n{USAGE}").into()),
             _ => wanted.names.push(word.clone()),

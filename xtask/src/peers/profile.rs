@@ -1,4 +1,5 @@
-//! `cargo xtask peers --profile ROW`: where the time of a row's clients goes, ours and the best peer's, sampled by perf.
+//! `cargo xtask peers --profile ROW`: where the time of a row's clients goes, ours and the best peer's or the floor's,
+//! sampled by perf.
 //!
 //! A sample's class is that of the innermost function on its stack that has one: what a system call does on behalf of
 //! sending is sending, also when it wakes up the server, or hands bytes to it, on the way.
@@ -8,6 +9,7 @@ use std::error::Error;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::floor::Floor;
 use super::rows::Row;
 use super::servers::Servers;
 use super::tools::{Tools, on_path};
@@ -95,23 +97,34 @@ struct Profile {
     cpu_us_per_op: f64,
 }
 
-/// Profiles both, and prints them side by side.
-pub fn run(row: &'static Row, servers: &mut Servers, tools: &mut Tools) -> Result<(), Box<dyn Error>> {
+/// Profiles ours, and the best peer or the floor, and prints them side by side.
+pub fn run(
+    row: &'static Row,
+    with_floor: bool,
+    servers: &mut Servers,
+    tools: &mut Tools,
+) -> Result<(), Box<dyn Error>> {
     let perf = on_path("perf")
         .ok_or("perf is not on the PATH: install it (Debian: apt-get install linux-perf), then run this again")?;
     let place = tempfile::tempdir()?;
     let asks = (row.ours)(servers)?;
     let ours = profile(&perf, &client::command(&asks)?, client::ops, 1.0, place.path())?;
     println!("## {}\n", row.name);
-    let peer = row.peers.first().ok_or("a row has a peer")?;
-    let theirs = match compare::their_command(peer, servers, tools) {
-        Ok(command) => Some(profile(&perf, &command, peer.ops, peer.ops_per_unit, place.path())?),
-        Err(error) => {
-            println!("{}: {error}\n", tools.title(peer.tool));
-            None
-        }
+    let (title, theirs) = if with_floor {
+        let floor = Floor::new(&asks)?.ok_or("a row that sends nothing has no floor")?;
+        let theirs = profile(&perf, &floor.command(&asks)?, client::ops, 1.0, place.path())?;
+        (floor.title().to_owned(), Some(theirs))
+    } else {
+        let peer = row.peers.first().ok_or("a row has a peer")?;
+        let theirs = match compare::their_command(peer, servers, tools) {
+            Ok(command) => Some(profile(&perf, &command, peer.ops, peer.ops_per_unit, place.path())?),
+            Err(error) => {
+                println!("{}: {error}\n", tools.title(peer.tool));
+                None
+            }
+        };
+        (format!("{}, {}", tools.title(peer.tool), peer.told), theirs)
     };
-    let title = format!("{}, {}", tools.title(peer.tool), peer.told);
     let both: Vec<(&str, &Profile)> = [("ours", Some(&ours)), (&*title, theirs.as_ref())]
         .into_iter()
         .filter_map(|(name, it)| Some((name, it?)))
