@@ -5,7 +5,7 @@
 //! | `setup` | `test`: installs what tests need, then runs them all |
 //! | `tidy` | `tidy`: the crate graph, the list of stores, files, links |
 //! | `bench` | `bench`: figures that a change to a hot path has to show; built with feature `bench` only |
-//! | `peers` | `peers`: what an operation costs, side by side with other clients; feature `bench` too |
+//! | `peers` | `peers`: what an operation costs, side by side with other clients and a bare loop; feature `bench` too |
 //! | `lines` | `lines`: the same search for the load line several times, and whether the searches agree |
 //! | `assets` | `assets`: fetches the scripts that are kept in the repository |
 //! | `leftovers` | removes what killed tests have left |
@@ -36,7 +36,7 @@ const USAGE: &str = "\
 cargo xtask test [ARGUMENTS]   install what tests need where that is allowed, then `cargo test --workspace ARGUMENTS`
 cargo xtask tidy               check the crate graph, the list of stores, file sizes and names, links
 cargo xtask bench [NAME]       measure what has a target; without NAME all of it
-cargo xtask peers [ROW …]      compare what an operation costs with the best known clients; --pairs N
+cargo xtask peers [ROW …]      compare what an operation costs with the best known clients and a bare loop; --pairs N
 cargo xtask lines N ARG …      `plimsoll line ARGUMENTS` N times with other seeds, and whether the searches agree
 cargo xtask mysql              fetch MySQL 5.6 from npm, and run the MariaDB store's tests against it
 cargo xtask assets             fetch the scripts in crates/report/assets again";

@@ -32,7 +32,7 @@ impl Epoll {
             epoll::add(&epoll, socket, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;
         }
         for (number, timer) in (sockets.len() as u64..).zip(&timers) {
-            // Told of once each time it goes off, and never read.
+            // Told of once each time it goes off.
             let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
             epoll::add(&epoll, timer, epoll::EventData::new_u64(number), flags)?;
         }
@@ -64,7 +64,9 @@ impl Kernel for Epoll {
         let Some(event) = self.events.get(self.position) else { return Ok(None) };
         self.position += 1;
         let number = event.data.u64() as usize;
-        let Some(socket) = self.sockets.get(number) else { return Ok(Some(Event::Timer)) };
+        let Some(socket) = self.sockets.get(number) else {
+            return Ok(Some(Event::Timer { timer: number - self.sockets.len() }));
+        };
         match recv(socket, &mut *self.read, RecvFlags::empty())? {
             (0, _) => Err(io::ErrorKind::UnexpectedEof.into()),
             (bytes, _) => Ok(Some(Event::Arrived { socket: number, bytes })),

@@ -93,10 +93,13 @@ impl Kernel for Uring {
         loop {
             let Some(entry) = self.ring.completion().next() else { return Ok(None) };
             let (number, result) = (entry.user_data(), entry.result());
-            if number >= self.sockets.len() as u64 {
-                return if number == SEND { Err(came_short(result)) } else { Ok(Some(Event::Timer)) };
+            if number == SEND {
+                return Err(came_short(result));
             }
             let socket = number as usize;
+            if let Some(timer) = socket.checked_sub(self.sockets.len()) {
+                return Ok(Some(Event::Timer { timer }));
+            }
             if let Some(piece) = cqueue::buffer_select(entry.flags()) {
                 self.pool.give(piece);
             }
