@@ -242,7 +242,11 @@ impl<K: Kernel> Play<K> {
     fn arrived(&mut self, index: usize, bytes: usize) -> Result<bool, Box<dyn Error>> {
         let connection = &mut self.connections[index];
         let Some(awaited) = connection.awaited.checked_sub(bytes) else {
-            return Err("an answer is longer than on the tape: there is no floor for it".into());
+            let Connection { at, awaited } = *connection;
+            return Err(format!(
+                "answer {at} is longer than on the tape ({bytes} bytes for {awaited}): there is no floor for it"
+            )
+            .into());
         };
         connection.awaited = awaited;
         if awaited > 0 {
