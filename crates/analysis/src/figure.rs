@@ -4,19 +4,15 @@
 //! plan does not sweep them, these parameters), or the median of its repeats. What a formula leaves open of the sweep gives one row each.
 //! The label `op` names a kind of operation and not a trial: `mixed.p99[op=read]`.
 
-use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::{Formula, Term};
 use plimsoll_record::data::{Figure, Published, Run, Trial};
 
+use crate::name::REPEAT;
 use crate::number;
 use crate::phase::PhaseFacts;
-use crate::trial;
 use crate::view::{FigureCell, FigureRow, FigureView, Headline, Named, PublishedView};
-
-/// The label of trials that are the same point of the sweep run again.
-const REPEAT: &str = "repeat";
 
 /// Every figure the plan wants.
 pub fn figures(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FigureView> {
@@ -43,7 +39,7 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], figure: &Figure) -> FigureView 
         point.values().map(|value| value.replace('_', "").parse().unwrap_or(0.0)).collect()
     };
     points.sort_by(|one, other| in_order(one).partial_cmp(&in_order(other)).unwrap_or(std::cmp::Ordering::Equal));
-    let stores = trial::stores(run);
+    let stores = run.stores();
     let rows = points
         .into_iter()
         .map(|labels| FigureRow {
@@ -105,28 +101,17 @@ fn evaluate(
     point: &BTreeMap<String, String>,
     named: &BTreeSet<&str>,
 ) -> Outcome {
-    let fewest = RefCell::new(u64::MAX);
-    let why = RefCell::new(None);
-    let any_late = Cell::new(false);
-    let value = formula.eval(&|term| match term_value(run, facts, term, store, point, named) {
-        Ok((value, n, late)) => {
-            any_late.set(any_late.get() || late);
-            let mut fewest = fewest.borrow_mut();
-            *fewest = n.min(*fewest);
-            Some(value)
-        }
-        Err(missing) => {
-            why.borrow_mut().get_or_insert(missing);
-            None
-        }
-    });
-    match (value, why.into_inner()) {
-        (Some(value), _) => {
-            Ok((value, if fewest.borrow().eq(&u64::MAX) { 0 } else { *fewest.borrow() }, any_late.get()))
-        }
-        (None, Some(why)) => Err(why),
-        (None, None) => Err("comes to no finite number".to_string()),
+    let known: Vec<(&Term, Outcome)> =
+        formula.terms().map(|(term, _)| (term, term_value(run, facts, term, store, point, named))).collect();
+    let of = |term: &Term| known.iter().find(|(one, _)| *one == term)?.1.as_ref().ok();
+    let value = formula.eval(&|term| of(term).map(|(value, ..)| *value));
+    if let Some(why) = known.iter().find_map(|(_, outcome)| outcome.as_ref().err()) {
+        return Err(why.clone());
     }
+    let terms = || known.iter().flat_map(|(_, outcome)| outcome);
+    let fewest = terms().map(|(_, n, _)| *n).min().unwrap_or(0);
+    let value = value.ok_or("comes to no finite number")?;
+    Ok((value, fewest, terms().any(|(.., late)| *late)))
 }
 
 fn term_value(

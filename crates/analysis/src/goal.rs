@@ -2,9 +2,9 @@
 
 use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, Run, Trial};
 
+use crate::name;
 use crate::number;
 use crate::phase::{PhaseFacts, Quantity, state_words};
-use crate::trial;
 use crate::view::{GoalState, GoalTrial, GoalView, LineView};
 
 /// Every goal of the plan.
@@ -24,7 +24,7 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &Goal, lines: &[LineView]
         trials.push(judge(goal, format!("{}, the load line", line.store), rate.ok_or("no line was found".to_string())));
     }
     for (trial, phases) in run.trials.iter().zip(facts) {
-        let name = trial::name(&trial.header);
+        let name = name::trial(&trial.header);
         match goal.what {
             GoalKind::Lost => trials.push(judge(goal, name, lost(phases))),
             GoalKind::Wrong => trials.push(judge(goal, name, wrong(phases))),
@@ -42,7 +42,7 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &Goal, lines: &[LineView]
     let measured = trials.iter().filter_map(|trial| Some((trial.got?, trial)));
     let worst = measured.reduce(|a, b| if (b.0 < a.0) == at_least { b } else { a });
     GoalView {
-        what: goal.what.name().to_string(),
+        what: goal.what,
         text: words(goal.what).to_string(),
         wanted: wanted(goal),
         limit: goal.limit,

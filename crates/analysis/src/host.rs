@@ -7,9 +7,18 @@
 use std::collections::BTreeMap;
 
 use plimsoll_core::sampler::STORE;
-use plimsoll_record::data::{Run, SeriesKind};
+use plimsoll_record::data::{Run, Series, SeriesKind};
 
+use crate::number;
 use crate::view::{Line, Mark, Panel};
+
+/// Positions of the series that `source` has of the whole machine or process under these names.
+pub fn positions(series: &[Series], source: &str, names: &[&str]) -> Vec<u32> {
+    let fits = |(_, one): &(u32, &Series)| {
+        one.source == source && one.subject.is_empty() && names.contains(&one.name.as_str())
+    };
+    (0..).zip(series).filter(fits).map(|(at, _)| at).collect()
+}
 
 /// Panels for everything that was sampled, and the names of what was zero all the time.
 pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
@@ -126,11 +135,7 @@ fn is_of_store(source: &str) -> usize {
 
 /// A panel's title: the sampler and what it is of.
 fn title(sampler: &str, subject: &str) -> String {
-    let mut letters = sampler.chars();
-    let name = match sampler {
-        "cpu" => "CPU".to_string(),
-        _ => letters.next().map_or(String::new(), |first| format!("{}{}", first.to_uppercase(), letters.as_str())),
-    };
+    let name = if sampler == "cpu" { "CPU".to_string() } else { number::capital(sampler) };
     // `cpu0` of the sampler `cpu` is CPU 0.
     let subject = subject.strip_prefix(sampler).unwrap_or(subject);
     if subject.is_empty() { name } else { format!("{name} {subject}") }

@@ -58,39 +58,16 @@ impl Times {
     /// Adds times in ascending order.
     fn merge(&mut self, others: &[(u64, u64)]) {
         self.n += others.iter().map(|(_, count)| count).sum::<u64>();
-        if self.counts.is_empty() {
-            self.counts.extend_from_slice(others);
-            return;
-        }
-        let mine = std::mem::take(&mut self.counts);
-        self.counts.reserve(mine.len() + others.len());
-        let (mut mine, mut others) = (mine.into_iter().peekable(), others.iter().copied().peekable());
-        loop {
-            let next = match (mine.peek(), others.peek()) {
-                (Some(a), Some(b)) if a.0 == b.0 => {
-                    let sum = (a.0, a.1 + b.1);
-                    mine.next();
-                    others.next();
-                    sum
-                }
-                (Some(a), Some(b)) if a.0 > b.0 => {
-                    let next = *b;
-                    others.next();
-                    next
-                }
-                (Some(a), _) => {
-                    let next = *a;
-                    mine.next();
-                    next
-                }
-                (None, Some(b)) => {
-                    let next = *b;
-                    others.next();
-                    next
-                }
-                (None, None) => break,
-            };
-            self.counts.push(next);
+        let is_first = self.counts.is_empty();
+        self.counts.extend_from_slice(others);
+        if !is_first {
+            // Two runs in order: this sort merges them.
+            self.counts.sort_by_key(|(ns, _)| *ns);
+            self.counts.dedup_by(|next, kept| {
+                let is_equal = next.0 == kept.0;
+                kept.1 += if is_equal { next.1 } else { 0 };
+                is_equal
+            });
         }
     }
 
@@ -138,29 +115,24 @@ impl Times {
         self.max_ns()
     }
 
-    /// The percentile `name` in nanoseconds, or how many samples are missing for it; `None` for a name that is none.
-    pub fn percentile(&self, name: &str) -> Option<Result<u64, String>> {
-        let one_in = one_in(name)?;
+    /// The percentile `name` in nanoseconds, or why there is none: how many samples are missing for it.
+    pub fn percentile(&self, name: &str) -> Result<u64, String> {
+        let one_in = one_in(name).ok_or_else(|| format!("there is no {name}"))?;
         let needed = SAMPLES_ABOVE * one_in;
-        Some(if self.n >= needed {
+        if self.n >= needed {
             Ok(self.with_above(self.n / one_in))
         } else {
             Err(format!("needs {} samples, has {}", number::count(needed), number::count(self.n)))
-        })
+        }
     }
 
     /// All of [`SHOWN`].
     pub fn percentiles(&self) -> Vec<PercentileView> {
-        SHOWN
-            .iter()
-            .filter_map(|name| {
-                let (ns, missing) = match self.percentile(name)? {
-                    Ok(ns) => (Some(ns), None),
-                    Err(why) => (None, Some(why)),
-                };
-                Some(PercentileView { name: (*name).to_string(), ns, missing })
-            })
-            .collect()
+        let view = |name: &str| {
+            let (ns, missing) = self.percentile(name).map_or_else(|why| (None, Some(why)), |ns| (Some(ns), None));
+            PercentileView { name: name.to_string(), ns, missing }
+        };
+        SHOWN.map(view).to_vec()
     }
 
     /// The percentile curve: −log₁₀ of the share above, and seconds; a tenth of a nine apart, up to the last point
@@ -196,12 +168,12 @@ mod tests {
         for value in 1..=999u64 {
             times.record(value * 1000);
         }
-        assert_eq!(times.percentile("p99"), Some(Err("needs 1,000 samples, has 999".to_string())));
+        assert_eq!(times.percentile("p99"), Err("needs 1,000 samples, has 999".to_string()));
         times.record(1_000_000);
-        assert_eq!(times.percentile("p99"), Some(Ok(990_000)));
-        assert_eq!(times.percentile("p50"), Some(Ok(500_000)));
-        assert!(times.percentile("p999").unwrap().is_err());
-        assert_eq!(times.percentile("p12"), None);
+        assert_eq!(times.percentile("p99"), Ok(990_000));
+        assert_eq!(times.percentile("p50"), Ok(500_000));
+        assert!(times.percentile("p999").is_err());
+        assert_eq!(times.percentile("p12"), Err("there is no p12".to_string()));
     }
 
     #[test]
@@ -216,7 +188,7 @@ mod tests {
         times.add(&Distribution::from(&histogram));
         assert_eq!(times.len(), histogram.len());
         for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
-            let (ours, theirs) = (times.percentile(name).unwrap().unwrap(), histogram.value_at_quantile(quantile));
+            let (ours, theirs) = (times.percentile(name).unwrap(), histogram.value_at_quantile(quantile));
             assert!(ours.abs_diff(theirs) * 1000 <= theirs, "{name}: {ours}, {theirs}");
         }
         assert!((times.mean_ns() - histogram.mean()).abs() < histogram.mean() / 1000.0);

@@ -2,35 +2,37 @@
 //!
 //! [`view()`] takes a run as `record` read it back ([`plimsoll_record::data::Run`]) and returns a [`RunView`]:
 //! verdict, goals, figures beside the published ones, every trial with its phases, latencies, answers and
-//! ledger, the series and bins of the plots, and what makes one doubt the result. `report` formats it and
-//! calculates nothing.
+//! ledger, the series and bins of the plots, and warnings. `report` formats it and calculates nothing. A run that goes on
+//! is told to a [`Fold`](fold::Fold), slice by slice.
 //!
-//! It is not a reader of recordings and knows no store: no I/O, no clock, no state. The same run gives the
-//! same view on any machine.
+//! It is not a reader of recordings and knows no store: no I/O, no clock. The same run gives the same view on any machine.
+//! Modules use each other in one direction: those below what stands above them.
 //!
 //! | module | what it derives |
 //! |---|---|
-//! | [`mod@view`] | the types of the view: the contract with `report`, and the shape of its JSON. They lie at the bottom and know no other module but the fit of [`usl`] |
+//! | [`stat`], [`usl`] | intervals, tests, autocorrelation, warm-up: pure functions of numbers; the scalability law |
 //! | [`number`] | numbers as text, the same in sentences and in tables |
+//! | [`mod@view`] | the types of the view: the contract with `report`, and the shape of its JSON |
 //! | `latency` | merged histograms, percentiles that have enough samples, percentile curves |
-//! | `phase` | what a phase came to, by the names that formulas use |
+//! | `phase` | what a phase came to, by the names that formulas use; it takes slice after slice |
 //! | `pauses` | operations undisturbed by the machine's own pauses, and how long it stood still |
-//! | `trial` | trials and phases as reports show them |
+//! | `name` | what trials and phases are called |
+//! | [`slices`] | what a slice came to; all of them as rows, for those who go on calculating elsewhere |
+//! | [`fold`] | a run as it goes on |
 //! | `step` | statements of a transaction: timed, and no operations |
+//! | [`mod@size`] | how large the data are beside the store's cache and its machine's memory |
+//! | `host` | the samplers' series, grouped into panels |
 //! | `figure` | formulas evaluated per store and per rest of the sweep |
-//! | `goal` | what had to hold, and whether it did |
-//! | `verdict` | the one sentence, and what it rests on |
-//! | `timeline` | series, heat map and percentile curves on the run's time axis |
+//! | `trial` | trials and phases as reports show them |
+//! | [`mod@line`] | the search for the load line, rung by rung, and its result |
 //! | [`compare`] | two runs side by side |
 //! | [`mod@ab`] | two sides in turn: what the pairs decide, and what is driven next |
-//! | [`mod@line`] | the search for the load line, rung by rung, and its result |
-//! | [`mod@size`] | how large the data are beside the store's cache and its machine's memory |
-//! | [`slices`] | every slice as rows, for those who go on calculating elsewhere |
+//! | `goal` | what had to hold, and whether it did |
+//! | `warning` | what speaks against the result, each with a next step |
 //! | `stall` | seconds in which little went on |
-//! | `sweep`, [`usl`] | what was driven at every point of a sweep, and the scalability law |
-//! | [`stat`] | intervals, tests, autocorrelation, warm-up: pure functions of numbers |
-//! | `host` | the samplers' series, grouped into panels |
-//! | `warning` | what makes one doubt the result, each with a next step |
+//! | `sweep` | what was driven at every point of a sweep |
+//! | `timeline` | series, heat map and percentile curves on the run's time axis |
+//! | `verdict` | the one sentence, and what it rests on |
 //!
 //! # Rules
 //! - Warm-up slices count for nothing except the time axis.
@@ -43,10 +45,12 @@
 pub mod ab;
 pub mod compare;
 mod figure;
+pub mod fold;
 mod goal;
 mod host;
 mod latency;
 pub mod line;
+mod name;
 pub mod number;
 mod pauses;
 mod phase;
@@ -80,11 +84,7 @@ pub fn take_late_for_void(run: &mut data::Run) {
 
 /// Everything that reports show of `run`.
 pub fn view(run: &data::Run) -> RunView {
-    let facts: Vec<Vec<PhaseFacts<'_>>> = run
-        .trials
-        .iter()
-        .map(|trial| trial.phases.iter().map(|phase| PhaseFacts::gather(trial, phase)).collect())
-        .collect();
+    let facts: Vec<Vec<PhaseFacts<'_>>> = run.trials.iter().map(PhaseFacts::of).collect();
     let end_ns = timeline::last_ns(run);
     let lines = line::lines(run);
     let goals = goal::goals(run, &facts, &lines);
@@ -101,7 +101,7 @@ pub fn view(run: &data::Run) -> RunView {
         run: trial::run_facts(run, end_ns),
         verdict,
         goals,
-        stores: trial::stores(run),
+        stores: run.stores(),
         headlines: figure::headlines(&figures),
         figures,
         truth: if is_series { verdict::truth(&trials) } else { None },

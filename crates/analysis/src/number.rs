@@ -104,20 +104,8 @@ pub fn exact(value: f64, unit: &str) -> String {
 
 /// Wall time as text: `2026-11-21 20:41:07 UTC`. `wall_ns` is nanoseconds since 1970.
 pub fn wall_time(wall_ns: i64) -> String {
-    let seconds = wall_ns.div_euclid(1_000_000_000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Days to civil date, after Howard Hinnant, "chrono-compatible low-level date algorithms": eras of 400 years
-    // that begin on 1 March, so that the leap day is the last of its year.
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", second / 3600, second / 60 % 60, second % 60)
+    let [year, month, day, hour, minute, second] = plimsoll_record::utc(wall_ns);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
 /// `one`, or `many` with the count before it: `1 trial`, `5 trials`.
@@ -132,6 +120,12 @@ pub fn list(names: &[String]) -> String {
         [one] => one.clone(),
         [most @ .., last] => format!("{} and {last}", most.join(", ")),
     }
+}
+
+/// `text` with a large first letter.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| format!("{}{}", first.to_uppercase(), letters.as_str()))
 }
 
 fn group(digits: &str) -> String {

@@ -32,7 +32,7 @@ impl PhaseFacts<'_> {
     /// The same of one slice: what a goal of the load line is judged by.
     pub fn judged_slice(&self, slice: &Slice<Distribution>, op: Option<&str>) -> Option<Times> {
         let watched = slice.watched.as_ref()?;
-        let mut times = crate::timeline::waited(self, slice, op);
+        let mut times = self.waited_in(slice, op);
         let fits = watched
             .disturbed
             .iter()
@@ -50,9 +50,8 @@ impl PhaseFacts<'_> {
     /// The counted slices in which operations were started, with what was seen of each; `None` where nobody watched all
     /// of them.
     fn watched(&self) -> Option<impl Iterator<Item = (&Slice<Distribution>, &Watched<Distribution>)>> {
-        let counted = || self.phase.slices.iter().filter(|slice| !self.is_warmup(slice) && !slice.drain);
-        let is_known = counted().next().is_some() && counted().all(|slice| slice.watched.is_some());
-        is_known.then(|| counted().filter_map(|slice| Some((slice, slice.watched.as_ref()?))))
+        let is_known = self.counted().next().is_some() && self.counted().all(|slice| slice.watched.is_some());
+        is_known.then(|| self.counted().filter_map(|slice| Some((slice, slice.watched.as_ref()?))))
     }
 
     /// What was seen of the machine's pauses in this phase of `run`; `None` where nobody watched.
@@ -94,16 +93,14 @@ fn sentence(view: &PausesView, ops: u64) -> String {
     if view.count == 0 {
         return "the machine never paused for 1 ms or longer".to_string();
     }
-    let above = view.above.iter().filter(|above| above.ms > 1 && above.percent > 0.0);
-    let above: Vec<String> = above
-        .filter(|above| above.ms == 5)
-        .map(|above| format!(" ({} in pauses of {} ms and more)", percent(above.percent), above.ms))
-        .collect();
+    let above = view.above.iter().find(|above| above.ms == 5 && above.percent > 0.0);
+    let above = above
+        .map_or(String::new(), |above| format!(" ({} in pauses of {} ms and more)", percent(above.percent), above.ms));
     format!(
         "the machine paused {}{} of the time{}, longest {}; it disturbed {} of {} operations ({})",
         if view.at_least { "at least " } else { "" },
         percent(view.paused_percent),
-        above.concat(),
+        above,
         number::nanoseconds(view.longest_ns),
         number::count(view.disturbed_ops),
         number::count(ops),

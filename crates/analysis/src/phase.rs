@@ -34,6 +34,11 @@ impl Quantity {
     fn of(result: &PhaseResult) -> Self {
         Quantity { value: result.value, n: result.n }
     }
+
+    /// The percentile `name` of `times`, in seconds, or why there is none.
+    pub fn percentile(times: &Times, name: &str) -> Result<Self, String> {
+        times.percentile(name).map(|ns| Quantity { value: ns as f64 / 1e9, n: times.len() })
+    }
 }
 
 /// A phase with its histograms merged.
@@ -45,6 +50,8 @@ pub struct PhaseFacts<'a> {
     /// Seconds in which operations were started and that count. What came back after the planned end is counted,
     /// the time it took is not: one operation that stalls would make all others look slow.
     pub counted_s: f64,
+    /// The same by its slices, in nanoseconds.
+    counted_ns: u64,
     /// Operations, merged over the slices that count.
     pub histograms: BTreeMap<(KindId, Outcome, Measure), Times>,
     /// Steps within operations (statements of a transaction), merged likewise. They are no operations: nothing that
@@ -64,6 +71,11 @@ pub struct PhaseFacts<'a> {
 }
 
 impl<'a> PhaseFacts<'a> {
+    /// The phases of a trial.
+    pub fn of(trial: &'a Trial) -> Vec<Self> {
+        trial.phases.iter().map(|phase| PhaseFacts::gather(trial, phase)).collect()
+    }
+
     /// Merges the slices that count. Where the plan wants the warm-up to be found, what was found counts for nothing.
     pub fn gather(trial: &'a Trial, phase: &'a Phase) -> Self {
         let all = PhaseFacts::from(trial, phase, 0);
@@ -77,61 +89,72 @@ impl<'a> PhaseFacts<'a> {
 
     /// Merges the slices that count and begin at `from_ns` or later.
     fn from(trial: &'a Trial, phase: &'a Phase, from_ns: u64) -> Self {
-        let mut histograms: BTreeMap<_, Times> = BTreeMap::new();
-        let mut steps: BTreeMap<_, Times> = BTreeMap::new();
-        let mut disturbed: Option<BTreeMap<_, Times>> =
-            phase.slices.iter().any(|one| one.watched.is_some()).then(BTreeMap::new);
-        let mut unfinished: Option<Times> = None;
-        let mut drained: BTreeMap<_, u64> = BTreeMap::new();
-        let mut counted_ns = 0;
-        let open_loop = phase.slices.iter().any(has_response);
-        for slice in &phase.slices {
-            if !slice.warmup && slice.start_ns >= from_ns {
-                if !slice.drain {
-                    counted_ns += slice.end_ns.saturating_sub(slice.start_ns);
-                }
-                match (&slice.watched, &mut disturbed) {
-                    (Some(watched), Some(disturbed)) => {
-                        for one in &watched.disturbed {
-                            disturbed.entry((one.kind, one.outcome, one.measure)).or_default().add(&one.histogram);
-                        }
-                    }
-                    // What was not watched is not known.
-                    _ => disturbed = None,
-                }
-                for one in &slice.histograms {
-                    let into = if is_step(trial, one.kind) { &mut steps } else { &mut histograms };
-                    let into = into.entry((one.kind, one.outcome, one.measure)).or_default();
-                    into.add(&one.histogram);
-                    if slice.drain {
-                        *drained.entry((one.kind, one.outcome, one.measure)).or_default() += one.histogram.len();
-                    }
-                }
-            }
-            if let Some(waited) = &slice.unfinished {
-                unfinished.get_or_insert_default().add(waited);
-            }
+        let disturbed = phase.slices.iter().any(|one| one.watched.is_some()).then(BTreeMap::new);
+        let mut facts = PhaseFacts { counted_from_ns: from_ns, disturbed, ..PhaseFacts::begun(trial, phase) };
+        phase.slices.iter().for_each(|slice| facts.add(slice));
+        if let Some(planned) = phase.end.result(ResultName::PlannedSeconds) {
+            facts.counted_s = facts.counted_s.min(planned.value);
         }
-        let counted_s = counted_ns as f64 / 1e9;
-        let planned = phase.end.result(ResultName::PlannedSeconds);
-        let counted_s = planned.map_or(counted_s, |planned| counted_s.min(planned.value));
+        facts
+    }
+
+    /// The phase before its first slice.
+    pub fn begun(trial: &'a Trial, phase: &'a Phase) -> Self {
         PhaseFacts {
             trial,
             phase,
-            counted_s,
-            histograms,
-            steps,
-            disturbed,
-            drained,
-            counted_from_ns: from_ns,
-            unfinished,
-            open_loop,
+            counted_ns: 0,
+            counted_s: 0.0,
+            histograms: BTreeMap::new(),
+            steps: BTreeMap::new(),
+            disturbed: None,
+            drained: BTreeMap::new(),
+            counted_from_ns: 0,
+            unfinished: None,
+            open_loop: false,
+        }
+    }
+
+    /// Takes the next slice.
+    pub fn add(&mut self, slice: &Slice<Distribution>) {
+        self.open_loop |= has_response(slice);
+        if let Some(waited) = &slice.unfinished {
+            self.unfinished.get_or_insert_default().add(waited);
+        }
+        if self.is_warmup(slice) {
+            return;
+        }
+        if !slice.drain {
+            self.counted_ns += slice.end_ns.saturating_sub(slice.start_ns);
+            self.counted_s = self.counted_ns as f64 / 1e9;
+        }
+        match (&slice.watched, &mut self.disturbed) {
+            (Some(watched), Some(disturbed)) => {
+                for one in &watched.disturbed {
+                    disturbed.entry((one.kind, one.outcome, one.measure)).or_default().add(&one.histogram);
+                }
+            }
+            // What was not watched is not known.
+            _ => self.disturbed = None,
+        }
+        for one in &slice.histograms {
+            let key = (one.kind, one.outcome, one.measure);
+            let into = if is_step(self.trial, one.kind) { &mut self.steps } else { &mut self.histograms };
+            into.entry(key).or_default().add(&one.histogram);
+            if slice.drain {
+                *self.drained.entry(key).or_default() += one.histogram.len();
+            }
         }
     }
 
     /// Whether `slice` of this phase counts for nothing: by the plan, or because it was found to be warm-up.
     pub fn is_warmup(&self, slice: &Slice<Distribution>) -> bool {
         slice.warmup || slice.start_ns < self.counted_from_ns
+    }
+
+    /// The slices that count in which operations were started.
+    pub fn counted(&self) -> impl Iterator<Item = &'a Slice<Distribution>> + '_ {
+        self.phase.slices.iter().filter(|slice| !self.is_warmup(slice) && !slice.drain)
     }
 
     /// Whether a warm-up was found and left out, as the plan wanted.
@@ -146,7 +169,7 @@ impl<'a> PhaseFacts<'a> {
 
     /// The measure that stands for how long a client waited.
     pub fn measure(&self) -> Measure {
-        measure_of(self.open_loop)
+        if self.open_loop { Measure::Response } else { Measure::Service }
     }
 
     /// Name of the kind of operation at `kind`.
@@ -163,16 +186,27 @@ impl<'a> PhaseFacts<'a> {
         slice.histograms.iter().filter(move |one| !is_step(trial, one.kind))
     }
 
+    /// The same by how long clients waited: each operation that ended once.
+    pub fn ended<'s>(
+        &self,
+        slice: &'s Slice<Distribution>,
+    ) -> impl Iterator<Item = &'s SliceHistogram<Distribution>> + use<'s, 'a> {
+        let measure = self.measure();
+        self.operations(slice).filter(move |one| one.measure == measure)
+    }
+
+    /// What was merged of how long clients waited, of kind `op` (all when `None`).
+    fn merged(&self, op: Option<&str>) -> impl Iterator<Item = (&(KindId, Outcome, Measure), &Times)> {
+        let measure = self.measure();
+        let fits = move |(kind, _, of): &(KindId, Outcome, Measure)| {
+            *of == measure && op.is_none_or(|op| self.op_name(*kind) == op)
+        };
+        self.histograms.iter().filter(move |(key, _)| fits(key))
+    }
+
     /// Operations that ended in counted time, of kind `op` (all when `None`), whose outcome `wanted` accepts.
     pub fn count(&self, op: Option<&str>, wanted: impl Fn(Outcome) -> bool) -> u64 {
-        let measure = self.measure();
-        self.histograms
-            .iter()
-            .filter(|((kind, outcome, of), _)| {
-                *of == measure && wanted(*outcome) && op.is_none_or(|op| self.op_name(*kind) == op)
-            })
-            .map(|(_, histogram)| histogram.len())
-            .sum()
+        self.merged(op).filter(|((_, outcome, _), _)| wanted(*outcome)).map(|(_, times)| times.len()).sum()
     }
 
     /// Number of operations that were due and never sent.
@@ -184,15 +218,23 @@ impl<'a> PhaseFacts<'a> {
     /// kinds also what was never sent.
     pub fn waited(&self, op: Option<&str>) -> Times {
         let mut all = Times::default();
-        let measure = self.measure();
-        for ((kind, outcome, of), histogram) in &self.histograms {
-            if *of == measure && *outcome != Outcome::Rejected && op.is_none_or(|op| self.op_name(*kind) == op) {
-                all.add_times(histogram);
-            }
-        }
+        let answered = self.merged(op).filter(|((_, outcome, _), _)| *outcome != Outcome::Rejected);
+        answered.for_each(|(_, times)| all.add_times(times));
         if let (None, Some(unfinished)) = (op, &self.unfinished) {
             all.add_times(unfinished);
         }
+        all
+    }
+
+    /// The same of one slice.
+    pub fn waited_in(&self, slice: &Slice<Distribution>, op: Option<&str>) -> Times {
+        let mut all = Times::default();
+        for one in self.ended(slice).filter(|one| one.outcome != Outcome::Rejected) {
+            if op.is_none_or(|op| self.op_name(one.kind) == op) {
+                all.add(&one.histogram);
+            }
+        }
+        slice.unfinished.iter().filter(|_| op.is_none()).for_each(|unfinished| all.add(unfinished));
         all
     }
 
@@ -224,15 +266,8 @@ impl<'a> PhaseFacts<'a> {
     /// Operations that did not fail, a second; `None` when no time was counted. Those that ended after the planned end
     /// make up for those that had begun before what is counted, and are in no rate.
     pub fn rate(&self, op: Option<&str>) -> Option<Quantity> {
-        let measure = self.measure();
-        let drained: u64 = self
-            .histograms
-            .keys()
-            .filter(|(kind, outcome, of)| {
-                *of == measure && !outcome.is_error() && op.is_none_or(|op| self.op_name(*kind) == op)
-            })
-            .map(|(kind, outcome, of)| self.drained(*kind, *outcome, *of))
-            .sum();
+        let done = self.merged(op).filter(|((_, outcome, _), _)| !outcome.is_error());
+        let drained: u64 = done.map(|((kind, outcome, of), _)| self.drained(*kind, *outcome, *of)).sum();
         let n = self.count(op, |outcome| !outcome.is_error()) - drained;
         (self.counted_s > 0.0).then(|| Quantity { value: n as f64 / self.counted_s, n })
     }
@@ -246,13 +281,12 @@ impl<'a> PhaseFacts<'a> {
     /// The same with their slices. The last slice may be a few milliseconds long, and its rate an accident: it is no
     /// whole one.
     pub fn slice_rates(&self, warmup: bool) -> impl Iterator<Item = (&'a Slice<Distribution>, f64)> + '_ {
-        let measure = self.measure();
         let slices = &self.phase.slices;
         let length_ns = |slice: &Slice<Distribution>| slice.end_ns.saturating_sub(slice.start_ns);
         let longest = slices.iter().map(length_ns).max().unwrap_or(0);
         let counted = slices.iter().filter(move |slice| (warmup || !self.is_warmup(slice)) && !slice.drain);
         counted.filter(move |slice| length_ns(slice) * 2 > longest).map(move |slice| {
-            let ops = self.operations(slice).filter(|one| one.measure == measure && !one.outcome.is_error());
+            let ops = self.ended(slice).filter(|one| !one.outcome.is_error());
             let ops: u64 = ops.map(|one| one.histogram.len()).sum();
             (slice, ops as f64 * 1e9 / length_ns(slice) as f64)
         })
@@ -280,10 +314,7 @@ impl<'a> PhaseFacts<'a> {
             && match name {
                 "rate" | "ops" | "unfinished" => true,
                 "errors" => self.unfinished_count() > 0,
-                name => {
-                    let name = name.strip_prefix(UNDISTURBED).unwrap_or(name);
-                    latency::PERCENTILES.iter().any(|(known, _)| *known == name)
-                }
+                name => is_percentile(name),
             }
     }
 
@@ -380,21 +411,16 @@ impl<'a> PhaseFacts<'a> {
                 let n = self.count(op, |_| true);
                 Ok(Quantity { value: n as f64, n })
             }
-            name if latency::PERCENTILES.iter().any(|(known, _)| *known == name) => {
-                let waited = if header.kind == PhaseKind::Ask { self.asked_times(op) } else { self.waited(op) };
-                match waited.percentile(name) {
-                    Some(Ok(ns)) => Ok(Quantity { value: ns as f64 / 1e9, n: waited.len() }),
-                    Some(Err(why)) => Err(why),
-                    None => Err(none(&format!("has no {name}"))),
-                }
-            }
-            name if name.strip_prefix(UNDISTURBED).is_some_and(|rest| rest.starts_with('p')) => {
-                let times = self.undisturbed(op).ok_or_else(|| none("had nobody who watched the machine's pauses"))?;
-                match times.percentile(&name[UNDISTURBED.len()..]) {
-                    Some(Ok(ns)) => Ok(Quantity { value: ns as f64 / 1e9, n: times.len() }),
-                    Some(Err(why)) => Err(why),
-                    None => Err(none(&format!("has no {name}"))),
-                }
+            name if is_percentile(name) => {
+                let (times, percentile) = match name.strip_prefix(UNDISTURBED) {
+                    Some(percentile) => {
+                        let times = self.undisturbed(op);
+                        (times.ok_or_else(|| none("had nobody who watched the machine's pauses"))?, percentile)
+                    }
+                    None if header.kind == PhaseKind::Ask => (self.asked_times(op), name),
+                    None => (self.waited(op), name),
+                };
+                Quantity::percentile(&times, percentile)
             }
             // Where nothing finer was recorded (a load's is without opening its sessions), from start to end.
             "seconds" => Ok(self.result(ResultName::Seconds).unwrap_or_else(|| Quantity {
@@ -414,14 +440,14 @@ impl<'a> PhaseFacts<'a> {
     }
 }
 
+/// Whether `name` is a percentile's, as seen or undisturbed.
+fn is_percentile(name: &str) -> bool {
+    latency::one_in(name.strip_prefix(UNDISTURBED).unwrap_or(name)).is_some()
+}
+
 /// True for a kind that is a step within operations of another kind.
 fn is_step(trial: &Trial, kind: KindId) -> bool {
     trial.header.kinds.get(usize::from(kind)).is_some_and(|kind| kind.step_of.is_some())
-}
-
-/// Response time where scheduled times were kept.
-pub fn measure_of(open_loop: bool) -> Measure {
-    if open_loop { Measure::Response } else { Measure::Service }
 }
 
 /// True when the slice kept scheduled times.

@@ -2,11 +2,11 @@
 
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{PhaseKind, Run};
+use plimsoll_record::data::{Phase, PhaseKind, Run, Trial};
 
-use crate::latency::{SHOWN, Times};
-use crate::phase::{PhaseFacts, has_response, measure_of};
-use crate::trial;
+use crate::latency::SHOWN;
+use crate::name;
+use crate::phase::{PhaseFacts, has_response};
 
 /// The operations of one kind (or of all) that ended in one slice.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,20 +83,23 @@ pub fn slices(run: &Run) -> impl Iterator<Item = SliceRow> {
     })
 }
 
+/// All kinds together, of a slice of `phase` that goes on.
+pub fn of_slice(trial: &Trial, phase: &Phase, slice: &Slice<Distribution>) -> SliceRow {
+    let mut facts = PhaseFacts::begun(trial, phase);
+    facts.open_loop = has_response(slice);
+    row(&facts, slice, None)
+}
+
 fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) -> SliceRow {
-    let measure = measure_of(has_response(slice) || facts.open_loop);
-    let of_kind = || {
-        let fits = facts.operations(slice).filter(move |one| one.measure == measure);
-        fits.filter(|one| op.is_none_or(|op| facts.op_name(one.kind) == op))
-    };
+    let of_kind = || facts.ended(slice).filter(|one| op.is_none_or(|op| facts.op_name(one.kind) == op));
     let count = |wanted: fn(Outcome) -> bool| -> u64 {
         of_kind().filter(|one| wanted(one.outcome)).map(|one| one.histogram.len()).sum()
     };
-    let times: Times = crate::timeline::waited(facts, slice, op);
+    let times = facts.waited_in(slice, op);
     let seconds = slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64 / 1e9;
-    let percentile = |name: &str| times.percentile(name).and_then(Result::ok);
+    let percentile = |name: &str| times.percentile(name).ok();
     SliceRow {
-        trial: trial::name(&facts.trial.header),
+        trial: name::trial(&facts.trial.header),
         store: facts.trial.header.store_label.clone(),
         phase: facts.phase.header.name.clone(),
         phase_kind: facts.phase.header.kind,
@@ -106,7 +109,7 @@ fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) ->
         end_s: slice.end_ns as f64 / 1e9,
         wall_ns: slice.wall_ns,
         op: op.unwrap_or("all").to_string(),
-        measure: measure.name(),
+        measure: facts.measure().name(),
         count: count(|_| true),
         rejected: count(|outcome| outcome == Outcome::Rejected),
         unknown: count(|outcome| outcome == Outcome::Unknown),
@@ -123,7 +126,7 @@ fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) ->
             let of_kind = watched.disturbed.iter().filter(|one| op.is_none_or(|op| facts.op_name(one.kind) == op));
             of_kind.map(|one| one.histogram.len()).sum()
         }),
-        undisturbed_p99_ns: facts.judged_slice(slice, op).and_then(|times| times.percentile("p99")?.ok()),
+        undisturbed_p99_ns: facts.judged_slice(slice, op).and_then(|times| times.percentile("p99").ok()),
         disturbed_ns: slice.watched.as_ref().map(|watched| watched.disturbed_ns),
         times_ns: times.counts().collect(),
     }

@@ -8,10 +8,10 @@ use plimsoll_record::Distribution;
 use plimsoll_record::data::{PhaseKind, Run, Sample, SeriesKind};
 
 use crate::line;
+use crate::name;
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
-use crate::trial;
 use crate::view::StallsView;
 
 /// Share of a phase's median throughput below which a slice is a stall.
@@ -72,7 +72,7 @@ fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<StallsView> {
     if stalls.is_empty() {
         return None;
     }
-    let place = format!("{}, phase {}", trial::name(&facts.trial.header), facts.phase.header.name);
+    let place = name::place(facts);
     let with = what_else(run, facts, &stalls, longest);
     let mean = stat::mean(&rates);
     Some(StallsView {
@@ -88,8 +88,7 @@ fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<StallsView> {
 fn due_per_s(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>) -> f64 {
     let pending = |slice: &Slice<Distribution>| (slice.due_unsent + slice.in_flight) as f64;
     let before = slice.ordinal.checked_sub(1).and_then(|before| facts.phase.slices.get(before as usize));
-    let ended = facts.operations(slice).filter(|one| one.measure == facts.measure());
-    let ended: u64 = ended.map(|one| one.histogram.len()).sum();
+    let ended: u64 = facts.ended(slice).map(|one| one.histogram.len()).sum();
     let due = ended as f64 + pending(slice) - before.map_or(0.0, pending);
     due * 1e9 / slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64
 }

@@ -3,16 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_record::data::{PhaseKind, Run, Trial};
+use plimsoll_record::data::{PhaseKind, Run};
 
+use crate::name::{self, REPEAT};
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat::{self, interval};
 use crate::usl::{self, Fit};
 use crate::view::{BoxView, Chart, Line, Mark, ScaleView, SweepCell, SweepView};
-
-/// The label of trials that are the same point of the sweep run again.
-const REPEAT: &str = "repeat";
 
 /// Labels that number clients.
 const CLIENTS: [&str; 2] = ["clients", "threads"];
@@ -30,7 +28,7 @@ pub fn sweeps(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<SweepView> {
     let column_label = labels.iter().find(|label| **label != row_label).cloned().unwrap_or_default();
     let mut groups: Vec<(String, String, Vec<Point>)> = Vec::new();
     for (trial, facts) in run.trials.iter().zip(facts) {
-        let name = rest_name(trial, &[&row_label, &column_label]);
+        let name = name::trial_without(&trial.header, &[REPEAT, &row_label, &column_label]);
         for facts in facts.iter().filter(|facts| facts.phase.header.kind == PhaseKind::Drive) {
             let Ok(rate) = facts.quantity("rate", None) else { continue };
             let label = |label: &str| trial.header.labels.get(label).cloned().unwrap_or_default();
@@ -76,12 +74,6 @@ fn swept(run: &Run) -> Vec<String> {
     }
     let several = seen.into_iter().filter(|(label, values)| values.len() > 1 && !["store", REPEAT].contains(label));
     several.map(|(label, _)| label.to_string()).collect()
-}
-
-fn rest_name(trial: &Trial, without: &[&str]) -> String {
-    let mut header = trial.header.clone();
-    header.labels.retain(|label, _| label != REPEAT && !without.contains(&label.as_str()));
-    crate::trial::name(&header)
 }
 
 /// Different values, as numbers where all are, else in the order in which they came.
@@ -166,14 +158,11 @@ fn chart(name: &str, x_name: &str, x: Vec<f64>, lines: Vec<Line>) -> Chart {
     Chart {
         name: name.to_string(),
         x_name: x_name.to_string(),
-        x_unit: String::new(),
         unit: "1/s".to_string(),
-        logarithmic: false,
-        top: None,
         x,
         points: (0..lines.len()).collect(),
         lines,
-        marks: Vec::new(),
+        ..Chart::default()
     }
 }
 

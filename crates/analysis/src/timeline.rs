@@ -7,8 +7,8 @@ use plimsoll_record::data::{PhaseKind, PhaseState, Run};
 
 use crate::host;
 use crate::latency::Times;
-use crate::phase::{PhaseFacts, has_response, measure_of};
-use crate::trial;
+use crate::name;
+use crate::phase::PhaseFacts;
 use crate::view::{Band, Curve, HeatMap, Line, Panel, Plots};
 
 /// Rows of the heat map to a decade of latency.
@@ -90,7 +90,7 @@ fn bands(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Vec<Band> {
                 start_s: start_ns as f64 / 1e9,
                 end_s: end_ns.max(start_ns) as f64 / 1e9,
                 trial: position,
-                trial_name: trial::short_name(&trial.header),
+                trial_name: name::short(&trial.header),
                 phase: phase.header.name.clone(),
                 kind: phase.header.kind,
                 warmup_end_s: facts.get(position).and_then(|facts| facts.get(at)).and_then(|facts| {
@@ -179,11 +179,10 @@ fn throughput(run: &Run, facts: &[Vec<PhaseFacts<'_>>], ops: &[String], phase_ki
             continue;
         }
         for slice in slices {
-            let measure = measure_of(has_response(slice));
             let count = |op: Option<&str>, wanted: fn(Outcome) -> bool| {
                 facts
-                    .operations(slice)
-                    .filter(|one| one.measure == measure && wanted(one.outcome))
+                    .ended(slice)
+                    .filter(|one| wanted(one.outcome))
                     .filter(|one| op.is_none_or(|op| facts.op_name(one.kind) == op))
                     .map(|one| one.histogram.len())
                     .sum::<u64>() as f64
@@ -219,19 +218,6 @@ fn slice_s(slice: &Slice<Distribution>) -> f64 {
     slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9
 }
 
-/// How long clients waited in one slice, for kind `op` or for all together (without what was rejected).
-pub fn waited(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) -> Times {
-    let measure = facts.measure();
-    let fits = facts.operations(slice).filter(|one| {
-        one.measure == measure && one.outcome != Outcome::Rejected && op.is_none_or(|op| facts.op_name(one.kind) == op)
-    });
-    let mut all = Times::default();
-    for distribution in fits.map(|one| &one.histogram).chain(slice.unfinished.as_ref().filter(|_| op.is_none())) {
-        all.add(distribution);
-    }
-    all
-}
-
 /// The kind at position `op` of the plots' list; `None` for all together.
 fn op_filter(ops: &[String], op: usize) -> Option<&str> {
     if op == 0 { None } else { ops.get(op).map(String::as_str) }
@@ -242,8 +228,8 @@ fn latency_panel(facts: &[Vec<PhaseFacts<'_>>], ops: &[String], op: usize) -> Pa
     let mut steps = Steps::new(["p50", "p90", "p99", "max"].into_iter().map(str::to_string));
     for facts in loaded(facts) {
         for slice in &facts.phase.slices {
-            let waited = waited(facts, slice, op);
-            let p = |name| waited.percentile(name)?.ok().map(|ns| ns as f64 / 1e9);
+            let waited = facts.waited_in(slice, op);
+            let p = |name| waited.percentile(name).ok().map(|ns| ns as f64 / 1e9);
             let max = (!waited.is_empty()).then(|| waited.max_ns() as f64 / 1e9);
             steps.push(slice.start_ns as f64 / 1e9, &[p("p50"), p("p90"), p("p99"), max]);
         }
@@ -278,7 +264,7 @@ fn heat(facts: &[Vec<PhaseFacts<'_>>], ops: &[String], op: usize) -> HeatMap {
         let phase = facts.phase;
         for slices in phase.slices.chunks(together) {
             let mut times = Times::default();
-            slices.iter().for_each(|slice| times.add_times(&waited(facts, slice, op)));
+            slices.iter().for_each(|slice| times.add_times(&facts.waited_in(slice, op)));
             if let (Some(first), Some(last)) = (slices.first(), slices.last()) {
                 add((first.start_ns as f64 / 1e9, last.end_ns as f64 / 1e9), &times);
             }
@@ -312,7 +298,7 @@ fn curves(facts: &[Vec<PhaseFacts<'_>>], ops: &[String]) -> Vec<Curve> {
             let (nines, seconds) = waited.curve();
             if !nines.is_empty() {
                 curves.push(Curve {
-                    trial_name: trial::short_name(&facts.trial.header),
+                    trial_name: name::short(&facts.trial.header),
                     phase: facts.phase.header.name.clone(),
                     op,
                     n: waited.len(),

@@ -2,29 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{Footprint, KindId, Outcome, Slice, quantity};
-use plimsoll_record::Distribution;
-use plimsoll_record::data::{About, Phase, PhaseKind, PhaseState, ResultName, Run, RunState, Trial, TrialHeader};
+use plimsoll_core::{Footprint, KindId, Measure, Outcome, quantity};
+use plimsoll_record::data::{About, Phase, PhaseKind, PhaseState, ResultName, Run, RunState, Trial};
 
 use crate::latency::Times;
+use crate::name;
 use crate::number;
-use crate::phase::PhaseFacts;
+use crate::phase::{PhaseFacts, is_overload};
 use crate::size;
 use crate::stat;
 use crate::step;
 use crate::view::{
-    AnswerTotals, AnswerView, AskedView, EventView, FootprintView, LagView, LatencyView, LedgerView, Named, OpsView,
-    PhaseView, RemarkView, ResultView, RunFacts, SettingView, TrialView, UndisturbedView,
+    AnswerTotals, AnswerView, AskedView, EndState, EventView, FootprintView, LagView, LatencyView, LedgerView, Named,
+    OpsView, PhaseView, RemarkView, ResultView, RowOp, RowOutcome, RunFacts, TrialView, UndisturbedView,
 };
 
 /// The run's own facts; `end_ns` is the last thing recorded.
 pub fn run_facts(run: &Run, end_ns: u64) -> RunFacts {
     let header = &run.header;
     let (state, error) = match &run.state {
-        RunState::Complete => ("complete", None),
-        RunState::Interrupted => ("interrupted", None),
-        RunState::Failed(why) => ("failed", Some(why.clone())),
-        RunState::Unfinished => ("killed", None),
+        RunState::Complete => (EndState::Complete, None),
+        RunState::Interrupted => (EndState::Interrupted, None),
+        RunState::Failed(why) => (EndState::Failed, Some(why.clone())),
+        RunState::Unfinished => (EndState::Killed, None),
     };
     RunFacts {
         id: header.id.clone(),
@@ -36,7 +36,7 @@ pub fn run_facts(run: &Run, end_ns: u64) -> RunFacts {
         started_wall_ns: header.started_wall_ns,
         started: number::wall_time(header.started_wall_ns),
         seconds: end_ns as f64 / 1e9,
-        state: state.to_string(),
+        state,
         error,
         command_line: header.command_line.clone(),
         seed: header.seed,
@@ -44,41 +44,6 @@ pub fn run_facts(run: &Run, end_ns: u64) -> RunFacts {
         plan_text: header.plan_text.clone(),
         recorder_bytes: run.recorder_bytes,
     }
-}
-
-/// Labels of the stores, in the order of their first trial.
-pub fn stores(run: &Run) -> Vec<String> {
-    let mut stores: Vec<String> = Vec::new();
-    for trial in &run.trials {
-        if !stores.contains(&trial.header.store_label) {
-            stores.push(trial.header.store_label.clone());
-        }
-    }
-    stores
-}
-
-/// A trial's name in tables and sentences: `sqlite · index=keyindex`.
-pub fn name(header: &TrialHeader) -> String {
-    let labels: Vec<String> = other_labels(header).map(|(name, value)| format!("{name}={value}")).collect();
-    if labels.is_empty() {
-        header.store_label.clone()
-    } else {
-        format!("{} · {}", header.store_label, labels.join(", "))
-    }
-}
-
-/// A trial's name in plots: `sqlite keyindex`.
-pub fn short_name(header: &TrialHeader) -> String {
-    let mut name = header.store_label.clone();
-    for (_, value) in other_labels(header) {
-        name.push(' ');
-        name.push_str(value);
-    }
-    name
-}
-
-fn other_labels(header: &TrialHeader) -> impl Iterator<Item = (&String, &String)> {
-    header.labels.iter().filter(|(name, _)| name.as_str() != "store")
 }
 
 /// Durability of the phases that write, once for each name and durability.
@@ -97,8 +62,9 @@ pub fn durability(run: &Run) -> Vec<Named> {
 
 /// What happened.
 pub fn events(run: &Run) -> Vec<EventView> {
-    let trial_name =
-        |ordinal: u32| run.trials.iter().find(|trial| trial.header.ordinal == ordinal).map(|trial| name(&trial.header));
+    let trial_name = |ordinal: u32| {
+        run.trials.iter().find(|trial| trial.header.ordinal == ordinal).map(|trial| name::trial(&trial.header))
+    };
     run.events
         .iter()
         .map(|event| EventView {
@@ -119,18 +85,18 @@ pub fn trials(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<TrialView> {
 }
 
 /// How a trial ended: the worst of its phases, or that it did not.
-pub fn state(run: &Run, trial: &Trial) -> &'static str {
+fn state(run: &Run, trial: &Trial) -> EndState {
     let has = |wanted: fn(&PhaseState) -> bool| trial.phases.iter().any(|phase| wanted(&phase.end.state));
     if has(|state| matches!(state, PhaseState::Failed(_))) {
-        "failed"
+        EndState::Failed
     } else if has(|state| matches!(state, PhaseState::Void(_))) {
-        "void"
+        EndState::Void
     } else if has(|state| matches!(state, PhaseState::Interrupted)) {
-        "interrupted"
+        EndState::Interrupted
     } else if trial.end_ns.is_none() || has(|state| matches!(state, PhaseState::Unfinished)) {
-        if run.state == RunState::Interrupted { "interrupted" } else { "killed" }
+        if run.state == RunState::Interrupted { EndState::Interrupted } else { EndState::Killed }
     } else {
-        "complete"
+        EndState::Complete
     }
 }
 
@@ -146,26 +112,17 @@ fn one(run: &Run, trial: &Trial, facts: &[PhaseFacts<'_>]) -> TrialView {
     };
     TrialView {
         ordinal: header.ordinal,
-        name: name(header),
-        short_name: short_name(header),
+        name: name::trial(header),
+        short_name: name::short(header),
         store: header.store_label.clone(),
         store_kind: header.store.clone(),
         version: header.version.clone(),
         place: header.place.clone(),
-        settings: header
-            .settings
-            .iter()
-            .map(|setting| SettingView {
-                name: setting.name.clone(),
-                value: setting.value.clone(),
-                default: setting.default.clone(),
-                source: setting.source.clone(),
-            })
-            .collect(),
+        settings: header.settings.clone(),
         workload: header.workload.clone(),
         params: header.params.clone(),
         labels: header.labels.clone(),
-        state: state(run, trial).to_string(),
+        state: state(run, trial),
         start_s: header.start_ns as f64 / 1e9,
         end_s: trial.end_ns.map(|end| end as f64 / 1e9),
         record_count: header.record_count,
@@ -281,14 +238,14 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
     let header = &facts.phase.header;
     let end = &facts.phase.end;
     let (state, reason) = match &end.state {
-        PhaseState::Complete => ("complete", None),
-        PhaseState::Interrupted => ("interrupted", None),
-        PhaseState::Failed(why) => ("failed", Some(why.clone())),
-        PhaseState::Void(why) => ("void", Some(why.clone())),
-        PhaseState::Unfinished => ("killed", None),
+        PhaseState::Complete => (EndState::Complete, None),
+        PhaseState::Interrupted => (EndState::Interrupted, None),
+        PhaseState::Failed(why) => (EndState::Failed, Some(why.clone())),
+        PhaseState::Void(why) => (EndState::Void, Some(why.clone())),
+        PhaseState::Unfinished => (EndState::Killed, None),
     };
     // What was seen can be looked at on the time axis; as a result it stands nowhere.
-    let stands = state != "void";
+    let stands = state != EndState::Void;
     PhaseView {
         ordinal: header.ordinal,
         name: header.name.clone(),
@@ -300,8 +257,9 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
         open_loop: facts.open_loop,
         start_s: header.start_ns as f64 / 1e9,
         seconds: (end.end_ns > 0).then(|| end.end_ns.saturating_sub(header.start_ns) as f64 / 1e9),
-        state: state.to_string(),
+        state,
         reason,
+        is_overloaded: is_overload(&end.state),
         late: facts.late().map(str::to_string),
         results: end
             .results
@@ -387,10 +345,10 @@ fn asked(facts: &PhaseFacts<'_>) -> Vec<AskedView> {
 }
 
 fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
-    let row = |op: &str, outcome: &str, measure: &str, times: &Times, drained: u64| LatencyView {
-        op: op.to_string(),
-        outcome: outcome.to_string(),
-        measure: measure.to_string(),
+    let row = |op: RowOp, outcome: RowOutcome, measure: Measure, times: &Times, drained: u64| LatencyView {
+        op,
+        outcome,
+        measure,
         count: times.len(),
         rate_per_s: match facts.counted_s {
             seconds if seconds > 0.0 => times.len().saturating_sub(drained) as f64 / seconds,
@@ -399,7 +357,7 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
         mean_ns: times.mean_ns(),
         percentiles: times.percentiles(),
         max_ns: times.max_ns(),
-        late: facts.late().is_some() && measure == "response",
+        late: facts.late().is_some() && measure == Measure::Response,
         undisturbed: None,
     };
     let undisturbed = |times: Times| UndisturbedView {
@@ -417,7 +375,7 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
             facts.histograms.keys().filter(|(_, outcome, of)| *of == facts.measure() && *outcome != Outcome::Rejected);
         let drained: u64 = waited.map(|(kind, outcome, of)| facts.drained(*kind, *outcome, *of)).sum();
         // What was never sent was waited for, and is in no rate.
-        let all = row("all", "all", facts.measure().name(), &all, drained + facts.unfinished_count());
+        let all = row(RowOp::All, RowOutcome::All, facts.measure(), &all, drained + facts.unfinished_count());
         rows.push(LatencyView { undisturbed: facts.undisturbed(None).map(undisturbed), ..all });
     }
     let mut by_kind: Vec<_> = facts.histograms.iter().collect();
@@ -432,34 +390,30 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
                 part.get(&(*kind, *outcome, *measure)).into_iter().for_each(|part| times.subtract(part.counts()));
                 times
             });
-            let as_seen = row(facts.op_name(*kind), outcome.name(), measure.name(), histogram, drained);
+            let op = RowOp::Kind(facts.op_name(*kind).to_string());
+            let as_seen = row(op, RowOutcome::Of(*outcome), *measure, histogram, drained);
             rows.push(LatencyView { undisturbed: without.map(undisturbed), ..as_seen });
         }
     }
     if let Some(unfinished) = facts.unfinished.as_ref().filter(|unfinished| !unfinished.is_empty()) {
-        rows.push(row("all", "unfinished", "response", unfinished, unfinished.len()));
+        rows.push(row(RowOp::All, RowOutcome::Unfinished, Measure::Response, unfinished, unfinished.len()));
     }
     rows
-}
-
-/// The slices in which operations were started and counted.
-fn counted<'f>(facts: &'f PhaseFacts<'_>) -> impl Iterator<Item = &'f Slice<Distribution>> {
-    facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice) && !slice.drain)
 }
 
 fn lag(facts: &PhaseFacts<'_>) -> Option<LagView> {
     if !facts.open_loop {
         return None;
     }
-    let medians: Vec<f64> = counted(facts).map(|slice| slice.lag_p50_ns as f64).collect();
+    let medians: Vec<f64> = facts.counted().map(|slice| slice.lag_p50_ns as f64).collect();
     Some(LagView {
         p50_ns: stat::median(&medians)? as u64,
-        p99_ns: counted(facts).map(|slice| slice.lag_p99_ns).max()?,
-        max_ns: counted(facts).map(|slice| slice.lag_max_ns).max()?,
+        p99_ns: facts.counted().map(|slice| slice.lag_p99_ns).max()?,
+        max_ns: facts.counted().map(|slice| slice.lag_max_ns).max()?,
     })
 }
 
 fn worker_cores(facts: &PhaseFacts<'_>) -> Option<f64> {
-    let cpu_ns: u64 = counted(facts).map(|slice| slice.worker_cpu_ns).sum();
+    let cpu_ns: u64 = facts.counted().map(|slice| slice.worker_cpu_ns).sum();
     (cpu_ns > 0 && facts.counted_s > 0.0).then(|| cpu_ns as f64 / 1e9 / facts.counted_s)
 }

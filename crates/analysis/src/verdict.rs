@@ -4,11 +4,12 @@ use plimsoll_record::data::{Event, EventClass, GoalKind, PhaseKind, PhaseState, 
 
 use crate::ab::{AbMetric, AbRule};
 use crate::line;
+use crate::name;
 use crate::number;
 use crate::phase::{is_overload, state_words};
-use crate::trial;
 use crate::view::{
-    AbView, Ending, GoalState, GoalView, LineState, LineView, OpsView, PhaseView, TrialView, Verdict, VerdictState,
+    AbView, EndState, Ending, GoalState, GoalView, LineState, LineView, OpsView, PhaseView, TrialView, Verdict,
+    VerdictState,
 };
 
 /// Per cent of a phase's operations that may fail, or be due and never sent, where no goal limits it.
@@ -46,7 +47,7 @@ pub fn verdict(
         let sentence = line::line_sentence(lines);
         return Verdict { state: VerdictState::Undecided, sentence, reasons: Vec::new() };
     }
-    let undecided = undecided(run, goals, trials, lines.is_empty() && ab.is_none());
+    let undecided = undecided(goals, trials, lines.is_empty() && ab.is_none());
     if let Some(first) = undecided.first() {
         let sentence = match undecided.len() - 1 {
             0 => format!("{first}."),
@@ -68,8 +69,7 @@ fn sentences(broken: &[String], unseen: &[String], lines: &[LineView]) -> Vec<St
         if lines.iter().any(|line| sentence.starts_with(&line.store)) {
             return format!("{sentence}.");
         }
-        let mut letters = sentence.chars();
-        letters.next().map_or(String::new(), |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
+        format!("{}.", number::capital(sentence))
     };
     broken.iter().map(|sentence| format!("{sentence}.")).chain(unseen.iter().map(capital)).collect()
 }
@@ -111,7 +111,7 @@ fn broken(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
         }
     }
     broken.extend(not_done(run, trials));
-    for goal in goals.iter().filter(|goal| !matches!(goal.what.as_str(), "lost" | "wrong")) {
+    for goal in goals.iter().filter(|goal| !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong)) {
         for place in goal.trials.iter().filter(|place| place.state == GoalState::Missed) {
             broken.push(format!("{} was {} in {}, wanted {}", goal.text, place.got_text, place.place, goal.wanted));
         }
@@ -127,16 +127,17 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
     let has_goal = is_asked || run.header.goals.iter().any(|goal| goal.what == GoalKind::Errors);
     let mut all = Vec::new();
     for trial in trials {
-        let driven = trial.phases.iter().filter(|phase| phase.kind == PhaseKind::Drive && phase.state != "void");
+        let driven =
+            trial.phases.iter().filter(|phase| phase.kind == PhaseKind::Drive && phase.state != EndState::Void);
         for phase in driven.filter(|phase| phase.rung.is_none()) {
             let place = format!("phase {} of {}", phase.name, trial.name);
             let Some(ops) = phase.ops.as_ref().filter(|ops| ops.count > 0) else {
-                if phase.state == "complete" {
+                if phase.state == EndState::Complete {
                     all.push(format!("Not one operation of {place} came to an end"));
                 }
                 continue;
             };
-            let failed = (ops.rejected + ops.unknown).saturating_sub(stopped(run, trial.ordinal, &phase.name));
+            let failed = (ops.rejected + ops.unknown).saturating_sub(stopped(phase));
             let percent = failed as f64 * 100.0 / ops.count as f64;
             if percent > ERRORS_PERCENT && !has_goal {
                 let first = first_error(run, trial.ordinal, phase).map_or(String::new(), |text| format!(": {text}"));
@@ -149,10 +150,11 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
             }
             let due = ops.count + ops.unfinished;
             let percent = ops.unfinished as f64 * 100.0 / due as f64;
-            if phase.late.is_none() && overloaded(run, trial, phase) {
+            if phase.late.is_none() && phase.is_overloaded {
                 let (asked, done) = overload(phase, ops);
                 all.push(format!("{} does not carry {asked}: {done}", trial.name));
-            } else if percent > ERRORS_PERCENT && !has_goal && phase.late.is_none() && phase.state == "complete" {
+            } else if percent > ERRORS_PERCENT && !has_goal && phase.late.is_none() && phase.state == EndState::Complete
+            {
                 all.push(format!(
                     "{} of {} operations were due and never sent in {place}, {} %: the store did not keep up",
                     number::count(ops.unfinished),
@@ -163,13 +165,6 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
         }
     }
     all
-}
-
-/// Whether a phase ended because its rate was not carried.
-fn overloaded(run: &Run, trial: &TrialView, phase: &PhaseView) -> bool {
-    let trial = run.trials.iter().find(|one| one.header.ordinal == trial.ordinal);
-    let mut phases = trial.into_iter().flat_map(|one| &one.phases);
-    phases.any(|one| one.header.ordinal == phase.ordinal && is_overload(&one.end.state))
 }
 
 /// What was asked of an overloaded phase, and what came of it: `20,000/s in phase drive`, `4,000/s were done, …`.
@@ -188,10 +183,8 @@ fn overload(phase: &PhaseView, ops: &OpsView) -> (String, String) {
 }
 
 /// Operations that were under way when the user wanted an end: nobody's failure.
-fn stopped(run: &Run, trial: u32, phase: &str) -> u64 {
-    let phases = run.trials.iter().filter(|run| run.header.ordinal == trial).flat_map(|run| &run.phases);
-    let results = phases.filter(|run| run.header.name == phase).flat_map(|run| &run.end.results);
-    results.filter(|result| result.name == ResultName::Stopped).map(|result| result.value as u64).sum()
+fn stopped(phase: &PhaseView) -> u64 {
+    phase.results.iter().filter(|result| result.what == ResultName::Stopped).map(|result| result.value as u64).sum()
 }
 
 /// The error that was seen most in `phase`, as its events have it.
@@ -205,10 +198,10 @@ fn first_error<'r>(run: &'r Run, trial: u32, phase: &PhaseView) -> Option<&'r st
 
 /// Goals that were missed, and rates that were not carried, where it cannot be told whether that was the store. Rates do
 /// not count in a search and in a comparison, which say themselves what such a rung or turn is worth.
-fn undecided(run: &Run, goals: &[GoalView], trials: &[TrialView], counts_rates: bool) -> Vec<String> {
+fn undecided(goals: &[GoalView], trials: &[TrialView], counts_rates: bool) -> Vec<String> {
     let trials = if counts_rates { trials } else { &[] };
     let phases = trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
-    let not_carried = phases.filter(|(trial, phase)| overloaded(run, trial, phase)).filter_map(|(trial, phase)| {
+    let not_carried = phases.filter(|(_, phase)| phase.is_overloaded).filter_map(|(trial, phase)| {
         let (late, (asked, done)) = (phase.late.as_deref()?, overload(phase, phase.ops.as_ref()?));
         Some(format!("Whether {} carries {asked} cannot be told: {done}, but {late}", trial.name))
     });
@@ -239,7 +232,7 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView]) -> Vec<String> {
             Some(trial) => {
                 // How many rungs a search takes, or pairs a comparison, is not planned.
                 let of = if is_planned { format!(" of {planned}") } else { String::new() };
-                let position = format!("trial {}{of} ({})", run.trials.len(), trial::name(&trial.header));
+                let position = format!("trial {}{of} ({})", run.trials.len(), name::trial(&trial.header));
                 match trial.phases.last() {
                     Some(phase) if trial.end_ns.is_none() || phase.end.state == PhaseState::Interrupted => {
                         format!("in phase {} of {position}", phase.header.name)
@@ -278,8 +271,8 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView]) -> Vec<String> {
                 state @ (PhaseState::Failed(_) | PhaseState::Void(_)) => {
                     let (phase, words) = (phase.header.name.clone(), state_words(state));
                     match apart.iter_mut().find(|known| known.phase == phase && sort(&known.words) == sort(&words)) {
-                        Some(known) => known.trials.push(trial::name(&trial.header)),
-                        None => apart.push(Apart { phase, words, trials: vec![trial::name(&trial.header)] }),
+                        Some(known) => known.trials.push(name::trial(&trial.header)),
+                        None => apart.push(Apart { phase, words, trials: vec![name::trial(&trial.header)] }),
                     }
                 }
                 // No goal is about questions: one without an answer would only be a figure that is missing.
@@ -291,7 +284,7 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView]) -> Vec<String> {
                             "{without} of {} asked in phase {} of {} had no answer",
                             number::plural(asked.len() as u64, "question", "questions"),
                             phase.header.name,
-                            trial::name(&trial.header)
+                            name::trial(&trial.header)
                         ));
                     }
                 }
@@ -316,7 +309,7 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView]) -> Vec<String> {
         if unseen.is_empty() {
             for trial in &run.trials {
                 if trial.ledgers.iter().any(|ledger| !ledger.complete) {
-                    unseen.push(format!("the ledger of {} could not keep up", trial::name(&trial.header)));
+                    unseen.push(format!("the ledger of {} could not keep up", name::trial(&trial.header)));
                 }
             }
         }
@@ -377,7 +370,7 @@ pub fn truth(trials: &[TrialView]) -> Option<String> {
 
 /// The sentence when everything held.
 fn kept(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> String {
-    let stores = number::list(&trial::stores(run));
+    let stores = number::list(&run.stores());
     let answers: u64 = trials.iter().flat_map(|trial| &trial.answers).map(|answer| answer.answers).sum();
     let acknowledged: u64 =
         trials.iter().filter_map(|trial| trial.ledgers.iter().map(|ledger| ledger.acknowledged).max()).sum();
@@ -388,7 +381,7 @@ fn kept(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> String {
     if acknowledged > 0 {
         kept.push(format!("none of {} acknowledged writes was lost", number::count(acknowledged)));
     }
-    let others = goals.iter().filter(|goal| !matches!(goal.what.as_str(), "lost" | "wrong")).count() as u64;
+    let others = goals.iter().filter(|goal| !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong)).count() as u64;
     if others > 0 {
         kept.push(format!("{} held", number::plural(others, "other goal", "other goals")));
     }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-pub use plimsoll_record::data::{EventClass, Level, PhaseKind, Purpose, ResultName};
+pub use plimsoll_record::data::{EventClass, GoalKind, Level, PhaseKind, Purpose, ResultName};
 use serde::Serialize;
 
 mod ab;
@@ -17,12 +17,12 @@ mod trial;
 
 pub use ab::{AbMetricView, AbPairView, AbRuleView, AbView, Decision};
 pub use compared::{Cell, Comparison, ConfigDifference, Group, Metric, NoiseFloor, RuleResult, Side};
-pub use line::{Beyond, Broken, Cause, Ending, GoalSeen, LineResult, LineState, LineView, Rung, RungView};
+pub use line::{Beyond, Broken, Cause, Ending, GoalSeen, LineResult, LineState, LineView, Rung, RungState, RungView};
 pub use plots::{Band, Chart, Curve, HeatMap, Line, Mark, Panel, Plots};
 pub use sweep::{BoxView, ScaleView, StallsView, SweepCell, SweepView};
 pub use trial::{
     AnswerTotals, AnswerView, AskedView, FootprintView, LagView, LatencyView, LedgerView, OpsView, PausesAbove,
-    PausesView, PercentileView, PhaseView, RemarkView, ResultView, SettingView, SizeView, StepView, TrialView,
+    PausesView, PercentileView, PhaseView, RemarkView, ResultView, RowOp, RowOutcome, SizeView, StepView, TrialView,
     UndisturbedView,
 };
 
@@ -63,7 +63,7 @@ pub struct RunView {
     pub trials: Vec<TrialView>,
     /// Combinations of the sweep that do not exist, each with its reason.
     pub left_out: Vec<String>,
-    /// What makes one doubt the result.
+    /// What speaks against the result.
     pub warnings: Vec<Warning>,
     /// Where the generator was late, and what that moves; `null` where it was not. Numbers that may be moved are marked
     /// in their texts and are `late` where they stand.
@@ -106,8 +106,8 @@ pub struct RunFacts {
     pub started: String,
     /// Length of the run, up to the last thing that was recorded.
     pub seconds: f64,
-    /// `complete`, `interrupted`, `failed` or `killed`.
-    pub state: String,
+    /// How it ended.
+    pub state: EndState,
     /// The error of a failed run.
     pub error: Option<String>,
     /// The command line, without credentials.
@@ -120,6 +120,22 @@ pub struct RunFacts {
     pub plan_text: String,
     /// What the recorder itself wrote while the run went on.
     pub recorder_bytes: u64,
+}
+
+plimsoll_core::words! {
+    /// How a run, a trial or a phase ended.
+    pub enum EndState {
+        /// As planned.
+        Complete = "complete",
+        /// The user wanted an end.
+        Interrupted = "interrupted",
+        /// With an error.
+        Failed = "failed",
+        /// It counts for nothing. No run does.
+        Void = "void",
+        /// The program died in it.
+        Killed = "killed",
+    }
 }
 
 /// Whether the promises were kept.
@@ -164,8 +180,8 @@ pub enum GoalState {
 /// A goal and what came of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GoalView {
-    /// `lost`, `wrong`, `errors`, `p50` …
-    pub what: String,
+    /// What it limits.
+    pub what: GoalKind,
     /// What it limits, in words.
     pub text: String,
     /// The limit as text with its relation: `≤ 20 ms`.
@@ -275,7 +291,7 @@ pub struct FigureCell {
     pub missing: Option<String>,
 }
 
-/// Something that makes one doubt the result.
+/// Something that speaks against the result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Warning {
     /// What was seen, with its numbers.

@@ -48,7 +48,8 @@ fn write(runs_dir: &Path, slices: u32, times: u32) {
             for (slice, ordinal) in made.iter().zip(0..slices - trial * TRIAL_SLICES) {
                 let (slice, sample) = (slice.clone(), synthetic::sample(trial, ordinal));
                 let start = Instant::now();
-                recorder.slice(trial, 0, slice, Some(sample))?;
+                recorder.sample(sample)?;
+                recorder.slice(trial, 0, slice)?;
                 recorder.flush()?;
                 times_us.push(start.elapsed().as_secs_f64() * 1e6);
                 println!("committed {trial} {ordinal}");

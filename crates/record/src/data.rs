@@ -462,3 +462,16 @@ pub struct Run {
     /// What the recorder itself wrote, in bytes, so that it can be told from the store's own.
     pub recorder_bytes: u64,
 }
+
+impl Run {
+    /// Labels of the stores, in the order of their first trial.
+    pub fn stores(&self) -> Vec<String> {
+        let mut stores: Vec<String> = Vec::new();
+        for trial in &self.trials {
+            if !stores.contains(&trial.header.store_label) {
+                stores.push(trial.header.store_label.clone());
+            }
+        }
+        stores
+    }
+}

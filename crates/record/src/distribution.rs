@@ -1,6 +1,7 @@
 //! A histogram without its empty places.
 
 use hdrhistogram::Histogram;
+use plimsoll_core::{Slice, SliceHistogram, Watched};
 
 /// A histogram as values and counts. A dense one takes 264 KiB whatever is in it; there are thousands in a
 /// recording, and most of them have a few hundred values.
@@ -52,6 +53,45 @@ impl From<&Histogram<u64>> for Distribution {
             .map(|step| (histogram.median_equivalent(step.value_iterated_to()), step.count_at_value()))
             .collect();
         Self { counts }
+    }
+}
+
+/// A slice as it is read back.
+pub fn packed(slice: &Slice) -> Slice<Distribution> {
+    let each = |all: &[SliceHistogram]| {
+        let pack = |one: &SliceHistogram| SliceHistogram {
+            kind: one.kind,
+            outcome: one.outcome,
+            measure: one.measure,
+            histogram: Distribution::from(&one.histogram),
+        };
+        all.iter().map(pack).collect()
+    };
+    Slice {
+        ordinal: slice.ordinal,
+        warmup: slice.warmup,
+        drain: slice.drain,
+        start_ns: slice.start_ns,
+        end_ns: slice.end_ns,
+        wall_ns: slice.wall_ns,
+        histograms: each(&slice.histograms),
+        unfinished: slice.unfinished.as_ref().map(Distribution::from),
+        due_unsent: slice.due_unsent,
+        in_flight: slice.in_flight,
+        oldest_age_ns: slice.oldest_age_ns,
+        lag_p50_ns: slice.lag_p50_ns,
+        lag_p99_ns: slice.lag_p99_ns,
+        lag_max_ns: slice.lag_max_ns,
+        worker_cpu_ns: slice.worker_cpu_ns,
+        voluntary_switches: slice.voluntary_switches,
+        involuntary_switches: slice.involuntary_switches,
+        watched: slice.watched.as_ref().map(|watched| Watched {
+            disturbed_ns: watched.disturbed_ns,
+            pauses: watched.pauses.clone(),
+            // It is a reading of its own.
+            lateness: None,
+            disturbed: each(&watched.disturbed),
+        }),
     }
 }
 

@@ -23,7 +23,7 @@ mod runs;
 pub mod schema;
 mod writer;
 
-pub use distribution::Distribution;
+pub use distribution::{Distribution, packed};
 pub use error::RecordError;
-pub use runs::{Listed, RunSummary, default_runs_dir, find, is_live, list, remove, run_id, summary};
+pub use runs::{Listed, RunSummary, default_runs_dir, find, is_live, list, remove, run_id, summary, utc};
 pub use writer::Recorder;

@@ -57,17 +57,16 @@ pub struct Listed {
 /// names sort as runs began. The last four digits are the 256th of the second, so that two runs of one second do
 /// too, and 8 bits of `random`.
 pub fn run_id(started_wall_ns: i64, random: u64) -> String {
-    let seconds = started_wall_ns.div_euclid(1_000_000_000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    let [year, month, day, hour, minute, second] = utc(started_wall_ns);
     let fraction = started_wall_ns.rem_euclid(1_000_000_000) * 256 / 1_000_000_000;
     format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}-{fraction:02x}{:02x}", random & 0xff)
 }
 
-/// Year, month and day of a day since 1970-01-01: `civil_from_days` of Howard Hinnant's "chrono-compatible
-/// low-level date algorithms".
-fn date(days: i64) -> (i64, i64, i64) {
+/// Year, month, day, hour, minute and second, UTC, of nanoseconds since 1970: `civil_from_days` of Howard Hinnant's
+/// "chrono-compatible low-level date algorithms", in which years begin on 1 March, so that a leap day is the last.
+pub fn utc(wall_ns: i64) -> [i64; 6] {
+    let seconds = wall_ns.div_euclid(1_000_000_000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -75,7 +74,8 @@ fn date(days: i64) -> (i64, i64, i64) {
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    [year, month, day, second / 3_600, second / 60 % 60, second % 60]
 }
 
 /// True for names that [`run_id`] could have made.
@@ -168,16 +168,10 @@ pub fn summary(directory: &Path) -> Result<RunSummary, RecordError> {
     let count = |wanted: fn(&PhaseState) -> bool| phases().filter(|phase| wanted(&phase.end.state)).count() as u64;
     let ledgers = || run.trials.iter().flat_map(|trial| &trial.ledgers);
     let answers = run.trials.iter().flat_map(|trial| &trial.answers);
-    let mut stores: Vec<String> = Vec::new();
-    for trial in &run.trials {
-        if !stores.contains(&trial.header.store_label) {
-            stores.push(trial.header.store_label.clone());
-        }
-    }
     Ok(RunSummary {
         started_wall_ns: run.header.started_wall_ns,
         end_ns: run.end_ns,
-        stores,
+        stores: run.stores(),
         live,
         trials: run.trials.len() as u64,
         phases_failed: count(|state| matches!(state, PhaseState::Failed(_))),

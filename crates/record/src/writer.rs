@@ -36,17 +36,13 @@ const RESERVE_BYTES: u64 = 256 << 10;
 /// The file that keeps it.
 pub(crate) const RESERVE_NAME: &str = "reserve";
 
+/// What is written in one transaction.
+type Entry = Box<dyn FnOnce(&Connection, &mut V2DeflateSerializer) -> rusqlite::Result<()> + Send>;
+
 enum Message {
-    BeginTrial(Box<TrialHeader>),
-    EndTrial(u32, u64),
-    BeginPhase(Box<PhaseHeader>),
-    EndPhase(u32, u32, Box<PhaseEnd>),
-    Slice(u32, u32, Box<Slice>, Option<Sample>),
-    Sample(Sample),
-    Series(u32, Box<Series>),
-    Event(Event),
-    AnswerCheck(Box<AnswerCheck>),
-    LedgerCheck(Box<LedgerCheck>),
+    Write(Entry),
+    /// A trial has ended: nobody minds the recorder now.
+    Tidy,
     Flush(Sender<()>),
     Finish(RunState, u64),
 }
@@ -142,7 +138,7 @@ impl Recorder {
     /// # Errors
     /// This and all calls below: the first thing that went wrong, now or in an earlier call.
     pub fn begin_trial(&self, header: TrialHeader) -> Result<(), RecordError> {
-        self.send(Message::BeginTrial(Box::new(header)))
+        self.write(move |rows, _| rows::begin_trial(rows, &header))
     }
 
     /// A trial ends. The one moment, but the run's end, at which the recorder tidies its file.
@@ -150,7 +146,8 @@ impl Recorder {
     /// # Errors
     /// See [`Recorder::begin_trial`].
     pub fn end_trial(&self, ordinal: u32, end_ns: u64) -> Result<(), RecordError> {
-        self.send(Message::EndTrial(ordinal, end_ns))
+        self.write(move |rows, _| rows::end_trial(rows, ordinal, end_ns))?;
+        self.send(Message::Tidy)
     }
 
     /// A phase begins.
@@ -158,7 +155,7 @@ impl Recorder {
     /// # Errors
     /// See [`Recorder::begin_trial`].
     pub fn begin_phase(&self, header: PhaseHeader) -> Result<(), RecordError> {
-        self.send(Message::BeginPhase(Box::new(header)))
+        self.write(move |rows, _| rows::begin_phase(rows, &header))
     }
 
     /// Phase `phase` of trial `trial` ends.
@@ -166,23 +163,23 @@ impl Recorder {
     /// # Errors
     /// See [`Recorder::begin_trial`].
     pub fn end_phase(&self, trial: u32, phase: u32, end: PhaseEnd) -> Result<(), RecordError> {
-        self.send(Message::EndPhase(trial, phase, Box::new(end)))
+        self.write(move |rows, _| rows::end_phase(rows, trial, phase, &end))
     }
 
-    /// A slice, and what the samplers read at its end, in one transaction.
+    /// A slice.
     ///
     /// # Errors
     /// See [`Recorder::begin_trial`].
-    pub fn slice(&self, trial: u32, phase: u32, slice: Slice, sample: Option<Sample>) -> Result<(), RecordError> {
-        self.send(Message::Slice(trial, phase, Box::new(slice), sample))
+    pub fn slice(&self, trial: u32, phase: u32, slice: Slice) -> Result<(), RecordError> {
+        self.write(move |rows, encoder| rows::slice(rows, encoder, trial, phase, &slice))
     }
 
-    /// What the samplers read at a moment that ends no slice. No two at the same moment.
+    /// What was read of the same moment. No series twice.
     ///
     /// # Errors
     /// See [`Recorder::begin_trial`].
     pub fn sample(&self, sample: Sample) -> Result<(), RecordError> {
-        self.send(Message::Sample(sample))
+        self.write(move |rows, encoder| rows::sample(rows, encoder, &sample))
     }
 
     /// The position of `series`, by which samples name it. One that is not yet in the recording is added.
@@ -195,7 +192,8 @@ impl Recorder {
             return Ok(position as u32);
         }
         let position = all.len() as u32;
-        self.send(Message::Series(position, Box::new(series.clone())))?;
+        let new = series.clone();
+        self.write(move |rows, _| rows::series(rows, position, &new))?;
         all.push(series.clone());
         Ok(position)
     }
@@ -205,7 +203,7 @@ impl Recorder {
     /// # Errors
     /// See [`Recorder::begin_trial`].
     pub fn event(&self, event: Event) -> Result<(), RecordError> {
-        self.send(Message::Event(event))
+        self.write(move |rows, _| rows::event(rows, &event))
     }
 
     /// Answers against the truth.
@@ -213,7 +211,7 @@ impl Recorder {
     /// # Errors
     /// See [`Recorder::begin_trial`].
     pub fn answer_check(&self, check: AnswerCheck) -> Result<(), RecordError> {
-        self.send(Message::AnswerCheck(Box::new(check)))
+        self.write(move |rows, _| rows::answer_check(rows, &check))
     }
 
     /// The ledger's verdict.
@@ -221,7 +219,7 @@ impl Recorder {
     /// # Errors
     /// See [`Recorder::begin_trial`].
     pub fn ledger_check(&self, check: LedgerCheck) -> Result<(), RecordError> {
-        self.send(Message::LedgerCheck(Box::new(check)))
+        self.write(move |rows, _| rows::ledger_check(rows, &check))
     }
 
     /// Waits until everything that was handed over is committed: no kill of this process loses it.
@@ -250,6 +248,13 @@ impl Recorder {
             None if handed && ended => Ok(self.directory.join(FILE_NAME)),
             None => Err(self.gone()),
         }
+    }
+
+    fn write(
+        &self,
+        entry: impl FnOnce(&Connection, &mut V2DeflateSerializer) -> rusqlite::Result<()> + Send + 'static,
+    ) -> Result<(), RecordError> {
+        self.send(Message::Write(Box::new(entry)))
     }
 
     fn send(&self, message: Message) -> Result<(), RecordError> {
@@ -351,42 +356,24 @@ impl Writer {
                 Message::Flush(done) => drop(done.send(())),
                 Message::Finish(state, end_ns) => return self.finish(&state, end_ns),
                 // Nothing after an error: a recording must not have holes in it.
-                message if self.failed() => drop(message),
-                message => {
-                    let tidy = matches!(message, Message::EndTrial(..));
-                    let written =
-                        self.write(message).and_then(|()| if tidy { self.checkpoint("PASSIVE") } else { Ok(()) });
+                _ if self.failed() => {}
+                Message::Write(entry) => {
+                    let written = self.write(entry);
                     self.keep(written);
+                }
+                Message::Tidy => {
+                    let bytes = self.io.as_ref().map_or(0, write_bytes);
+                    let written = rows::recorder_bytes(&self.connection, bytes);
+                    self.keep(written.and_then(|()| self.checkpoint("PASSIVE")));
                 }
             }
         }
         let _ = std::fs::remove_file(self.directory.join(RESERVE_NAME));
     }
 
-    fn write(&mut self, message: Message) -> rusqlite::Result<()> {
-        let bytes = self.io.as_ref().map_or(0, write_bytes);
+    fn write(&mut self, entry: Entry) -> rusqlite::Result<()> {
         let rows = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        match message {
-            Message::BeginTrial(header) => rows::begin_trial(&rows, &header)?,
-            Message::EndTrial(ordinal, end_ns) => {
-                rows::end_trial(&rows, ordinal, end_ns)?;
-                rows::recorder_bytes(&rows, bytes)?;
-            }
-            Message::BeginPhase(header) => rows::begin_phase(&rows, &header)?,
-            Message::EndPhase(trial, phase, end) => rows::end_phase(&rows, trial, phase, &end)?,
-            Message::Slice(trial, phase, slice, sample) => {
-                rows::slice(&rows, &mut self.encoder, trial, phase, &slice)?;
-                if let Some(sample) = sample {
-                    rows::sample(&rows, &mut self.encoder, &sample)?;
-                }
-            }
-            Message::Sample(sample) => rows::sample(&rows, &mut self.encoder, &sample)?,
-            Message::Series(ordinal, series) => rows::series(&rows, ordinal, &series)?,
-            Message::Event(event) => rows::event(&rows, &event)?,
-            Message::AnswerCheck(check) => rows::answer_check(&rows, &check)?,
-            Message::LedgerCheck(check) => rows::ledger_check(&rows, &check)?,
-            Message::Flush(_) | Message::Finish(..) => {}
-        }
+        entry(&rows, &mut self.encoder)?;
         rows.commit()
     }
 

@@ -3,12 +3,11 @@
 
 use std::sync::Arc;
 
-use plimsoll_analysis::ab::{self, AbSpec, Next, PAIR, SIDES, WARM_UP};
+use plimsoll_analysis::ab::{self, AbFold, AbSpec, Next, PAIR, SIDES, WARM_UP};
 use plimsoll_analysis::compare::rule::signed_percent;
 use plimsoll_analysis::number;
 use plimsoll_core::Workload;
 use plimsoll_plan::model::{Limit, Phase, Start, Step, Trial};
-use plimsoll_record::data::Run;
 use plimsoll_verify::Ledger;
 
 use crate::error::TrialError;
@@ -63,7 +62,7 @@ pub fn run(bench: &mut Bench<'_>, spec: &AbSpec) -> Result<(), TrialError> {
     let mut places = Vec::new();
     let mut result = open(bench, spec, &mut places).and_then(|sides| {
         let (places, bench) = (&mut places[..], &mut *bench);
-        Turns { spec, bench, places, sides, driven: 0 }.all()
+        Turns { spec, bench, places, sides, driven: 0, so_far: AbFold::default() }.all()
     });
     for place in places {
         let left = leave(bench, place.open, result.is_err());
@@ -114,6 +113,8 @@ struct Turns<'a, 'b> {
     sides: Vec<Side>,
     /// Trials so far.
     driven: u32,
+    /// What the pairs so far say.
+    so_far: AbFold,
 }
 
 impl Turns<'_, '_> {
@@ -122,13 +123,13 @@ impl Turns<'_, '_> {
             self.part(side, Part::Turn(None))?;
         }
         while !self.bench.is_stopped() {
-            self.bench.sinks.recorder.flush()?;
-            let run = Run::load(self.bench.directory())?;
-            self.say(&run);
-            let Next::Pair(pair) = ab::next(self.spec, &run) else { break };
+            let Next::Pair(pair) = self.so_far.next(self.spec) else { break };
             let first = ab::first_side(self.spec, pair);
             self.part(first, Part::Turn(Some(pair)))?;
             self.part(1 - first, Part::Turn(Some(pair)))?;
+            if !self.bench.is_stopped() {
+                self.say();
+            }
         }
         for side in 0..SIDES.len() {
             let is_first_of_store = side == 0 || self.places.len() > 1;
@@ -173,7 +174,11 @@ impl Turns<'_, '_> {
         let done = trial::run(self.bench, &mut place.open.store, &one, Arc::clone(workload), found);
         place.ledger = self.bench.ledger.take();
         place.trials += 1;
-        done.map_err(|error| of_side(error, self.spec, side, &part.words()))
+        done.map_err(|error| of_side(error, self.spec, side, &part.words()))?;
+        if let Some((trial, samples, series)) = self.bench.sinks.fold().trial() {
+            self.so_far.take(trial, samples, series);
+        }
+        Ok(())
     }
 
     /// What of the trial's phases is done in `part`. A load is in all of them, so that it is known what the data are; where
@@ -195,14 +200,13 @@ impl Turns<'_, '_> {
     }
 
     /// What the last pair came to: `  pair 3: rate 2,600/s, 8,100/s (+212 %); so far +205 % (+120 % … +300 %)`.
-    fn say(&self, run: &Run) {
-        let Some(view) = ab::view(run) else { return };
-        let Some(row) = view.rows.last() else { return };
+    fn say(&self) {
+        let Some((row, metrics)) = self.so_far.last(self.spec) else { return };
         let mut text = format!("  pair {}", row.pair);
         if let Some(why) = &row.left_out {
             return self.bench.sinks.show(&Told::Remark(format!("{text} does not count: {why}")));
         }
-        for (metric, values) in view.metrics.iter().filter(|metric| metric.asked).zip(&row.values) {
+        for (metric, values) in metrics.iter().zip(&row.values) {
             if let [Some(a), Some(b)] = values {
                 let shown = |value: f64| number::with_unit(value, &metric.unit);
                 text.push_str(&format!(": {} {}, {}", metric.name, shown(*a), shown(*b)));

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_analysis::line::{self, LineSpec, Next};
+use plimsoll_analysis::line::{self, LineFold, LineSpec, Next};
 use plimsoll_analysis::number;
-use plimsoll_analysis::view::{LineResult, Rung};
+use plimsoll_analysis::view::{LineResult, Rung, RungState, RungView};
 use plimsoll_core::Workload;
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{Arrivals, Drive, Limit, Line, Pace, Phase, Rate, Start, Step, Trial};
-use plimsoll_record::data::{Goal, Run};
+use plimsoll_record::data::Goal;
 
 use crate::error::TrialError;
 use crate::phase::Bench;
@@ -70,21 +70,16 @@ impl Search<'_> {
         if let Some(finer) = finer {
             bench.sinks.show(&Told::Remark(format!("  {finer}")));
         }
+        let mut search = LineFold::new(self.spec, &self.trial.store.label);
         while !bench.is_stopped() {
-            bench.sinks.recorder.flush()?;
-            let run = Run::load(bench.directory())?;
-            let (search, next) = line::replay(self.spec, &run, &self.trial.store.label);
-            if let Some((rung, _)) = search.rungs().last() {
-                say_rung(bench, rung, &run, &self.trial.store.label);
-            }
-            let rung = match next {
-                Next::Rung(rung) => rung,
+            let rung = match search.next() {
+                Next::Rung(rung) => rung.clone(),
                 Next::Done(result) if search.rungs().is_empty() => {
                     return Err(TrialError::usage(result.sentence.trim_end_matches('.'))
                         .next("give the search a longer --budget or a higher --from, or its goals lower percentiles"));
                 }
                 Next::Done(result) => {
-                    say_result(bench, &result);
+                    say_result(bench, result);
                     break;
                 }
             };
@@ -93,7 +88,7 @@ impl Search<'_> {
             let name = format!("{}, rung {number}: {asked} ({})", self.trial.store.label, rung.purpose.name());
             bench.sinks.show(&Told::Next(name));
             let mut found = Found { start, data: keeps && driven > 0 };
-            let mut trial = self.rung(&rung, search.may_last_s(&rung), self.first + driven);
+            let mut trial = self.rung(&rung, search.search().may_last_s(&rung), self.first + driven);
             if reads && found.data {
                 // Nothing was written since the store was settled and read back.
                 found.start = Start::AsIs;
@@ -104,6 +99,11 @@ impl Search<'_> {
             bench.rung = None;
             done?;
             driven += 1;
+            let known = search.rungs().len();
+            if let Some((trial, samples, series)) = bench.sinks.fold().trial() {
+                search.take(trial, samples, series);
+            }
+            search.rungs().iter().skip(known).for_each(|rung| say_rung(bench, rung));
         }
         Ok(driven)
     }
@@ -144,12 +144,10 @@ fn at(drive: &Drive, rung: &Rung, most_s: f64) -> Drive {
 }
 
 /// What the last rung came to: `  1,770/s held: 1,770/s done, p99 12.3 ms`.
-fn say_rung(bench: &Bench<'_>, rung: &Rung, run: &Run, store: &str) {
-    let lines = line::lines(run);
-    let Some(view) = lines.iter().find(|line| line.store == store).and_then(|line| line.rungs.last()) else { return };
-    let mut text = format!("  {}", line::asked_words(rung));
-    if view.state != "start" {
-        text.push_str(&format!(" {}", view.state.replace('_', " ")));
+fn say_rung(bench: &Bench<'_>, view: &RungView) {
+    let mut text = format!("  {}", line::asked_words(&view.rung));
+    if view.state != RungState::Start {
+        text.push_str(&format!(" {}", view.state.name().replace('_', " ")));
     }
     // What a rung measured that says nothing is no figure.
     if let Some(reason) = &view.reason {

@@ -233,7 +233,7 @@ impl TrialRun<'_, '_> {
             let (trial, phase, measured) = (trial.ordinal, driven.ordinal, driven.measured);
             let late = slice.watched.as_mut().and_then(|watched| watched.lateness.take()).filter(|_| measured);
             let told = late.map_or(Ok(()), |late| lateness(sinks, slice.end_ns, Distribution::from(&late)));
-            if let Err(error) = told.and_then(|()| sinks.tell(Told::Slice { trial, phase, slice, measured })) {
+            if let Err(error) = told.and_then(|()| sinks.slice(trial, phase, slice, measured)) {
                 // The phase ends at once: what is not recorded was not measured.
                 recording_failed.get_or_insert(error);
                 bench.spec.stop.store(true, Ordering::SeqCst);

@@ -1,12 +1,13 @@
 //! A run from its first word to its last: what is known beforehand, the recording, all trials, and nothing left behind.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plimsoll_analysis::ab::AbSpec;
+use plimsoll_analysis::fold::Fold;
 use plimsoll_core::Catalogue;
 use plimsoll_drive::{Clock, Io, Witness};
 use plimsoll_plan::model::{Plan, Start, Step, Trial};
@@ -69,7 +70,8 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     let (samplers, unavailable) = plimsoll_sample::open(&plan.samplers, &server);
     let io = named_io(plan).unwrap_or(Io::Auto);
     let header = header(plan, spec, id, started_wall_ns, io);
-    let sinks = Sinks { clock, recorder: Recorder::create(spec.runs_dir, &header)?, sink };
+    let fold = Mutex::new(Fold::new(plan.line.is_some() || spec.ab.is_some()));
+    let sinks = Sinks { clock, recorder: Recorder::create(spec.runs_dir, &header)?, sink, fold };
     sinks.show(&Told::BeginRun(Box::new(header)));
     let data = data::place(plan, spec);
     if plimsoll_sample::environment::file_system(data).is_some_and(|place| place.volatile) {

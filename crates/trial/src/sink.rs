@@ -1,14 +1,17 @@
 //! What is told of a run while it goes on, and to whom.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use plimsoll_analysis::fold::Fold;
+use plimsoll_analysis::slices::SliceRow;
 use plimsoll_core::Slice;
 use plimsoll_drive::Clock;
 use plimsoll_record::data::{
     AnswerCheck, Event, EventClass, LedgerCheck, Level, PhaseEnd, PhaseHeader, RunHeader, RunState, Sample, Series,
     TrialHeader,
 };
-use plimsoll_record::{RecordError, Recorder};
+use plimsoll_record::{RecordError, Recorder, packed};
 
 /// Something that happened. Times are nanoseconds since the run's start; trials and phases are named by their positions.
 #[derive(Debug)]
@@ -27,14 +30,11 @@ pub enum Told {
     BeginPhase(PhaseHeader, Option<Duration>),
     /// A phase of a trial ends.
     EndPhase(u32, u32, PhaseEnd),
-    /// A slice of a phase of a trial. Not measured are those of reading back: they are recorded nowhere.
+    /// A slice of the phase that began last: what all kinds of operation came to in it together. Not measured are those of
+    /// reading back: they are recorded nowhere.
     Slice {
-        /// The trial.
-        trial: u32,
-        /// The phase.
-        phase: u32,
-        /// What happened in it.
-        slice: Slice,
+        /// What it came to.
+        row: Box<SliceRow>,
         /// Whether it counts.
         measured: bool,
     },
@@ -63,7 +63,7 @@ pub trait Sink: Sync {
     fn take(&self, told: &Told);
 }
 
-/// Everybody who is told. A sink only looks on; the recording may fail, and the run with it, and is read again on the way.
+/// Everybody who is told. A sink only looks on; the recording may fail, and the run with it.
 pub struct Sinks<'a> {
     /// The run's clock.
     pub clock: Clock,
@@ -71,6 +71,8 @@ pub struct Sinks<'a> {
     pub recorder: Recorder,
     /// Who looks on.
     pub sink: &'a dyn Sink,
+    /// What is known so far: what a search or a comparison in turn goes by.
+    pub fold: Mutex<Fold>,
 }
 
 impl Sinks<'_> {
@@ -82,12 +84,23 @@ impl Sinks<'_> {
         self.sink.take(&told);
         let recorder = &self.recorder;
         match told {
-            Told::BeginTrial(header) => recorder.begin_trial(header),
+            Told::BeginTrial(header) => {
+                self.fold().begin_trial(header.clone());
+                recorder.begin_trial(header)
+            }
             Told::EndTrial(trial, at_ns) => recorder.end_trial(trial, at_ns),
-            Told::BeginPhase(header, _) => recorder.begin_phase(header),
-            Told::EndPhase(trial, phase, end) => recorder.end_phase(trial, phase, end),
-            Told::Slice { trial, phase, slice, measured: true } => recorder.slice(trial, phase, slice, None),
-            Told::Sample(sample) => recorder.sample(sample),
+            Told::BeginPhase(header, _) => {
+                self.fold().begin_phase(header.clone());
+                recorder.begin_phase(header)
+            }
+            Told::EndPhase(trial, phase, end) => {
+                self.fold().end_phase(end.clone());
+                recorder.end_phase(trial, phase, end)
+            }
+            Told::Sample(sample) => {
+                self.fold().sample(&sample);
+                recorder.sample(sample)
+            }
             Told::Event(event) => recorder.event(event),
             Told::Answers(check) => recorder.answer_check(check),
             Told::Ledger(check) => recorder.ledger_check(check),
@@ -95,6 +108,22 @@ impl Sinks<'_> {
             Told::BeginRun(_) | Told::EndRun(..) | Told::Series(..) | Told::Slice { .. } => Ok(()),
             Told::Next(_) | Told::Note(_) | Told::Remark(_) | Told::Notice(_) => Ok(()),
         }
+    }
+
+    /// Tells of a slice of a phase of a trial, and has it recorded where it is `measured`.
+    ///
+    /// # Errors
+    /// As [`Sinks::tell`].
+    pub fn slice(&self, trial: u32, phase: u32, slice: Slice, measured: bool) -> Result<(), RecordError> {
+        let seen = packed(&slice);
+        let row = self.fold().slice(seen, measured);
+        row.into_iter().for_each(|row| self.show(&Told::Slice { row: Box::new(row), measured }));
+        if measured { self.recorder.slice(trial, phase, slice) } else { Ok(()) }
+    }
+
+    /// What is known so far.
+    pub fn fold(&self) -> MutexGuard<'_, Fold> {
+        self.fold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the sink what is not recorded.
@@ -124,7 +153,11 @@ impl Sinks<'_> {
     /// # Errors
     /// As [`Sinks::tell`].
     pub fn series(&self, series: Series) -> Result<u32, RecordError> {
+        // Held meanwhile, so that positions come in their order.
+        let mut fold = self.fold();
         let position = self.recorder.series(&series)?;
+        fold.series(position, &series);
+        drop(fold);
         self.show(&Told::Series(position, series));
         Ok(position)
     }

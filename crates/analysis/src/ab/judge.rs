@@ -3,12 +3,12 @@
 use plimsoll_record::data::{Run, Trial};
 
 use crate::compare;
-use crate::number;
 use crate::stat::median;
 use crate::view::{Cell, Chart, ConfigDifference, Line};
+use crate::{name, number};
 
 use super::evidence::{self, centre, estimate, rejects};
-use super::pairs::{Pair, Turn, first_trials, pairs};
+use super::pairs::{AbFold, Pair, first_trials};
 use super::{
     AbMetric, AbMetricView, AbPairView, AbRule, AbRuleView, AbSpec, AbView, Decision, Next, SIDES, alpha, sentence,
 };
@@ -33,12 +33,12 @@ pub(super) struct Series {
 
 impl Series {
     /// What is decided on: percentiles undisturbed, where pauses were watched for in all turns.
-    fn of(metric: AbMetric, pairs: &[Pair<'_>]) -> Series {
-        let watched = pairs.iter().flat_map(|pair| &pair.turns).all(Turn::is_watched);
+    fn of(metric: AbMetric, pairs: &[Pair]) -> Series {
+        let watched = pairs.iter().flat_map(|pair| &pair.turns).all(|turn| turn.is_watched);
         Series::with(metric, metric.is_percentile() && watched, pairs)
     }
 
-    fn with(metric: AbMetric, undisturbed: bool, pairs: &[Pair<'_>]) -> Series {
+    fn with(metric: AbMetric, undisturbed: bool, pairs: &[Pair]) -> Series {
         let (mut logs, mut missing) = (Vec::new(), None);
         for pair in pairs {
             match pair.log_ratio(metric, undisturbed) {
@@ -102,36 +102,45 @@ fn is_decided(spec: &AbSpec, all: &[Series]) -> bool {
 }
 
 /// Time from the first turn's begin to the last one's end, in seconds.
-fn spent_s(pairs: &[Pair<'_>]) -> f64 {
-    let turns = || pairs.iter().flat_map(|pair| &pair.turns).map(|turn| turn.facts.phase);
-    let from = turns().map(|phase| phase.header.start_ns).min().unwrap_or(0);
-    let to = turns().map(|phase| phase.end.end_ns).max().unwrap_or(0);
+fn spent_s(pairs: &[Pair]) -> f64 {
+    let spans = || pairs.iter().flat_map(|pair| &pair.turns).map(|turn| turn.span_ns);
+    let from = spans().map(|(from, _)| from).min().unwrap_or(0);
+    let to = spans().map(|(_, to)| to).max().unwrap_or(0);
     to.saturating_sub(from) as f64 / 1e9
 }
 
-/// What is driven next, as far as `run` has recorded: also of a run that goes on, read while it grows.
-pub fn next(spec: &AbSpec, run: &Run) -> Next {
-    let pairs = pairs(run);
-    let last = pairs.iter().map(|pair| pair.number).max().unwrap_or(0);
-    let another = Next::Pair(last + 1);
-    if pairs.is_empty() {
-        return another;
+impl AbFold {
+    /// What is driven next.
+    pub fn next(&self, spec: &AbSpec) -> Next {
+        let pairs = &self.pairs;
+        let another = Next::Pair(pairs.iter().map(|pair| pair.number).max().unwrap_or(0) + 1);
+        if pairs.is_empty() {
+            return another;
+        }
+        let all: Vec<Series> = spec.metrics.iter().map(|metric| Series::of(*metric, pairs)).collect();
+        let useless = pairs.len() >= USELESS_MAX && all.iter().any(|one| one.logs.is_empty());
+        let spent = spent_s(pairs);
+        let a_pair = spent / pairs.len() as f64;
+        if is_decided(spec, &all) || useless || spent + a_pair > spec.budget_s || pairs.len() >= PAIRS_MAX {
+            return Next::Done;
+        }
+        another
     }
-    let all: Vec<Series> = spec.metrics.iter().map(|metric| Series::of(*metric, &pairs)).collect();
-    let useless = pairs.len() >= USELESS_MAX && all.iter().any(|one| one.logs.is_empty());
-    let spent = spent_s(&pairs);
-    let a_pair = spent / pairs.len() as f64;
-    if is_decided(spec, &all) || useless || spent + a_pair > spec.budget_s || pairs.len() >= PAIRS_MAX {
-        return Next::Done;
+
+    /// The last pair, and what all of them say so far of each number that is to be decided.
+    pub fn last(&self, spec: &AbSpec) -> Option<(AbPairView, Vec<AbMetricView>)> {
+        let all: Vec<Series> = AbMetric::ALL.iter().map(|metric| Series::of(*metric, &self.pairs)).collect();
+        let asked = all.iter().filter(|one| spec.metrics.contains(&one.metric));
+        let metrics = asked.map(|one| metric(spec, one, &self.pairs, true)).collect();
+        Some((row(spec, self.pairs.last()?, &all), metrics))
     }
-    another
 }
 
 /// The comparison of `run`; `None` where it is none, or nothing was begun.
 pub fn view(run: &Run) -> Option<AbView> {
     let spec = run.header.outline.ab.as_ref()?;
     let [a, b] = first_trials(run)?;
-    let pairs = pairs(run);
+    let pairs = AbFold::of(run).pairs;
     let all: Vec<Series> = AbMetric::ALL.iter().map(|metric| Series::of(*metric, &pairs)).collect();
     let asked = |one: &&Series| spec.metrics.contains(&one.metric);
     let metrics: Vec<AbMetricView> = all
@@ -153,7 +162,7 @@ pub fn view(run: &Run) -> Option<AbView> {
         seconds: spent_s(&pairs),
         metrics,
         generator_percent: [0, 1].map(|side| {
-            median(&pairs.iter().filter_map(|pair| pair.turns[side].generator_percent()).collect::<Vec<_>>())
+            median(&pairs.iter().filter_map(|pair| pair.turns[side].generator_percent).collect::<Vec<_>>())
         }),
         rules,
         notes: notes(spec, &all, &pairs, [a, b]),
@@ -166,7 +175,7 @@ pub fn view(run: &Run) -> Option<AbView> {
 }
 
 /// `decides`: it is what the comparison decides on, if it was asked to.
-fn metric(spec: &AbSpec, series: &Series, pairs: &[Pair<'_>], decides: bool) -> AbMetricView {
+fn metric(spec: &AbSpec, series: &Series, pairs: &[Pair], decides: bool) -> AbMetricView {
     let metric = series.metric;
     let logs = series.values();
     let asked = decides && spec.metrics.contains(&metric);
@@ -187,9 +196,9 @@ fn metric(spec: &AbSpec, series: &Series, pairs: &[Pair<'_>], decides: bool) -> 
                 (None, Some(why)) => why.clone(),
                 (None, None) => "–".to_string(),
             },
-            n: pairs.iter().map(|pair| pair.turns[side].ops()).sum(),
+            n: pairs.iter().map(|pair| pair.turns[side].ops).sum(),
             repeats: values.len() as u64,
-            late: pairs.iter().any(|pair| pair.turns[side].facts.is_moved(metric.name())),
+            late: pairs.iter().any(|pair| pair.turns[side].is_moved(metric)),
         }
     };
     AbMetricView {
@@ -214,7 +223,7 @@ fn of_rule(rule: &AbRule, all: &[Series], alpha: f64) -> AbRuleView {
 }
 
 fn differences(spec: &AbSpec, run: &Run, a: &Trial, b: &Trial) -> Vec<ConfigDifference> {
-    let name = crate::trial::name(&a.header);
+    let name = name::trial(&a.header);
     let mut all = compare::side_differences(run, a, b, &spec.plans);
     for one in &mut all {
         // The side's name says nothing of where it is.
@@ -226,7 +235,7 @@ fn differences(spec: &AbSpec, run: &Run, a: &Trial, b: &Trial) -> Vec<ConfigDiff
     all
 }
 
-fn notes(spec: &AbSpec, all: &[Series], pairs: &[Pair<'_>], [a, b]: [&Trial; 2]) -> Vec<String> {
+fn notes(spec: &AbSpec, all: &[Series], pairs: &[Pair], [a, b]: [&Trial; 2]) -> Vec<String> {
     let mut notes = Vec::new();
     if a.header.workload != b.header.workload {
         notes
@@ -249,7 +258,7 @@ fn notes(spec: &AbSpec, all: &[Series], pairs: &[Pair<'_>], [a, b]: [&Trial; 2])
         ));
     }
     let turns = || pairs.iter().flat_map(|pair| &pair.turns);
-    let late: Vec<&str> = turns().filter_map(|turn| turn.facts.late()).collect();
+    let late: Vec<&str> = turns().filter_map(|turn| turn.late.as_deref()).collect();
     if let Some(first) = late.first() {
         notes.push(format!(
             "In {} of {} turns the generator was late, which lengthens response times and lowers rates of either side: {}.",
@@ -264,7 +273,7 @@ fn notes(spec: &AbSpec, all: &[Series], pairs: &[Pair<'_>], [a, b]: [&Trial; 2])
     notes
 }
 
-fn row(spec: &AbSpec, pair: &Pair<'_>, all: &[Series]) -> AbPairView {
+fn row(spec: &AbSpec, pair: &Pair, all: &[Series]) -> AbPairView {
     let asked = || all.iter().filter(|one| spec.metrics.contains(&one.metric));
     let value = |one: &Series, side: usize| pair.turns[side].value(one.metric, one.undisturbed).ok();
     let values = asked().map(|one| [0, 1].map(|side| value(one, side))).collect();
@@ -292,13 +301,10 @@ fn chart(spec: &AbSpec, series: &Series) -> Option<Chart> {
     Some(Chart {
         name: format!("{} of B against A", series.metric.name()),
         x_name: "Pair".to_string(),
-        x_unit: String::new(),
         unit: "%".to_string(),
-        logarithmic: false,
-        top: None,
         x: series.logs.iter().map(|(number, _)| f64::from(*number)).collect(),
         lines: lines.into_iter().filter(|line| line.values.iter().any(Option::is_some)).collect(),
         points: vec![0],
-        marks: Vec::new(),
+        ..Chart::default()
     })
 }

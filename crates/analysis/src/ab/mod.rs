@@ -2,13 +2,13 @@
 //!
 //! A *pair* is one turn of either side, directly one after the other, the first by lot; a turn is a trial of its own in
 //! the recording. Of each number the logarithm of the ratio of B to A is taken pair by pair, so that what drifts from
-//! pair to pair falls on both. [`next()`] and [`view()`] read the pairs from the recording alone: the same recording gives
+//! pair to pair falls on both. [`AbFold`] takes turn after turn, as they are driven or from a recording: the same turns give
 //! the same decision, while the comparison runs and in every report afterwards.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`evidence`] | the test that may be looked at after every pair, and its interval |
-//! | `pairs` | pairs and their numbers, from a recording |
+//! | `pairs` | pairs and their numbers, turn after turn |
 //! | `judge` | what pairs decide, and when it is enough |
 //! | `sentence` | the result in words |
 
@@ -22,7 +22,8 @@ pub use plimsoll_record::data::{AbMetric, AbRule, AbSpec};
 use crate::stat::interval::Dice;
 use crate::view::{AbMetricView, AbPairView, AbRuleView, AbView, Decision};
 
-pub use judge::{decided, next, view};
+pub use judge::{decided, view};
+pub use pairs::AbFold;
 
 /// The sides: the labels of their stores.
 pub const SIDES: [&str; 2] = ["A", "B"];

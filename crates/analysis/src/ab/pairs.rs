@@ -1,44 +1,79 @@
-//! Pairs and their numbers, from a recording.
+//! Pairs and their numbers: a comparison takes one turn after the other, while they are driven or from a recording.
 
-use plimsoll_record::data::{PhaseKind, PhaseState, Run, Sample, Trial};
+use std::collections::BTreeMap;
 
+use plimsoll_record::data::{Phase, PhaseKind, PhaseState, Run, Sample, Series, Trial};
+
+use crate::host;
 use crate::phase::{PhaseFacts, UNDISTURBED};
 
 use super::{AbMetric, PAIR};
 
-/// One turn: the driven phase of its trial.
-pub struct Turn<'r> {
-    pub facts: PhaseFacts<'r>,
-    samples: &'r [Sample],
-    run: &'r Run,
+/// The numbers of one turn: of the driven phase of its trial.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// By number, and whether without what pauses of the machine disturbed; or why there is none.
+    values: BTreeMap<(AbMetric, bool), Result<f64, String>>,
+    /// Numbers that a late generator may have moved.
+    moved: Vec<AbMetric>,
+    /// How late the generator was, where that matters.
+    pub late: Option<String>,
+    /// Somebody watched for pauses of the machine all the time.
+    pub is_watched: bool,
+    /// Operations that ended.
+    pub ops: u64,
+    /// What the load generator used, in per cent of one processor.
+    pub generator_percent: Option<f64>,
+    /// When it was driven.
+    pub span_ns: (u64, u64),
 }
 
 /// Both turns of a pair; the first that was driven says which is `first`.
-pub struct Pair<'r> {
+#[derive(Debug, Clone)]
+pub struct Pair {
+    /// From 1.
     pub number: u32,
     /// 0 for A, 1 for B.
     pub first: usize,
-    pub turns: [Turn<'r>; 2],
+    /// Of A, of B.
+    pub turns: [Turn; 2],
 }
 
-/// The pairs of which both turns ended, in order. What was interrupted did not end.
-pub fn pairs(run: &Run) -> Vec<Pair<'_>> {
-    let mut open: Vec<(u32, usize, [Option<Turn<'_>>; 2])> = Vec::new();
-    for (number, side, turn) in run.trials.iter().filter_map(|trial| turn(run, trial)) {
-        match open.iter_mut().find(|(known, ..)| *known == number) {
-            Some((.., turns)) => turns[side] = Some(turn),
-            None => {
-                let mut turns = [None, None];
-                turns[side] = Some(turn);
-                open.push((number, side, turns));
+/// A comparison, as far as it was told of.
+#[derive(Debug, Default)]
+pub struct AbFold {
+    pub(super) pairs: Vec<Pair>,
+    /// Of each pair that is not whole: its number, the side that was first, and its turn.
+    open: Vec<(u32, usize, Turn)>,
+}
+
+impl AbFold {
+    /// The comparison as far as `run` has recorded it.
+    pub fn of(run: &Run) -> Self {
+        let mut fold = AbFold::default();
+        run.trials.iter().for_each(|trial| fold.take(trial, &run.samples, &run.series));
+        fold
+    }
+
+    /// Takes a trial that ended, if it is a turn of a pair. `samples` are those of the whole run, or what
+    /// [`Fold`](crate::fold::Fold) keeps of them. What was interrupted did not end.
+    pub fn take(&mut self, trial: &Trial, samples: &[Sample], series: &[Series]) {
+        let ended = |phase: &&Phase| {
+            phase.header.kind == PhaseKind::Drive
+                && !matches!(phase.end.state, PhaseState::Unfinished | PhaseState::Interrupted | PhaseState::Failed(_))
+        };
+        let phase = trial.phases.iter().find(ended);
+        let (Some(number), Some(side), Some(phase)) = (pair_of(trial), side(trial), phase) else { return };
+        let turn = Turn::of(&PhaseFacts::gather(trial, phase), samples, series);
+        match self.open.iter().position(|(known, first, _)| *known == number && *first != side) {
+            Some(at) => {
+                let (_, first, other) = self.open.swap_remove(at);
+                let turns = if side == 0 { [turn, other] } else { [other, turn] };
+                self.pairs.push(Pair { number, first, turns });
             }
+            None => self.open.push((number, side, turn)),
         }
     }
-    let whole = open.into_iter().filter_map(|(number, first, turns)| match turns {
-        [Some(a), Some(b)] => Some(Pair { number, first, turns: [a, b] }),
-        _ => None,
-    });
-    whole.collect()
 }
 
 /// A trial of each side, to tell what is configured differently: the first of a pair, since what comes before is loaded
@@ -59,22 +94,7 @@ fn side(trial: &Trial) -> Option<usize> {
     super::SIDES.iter().position(|side| trial.header.store_label == *side)
 }
 
-fn turn<'r>(run: &'r Run, trial: &'r Trial) -> Option<(u32, usize, Turn<'r>)> {
-    let number = pair_of(trial)?;
-    let ended = |phase: &&plimsoll_record::data::Phase| {
-        phase.header.kind == PhaseKind::Drive
-            && !matches!(phase.end.state, PhaseState::Unfinished | PhaseState::Interrupted | PhaseState::Failed(_))
-    };
-    let phase = trial.phases.iter().find(ended)?;
-    let facts = PhaseFacts::gather(trial, phase);
-    let (from, to) = (phase.header.start_ns, phase.end.end_ns);
-    let first = run.samples.partition_point(|sample| sample.at_ns <= from);
-    let last = run.samples.partition_point(|sample| sample.at_ns <= to);
-    let samples = run.samples.get(first..last.max(first)).unwrap_or_default();
-    Some((number, side(trial)?, Turn { facts, samples, run }))
-}
-
-impl Pair<'_> {
+impl Pair {
     /// The logarithm of B's number over A's, or why there is none, and on which side.
     pub fn log_ratio(&self, metric: AbMetric, undisturbed: bool) -> Result<f64, String> {
         let of = |side: usize, name: &str| match self.turns[side].value(metric, undisturbed) {
@@ -86,73 +106,70 @@ impl Pair<'_> {
         // Errors are mostly none: half an operation of the side with fewer of them is added to both, so that none against
         // none is no difference and some against none is one (as Haldane, Ann. Hum. Genet. 20, 1956).
         let half = match metric {
-            AbMetric::Errors => 50.0 / self.turns[0].ops().min(self.turns[1].ops()).max(1) as f64,
+            AbMetric::Errors => 50.0 / self.turns[0].ops.min(self.turns[1].ops).max(1) as f64,
             _ => 0.0,
         };
         Ok(((b + half) / (a + half)).ln())
     }
 }
 
-impl Turn<'_> {
+impl Turn {
+    fn of(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Series]) -> Turn {
+        let used_percent = |sampler: &str| used_percent(facts, samples, series, sampler);
+        let value = |metric: AbMetric, undisturbed: bool| match metric {
+            AbMetric::Cpu => cpu_s_per_op(facts, &used_percent),
+            _ => {
+                let undisturbed = if undisturbed { UNDISTURBED } else { "" };
+                facts.quantity(&format!("{undisturbed}{}", metric.name()), None).map(|quantity| quantity.value)
+            }
+        };
+        let kinds = AbMetric::ALL.into_iter().flat_map(|metric| [(metric, false), (metric, true)]);
+        let kinds = kinds.filter(|(metric, undisturbed)| !undisturbed || metric.is_percentile());
+        Turn {
+            values: kinds.map(|(metric, undisturbed)| ((metric, undisturbed), value(metric, undisturbed))).collect(),
+            moved: AbMetric::ALL.into_iter().filter(|metric| facts.is_moved(metric.name())).collect(),
+            late: facts.late().map(str::to_string),
+            is_watched: facts.disturbed.is_some(),
+            ops: facts.count(None, |_| true),
+            generator_percent: used_percent("generator"),
+            span_ns: (facts.phase.header.start_ns, facts.phase.end.end_ns),
+        }
+    }
+
     /// The number, or why there is none. Of percentiles that of operations which no pause of the machine touched, where
     /// `undisturbed` is wanted.
     pub fn value(&self, metric: AbMetric, undisturbed: bool) -> Result<f64, String> {
-        match metric {
-            AbMetric::Cpu => self.cpu_s_per_op(),
-            _ if metric.is_percentile() && undisturbed => {
-                self.facts.quantity(&format!("{UNDISTURBED}{}", metric.name()), None).map(|quantity| quantity.value)
-            }
-            _ => self.facts.quantity(metric.name(), None).map(|quantity| quantity.value),
-        }
+        let known = self.values.get(&(metric, undisturbed && metric.is_percentile()));
+        known.cloned().unwrap_or_else(|| Err("not measured".to_string()))
     }
 
-    /// Whether somebody watched for pauses of the machine all the time.
-    pub fn is_watched(&self) -> bool {
-        self.facts.disturbed.is_some()
+    /// Whether a late generator may have moved the number.
+    pub fn is_moved(&self, metric: AbMetric) -> bool {
+        self.moved.contains(&metric)
     }
+}
 
-    /// Operations that ended.
-    pub fn ops(&self) -> u64 {
-        self.facts.count(None, |_| true)
-    }
+/// Processor time for an operation: the server's, or for a store in this process that of all of it.
+fn cpu_s_per_op(facts: &PhaseFacts<'_>, used_percent: &dyn Fn(&str) -> Option<f64>) -> Result<f64, String> {
+    let used = used_percent("server").filter(|used| *used > 0.0);
+    let used = used.or_else(|| used_percent("generator").filter(|_| facts.trial.header.place == "embedded"));
+    let used = used.ok_or("no sampler saw the server's processes: it runs elsewhere, or `server` is not read")?;
+    let rate = facts.quantity("rate", None)?.value;
+    if rate > 0.0 { Ok(used / 100.0 / rate) } else { Err("no operation was done".to_string()) }
+}
 
-    /// What the load generator used, in per cent of one processor.
-    pub fn generator_percent(&self) -> Option<f64> {
-        self.used_percent("generator")
-    }
-
-    /// Processor time for an operation: the server's, or for a store in this process that of all of it.
-    fn cpu_s_per_op(&self) -> Result<f64, String> {
-        let used = self.used_percent("server").filter(|used| *used > 0.0);
-        let used =
-            used.or_else(|| self.used_percent("generator").filter(|_| self.facts.trial.header.place == "embedded"));
-        let used = used.ok_or("no sampler saw the server's processes: it runs elsewhere, or `server` is not read")?;
-        let rate = self.facts.quantity("rate", None)?.value;
-        if rate > 0.0 { Ok(used / 100.0 / rate) } else { Err("no operation was done".to_string()) }
-    }
-
-    /// Mean of user and system time of a sampler's process over the turn, warm-up left out.
-    fn used_percent(&self, sampler: &str) -> Option<f64> {
-        let wanted: Vec<u32> = (0..)
-            .zip(&self.run.series)
-            .filter(|(_, series)| {
-                series.source == sampler
-                    && series.subject.is_empty()
-                    && matches!(series.name.as_str(), "user" | "system")
-            })
-            .map(|(at, _)| at)
-            .collect();
-        let counted_from = self.facts.phase.slices.iter().find(|slice| !self.facts.is_warmup(slice))?.start_ns;
-        let mut sums: Vec<f64> = Vec::new();
-        for sample in self.samples.iter().filter(|sample| sample.at_ns > counted_from) {
-            let values = sample.values.iter().filter(|(series, _)| wanted.contains(series));
-            let values: Vec<f64> = values.map(|(_, value)| *value).collect();
-            if !values.is_empty() {
-                sums.push(values.iter().sum());
-            }
-        }
-        // A reading is of the time since the one before: the first after the warm-up holds a part of it.
-        let whole = if sums.len() > 2 { sums.get(1..)? } else { &sums };
-        (!whole.is_empty()).then(|| crate::stat::mean(whole))
-    }
+/// Mean of user and system time of a sampler's process over the turn, warm-up left out.
+fn used_percent(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Series], sampler: &str) -> Option<f64> {
+    let wanted = host::positions(series, sampler, &["user", "system"]);
+    let (start_ns, end_ns) = (facts.phase.header.start_ns, facts.phase.end.end_ns);
+    let counted_ns = facts.phase.slices.iter().find(|slice| !facts.is_warmup(slice))?.start_ns.max(start_ns);
+    let inside = samples.iter().filter(|sample| sample.at_ns > counted_ns && sample.at_ns <= end_ns);
+    let of_sample = |sample: &Sample| {
+        let values = sample.values.iter().filter(|(one, _)| wanted.contains(one)).map(|(_, value)| *value);
+        values.reduce(|sum, value| sum + value)
+    };
+    let sums: Vec<f64> = inside.filter_map(of_sample).collect();
+    // A reading is of the time since the one before: the first after the warm-up holds a part of it.
+    let whole = if sums.len() > 2 { sums.get(1..)? } else { &sums };
+    (!whole.is_empty()).then(|| crate::stat::mean(whole))
 }

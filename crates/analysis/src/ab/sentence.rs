@@ -1,5 +1,6 @@
 //! The result in words.
 
+use crate::line::goal_name;
 use crate::number;
 
 use super::{AbMetricView, AbSpec, AbView, Decision};
@@ -78,13 +79,8 @@ fn compared(name: &str, b: &str, change: f64) -> String {
         "rate" => format!("{b} is {size} {}", if more { "faster" } else { "slower" }),
         "errors" => format!("{b} has {size} {} errors", if more { "more" } else { "fewer" }),
         "cpu" => format!("{b} takes {size} {} processor time for an operation", if more { "more" } else { "less" }),
-        _ => format!("{} of {b} is {size} {}", shown(name), if more { "longer" } else { "shorter" }),
+        _ => format!("{} of {b} is {size} {}", goal_name(name), if more { "longer" } else { "shorter" }),
     }
-}
-
-/// A percentile's name as people write it.
-fn shown(name: &str) -> &str {
-    if name == "p999" { "p99.9" } else { name }
 }
 
 /// `change +3.2 % (95 % interval +1.1 % … +5.4 %)`.

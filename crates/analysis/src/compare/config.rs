@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_core::Durability;
 use plimsoll_record::data::{Run, Trial};
 
-use crate::trial;
+use crate::name;
 
 use super::ConfigDifference;
 
@@ -58,7 +58,7 @@ pub fn differences(a: &Run, b: &Run, pairs: &[(&Trial, &Trial)]) -> Vec<ConfigDi
     both(&map(&head_a.environment), &map(&head_b.environment), |name, a, b| add("environment", name, a, b));
     for (a, b) in pairs {
         let (head_a, head_b) = (&a.header, &b.header);
-        let place = trial::name(head_a);
+        let place = name::trial(head_a);
         add(&place, "store", head_a.store.clone(), head_b.store.clone());
         add(&place, "version", head_a.version.clone(), head_b.version.clone());
         add(&place, "workload", head_a.workload.clone(), head_b.workload.clone());

@@ -5,15 +5,12 @@ use std::collections::BTreeMap;
 use plimsoll_record::data::{PhaseKind, Run, Trial};
 
 use crate::latency::{PERCENTILES, Times};
+use crate::name::{self, REPEAT};
 use crate::number;
 use crate::phase::{PhaseFacts, UNDISTURBED, asked_s};
-use crate::trial;
 
 use super::judge::{Observed, Within, change, resampled};
 use super::{Cell, Group, Metric, NoiseFloor};
-
-/// The label of trials that are the same point of the sweep run again.
-const REPEAT: &str = "repeat";
 
 /// All repeats of one point of the sweep.
 struct Point<'a> {
@@ -28,13 +25,12 @@ fn points(run: &Run) -> Vec<Point<'_>> {
         let mut labels = one.header.labels.clone();
         labels.remove(REPEAT);
         labels.insert("store".to_string(), one.header.store_label.clone());
-        let facts = one.phases.iter().map(|phase| PhaseFacts::gather(one, phase)).collect();
+        let facts = PhaseFacts::of(one);
         match points.iter_mut().find(|point| point.labels == labels) {
             Some(point) => point.trials.push((one, facts)),
             None => {
-                let mut header = one.header.clone();
-                header.labels.remove(REPEAT);
-                points.push(Point { name: trial::name(&header), labels, trials: vec![(one, facts)] });
+                let name = name::trial_without(&one.header, &[REPEAT]);
+                points.push(Point { name, labels, trials: vec![(one, facts)] });
             }
         }
     }
@@ -202,7 +198,7 @@ fn undisturbed(a: &[&PhaseFacts<'_>], b: &[&PhaseFacts<'_>], floor: NoiseFloor, 
 /// How long clients waited, slice by slice.
 fn waits(facts: &PhaseFacts<'_>, op: Option<&str>) -> Vec<Times> {
     let counted = facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice));
-    counted.map(|slice| crate::timeline::waited(facts, slice, op)).collect()
+    counted.map(|slice| facts.waited_in(slice, op)).collect()
 }
 
 fn asked(a: &[&PhaseFacts<'_>], b: &[&PhaseFacts<'_>], floor: NoiseFloor, metrics: &mut Vec<Metric>) {
@@ -234,14 +230,7 @@ fn space(a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor) -> Vec<Metric> {
 
 /// Named figures of the stores that both runs have.
 fn figures(a: &Run, b: &Run, floor: NoiseFloor) -> Vec<Group> {
-    let view = |run: &Run| {
-        let facts: Vec<Vec<PhaseFacts<'_>>> = run
-            .trials
-            .iter()
-            .map(|trial| trial.phases.iter().map(|phase| PhaseFacts::gather(trial, phase)).collect())
-            .collect();
-        crate::figure::figures(run, &facts)
-    };
+    let view = |run: &Run| crate::figure::figures(run, &run.trials.iter().map(PhaseFacts::of).collect::<Vec<_>>());
     let (of_a, of_b) = (view(a), view(b));
     let mut groups: Vec<Group> = Vec::new();
     for figure in &of_a {

@@ -20,7 +20,7 @@ pub mod rule;
 
 use plimsoll_record::data::Run;
 
-use crate::view::{Cell, Comparison, ConfigDifference, Group, Metric, NoiseFloor, RuleResult, Side};
+use crate::view::{Cell, Comparison, ConfigDifference, EndState, Group, Metric, NoiseFloor, RuleResult, Side};
 
 /// Version of the comparison's JSON.
 pub const FORMAT: u32 = 1;
@@ -112,10 +112,10 @@ pub(crate) fn side_differences(
 
 /// A run that did not come to its end meets every condition: nobody has seen what it would have measured.
 fn ended_early((name, side): (&str, &Side)) -> Option<RuleResult> {
-    (side.state != "complete").then(|| RuleResult {
+    (side.state != EndState::Complete).then(|| RuleResult {
         rule: format!("{name} is complete"),
         checked: 1,
-        failures: vec![format!("run {} was {}: what it did not measure cannot be judged", side.id, side.state)],
+        failures: vec![format!("run {} was {}: what it did not measure cannot be judged", side.id, side.state.name())],
         undecided: Vec::new(),
     })
 }

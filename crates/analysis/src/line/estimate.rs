@@ -181,10 +181,8 @@ fn state(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: &Ending, poster
         }
         (Ending::Generator(why), _) => LineState::Undecided(why.clone()),
         (Ending::NotMeasured(why), _) => LineState::Undecided(why.clone()),
-        (Ending::TimeUp, None)
-            if rungs.iter().any(|(rung, seen)| worst_ratio(rung, seen).is_some_and(|ratio| ratio <= 1.0)) =>
-        {
-            LineState::Undecided("time was up before a goal broke".to_string())
+        (Ending::TimeUp, None) if Rates::of(rungs).highest_held().is_some() => {
+            LineState::Undecided(sentence::none_above(rungs))
         }
         (Ending::TimeUp, None) => {
             LineState::Undecided("time was up before a rate was found at which every goal holds".to_string())

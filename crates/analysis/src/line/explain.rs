@@ -121,16 +121,15 @@ pub fn waits_for(series: &Series) -> Option<String> {
 
 /// How long the slowest per cent of the slice that ended at or after `at_ns` waited; the slowest where it had too few.
 fn wait_s(facts: &PhaseFacts<'_>, at_ns: u64) -> Option<f64> {
-    let measure = facts.measure();
     let slice = facts.phase.slices.iter().find(|slice| slice.start_ns < at_ns && at_ns <= slice.end_ns)?;
     let mut times = Times::default();
-    for one in facts.operations(slice).filter(|one| one.measure == measure && !one.outcome.is_error()) {
+    for one in facts.ended(slice).filter(|one| !one.outcome.is_error()) {
         times.add(&one.histogram);
     }
     match times.percentile("p99") {
         _ if times.is_empty() => None,
-        Some(Ok(ns)) => Some(ns as f64 / 1e9),
-        _ => Some(times.max_ns() as f64 / 1e9),
+        Ok(ns) => Some(ns as f64 / 1e9),
+        Err(_) => Some(times.max_ns() as f64 / 1e9),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The load line: the highest rate at which every goal held, found by asking for one rung after the other.
 //!
-//! [`LineSearch`] is a pure state machine. It is given what the last rung came to ([`RungSummary`], made by
-//! [`RungSummary::of`] from what is recorded) and says which rung is next, or what the line is. It decides from the
+//! [`LineSearch`] is a pure state machine. It is given what the last rung came to ([`RungSummary`], which [`LineFold`] makes
+//! of what is recorded) and says which rung is next, or what the line is. It decides from the
 //! rungs so far and nothing else: the same summaries give the same line on any machine, which is how a report finds
 //! it again from a recording.
 //!
@@ -28,16 +28,16 @@
 //! | `estimate` | which rates held and which did not; everything there is to say of a search |
 //! | `explain` | what the store ran into |
 //! | `finer` | whether a goal is finer than the machine |
-//! | `replay` | a search found again from a recording, finished or growing, and its view |
+//! | `fold` | a search that takes one rung after the other, while it goes on or from a recording; its view |
 //! | `sentence` | the result in words |
 
 mod cycle;
 mod estimate;
 mod explain;
 mod finer;
+mod fold;
 mod observed;
 mod posterior;
-mod replay;
 mod rung;
 mod search;
 mod sentence;
@@ -49,8 +49,8 @@ use crate::view::{Beyond, Broken, Cause, Ending, GoalSeen, LineResult, LineState
 
 pub(crate) use explain::waits_for;
 pub use finer::finer_than_machine;
-pub use replay::{asked_words, lines, replay};
-pub(crate) use replay::{of_store, sentence as line_sentence};
+pub use fold::{LineFold, asked_words, lines};
+pub(crate) use fold::{of_store, sentence as line_sentence};
 pub use rung::{Resource, RungSummary};
 pub use search::LineSearch;
 pub use sentence::goal_name;

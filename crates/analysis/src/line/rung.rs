@@ -2,12 +2,11 @@
 
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{About, Goal, GoalKind, PhaseState, ResultName, Sample, Series, Trial};
+use plimsoll_record::data::{About, Goal, GoalKind, PhaseState, ResultName, Sample, Series};
 use serde::Serialize;
 
 use crate::latency::Times;
 use crate::phase::{PhaseFacts, Quantity};
-use crate::timeline;
 
 use super::{GoalSeen, LineSpec, taken};
 
@@ -65,19 +64,15 @@ pub struct RungSummary {
 }
 
 impl RungSummary {
-    /// What the phase at position `phase` of `trial` came to as a rung. `samples` are those of the whole run, or those
-    /// taken while the phase drove; `started_ns` is when the rung's preparations began.
-    ///
-    /// `None` when there is no such phase.
-    pub fn of(
+    /// What a phase came to as a rung. `samples` are those of the whole run, or those taken since shortly before its trial;
+    /// `started_ns` is when the rung's preparations began.
+    pub(super) fn of(
         spec: &LineSpec,
-        trial: &Trial,
-        phase: usize,
+        facts: &PhaseFacts<'_>,
         samples: &[Sample],
         series: &[Series],
         started_ns: u64,
-    ) -> Option<RungSummary> {
-        let facts = PhaseFacts::gather(trial, trial.phases.get(phase)?);
+    ) -> RungSummary {
         let end_ns = facts.phase.end.end_ns;
         let counted = facts.counted_s.max(1e-9);
         let (void, failed) = match &facts.phase.end.state {
@@ -91,21 +86,21 @@ impl RungSummary {
         };
         let end = &facts.phase.end;
         let result = |name| end.result(name).map(|result| result.value);
-        let judged = Judged::of(&facts, &taken::spans(samples, series, end_ns));
+        let judged = Judged::of(facts, &taken::spans(samples, series, end_ns));
         let void = void.or_else(|| judged.void());
         let (parts, unsent) = (&judged.parts, judged.unsent);
-        Some(RungSummary {
+        RungSummary {
             seconds: facts.counted_s,
             took_s: end_ns.saturating_sub(started_ns) as f64 / 1e9,
             rate_per_s: facts.rate(None).map_or(0.0, |rate| rate.value),
             ended_per_s: facts.count(None, |_| true) as f64 / counted,
             unsent_share: unsent as f64 / (facts.count(None, |_| true) + unsent).max(1) as f64,
             rejected_per_s: facts.count(None, |outcome| outcome == Outcome::Rejected) as f64 / counted,
-            goals: spec.goals.iter().filter(|goal| searchable(goal)).map(|goal| seen(&facts, parts, goal)).collect(),
+            goals: spec.goals.iter().filter(|goal| searchable(goal)).map(|goal| seen(parts, goal)).collect(),
             void,
             taken_s: judged.taken as f64 * facts.counted_s / judged.slices.max(1) as f64,
             failed,
-            resources: super::explain::resources(&facts, samples, series),
+            resources: super::explain::resources(facts, samples, series),
             cycles: end
                 .results
                 .iter()
@@ -115,7 +110,7 @@ impl RungSummary {
             cycle_s: result(ResultName::CycleSeconds),
             cycle_ops: result(ResultName::CycleOperations),
             cycle_words: end.remarks.iter().find(|(about, _)| *about == About::Cycle).map(|(_, words)| words.clone()),
-        })
+        }
     }
 
     /// True when others had the processors in most of it.
@@ -185,7 +180,6 @@ impl Judged {
 
 /// The slices that count. What came back after the planned end, and what was never sent, belongs to the last of them.
 fn parts(facts: &PhaseFacts<'_>, taken: &[taken::Span]) -> Vec<Part> {
-    let measure = facts.measure();
     let length_ns = |slice: &Slice<Distribution>| slice.end_ns.saturating_sub(slice.start_ns);
     let counted = || facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice));
     let longest_ns = counted().map(length_ns).max().unwrap_or(0);
@@ -197,8 +191,8 @@ fn parts(facts: &PhaseFacts<'_>, taken: &[taken::Span]) -> Vec<Part> {
         }
         let Some(part) = parts.last_mut() else { continue };
         let judged = facts.judged_slice(slice, None);
-        part.times.add_times(&judged.unwrap_or_else(|| timeline::waited(facts, slice, None)));
-        for one in facts.operations(slice).filter(|one| one.measure == measure) {
+        part.times.add_times(&judged.unwrap_or_else(|| facts.waited_in(slice, None)));
+        for one in facts.ended(slice) {
             part.ended += one.histogram.len();
             part.failed += if one.outcome.is_error() { one.histogram.len() } else { 0 };
         }
@@ -206,25 +200,26 @@ fn parts(facts: &PhaseFacts<'_>, taken: &[taken::Span]) -> Vec<Part> {
     parts
 }
 
-fn seen(facts: &PhaseFacts<'_>, parts: &[Part], goal: &Goal) -> GoalSeen {
+/// A goal as the rung's `parts` tell it: all that goals are judged on, and nothing else.
+fn seen(parts: &[Part], goal: &Goal) -> GoalSeen {
     let scale = if goal.unit == "ns" { 1e9 } else { 1.0 };
     // Of a rung that is void or failed there are values too; that it is one is said beside them.
-    let (measured, slices) = match goal.what {
+    let (measured, slices): (_, Vec<(u64, u64)>) = match goal.what {
         // What was due and never sent is judged by itself.
-        GoalKind::Errors => (
-            facts.failed_percent().ok_or_else(|| "no operation ended".to_string()),
-            parts.iter().map(|part| (part.ended, part.failed)).collect(),
-        ),
+        GoalKind::Errors => {
+            let sum = |of: fn(&Part) -> u64| parts.iter().map(of).sum::<u64>();
+            let (n, failed) = (sum(|part| part.ended), sum(|part| part.failed));
+            let percent = (n > 0).then(|| Quantity { value: failed as f64 * 100.0 / n as f64, n });
+            (
+                percent.ok_or_else(|| "no operation ended".to_string()),
+                parts.iter().map(|part| (part.ended, part.failed)).collect(),
+            )
+        }
         percentile => {
-            let name = percentile.name();
             let mut all = Times::default();
             parts.iter().for_each(|part| all.add_times(&part.times));
-            let measured = match all.percentile(name) {
-                Some(Ok(ns)) => Ok(Quantity { value: ns as f64 / 1e9, n: all.len() }),
-                Some(Err(why)) => Err(why),
-                None => Err(format!("there is no {name}")),
-            };
-            (measured, parts.iter().map(|part| (part.times.len(), part.times.above(goal.limit))).collect())
+            let above = parts.iter().map(|part| (part.times.len(), part.times.above(goal.limit)));
+            (Quantity::percentile(&all, percentile.name()), above.collect())
         }
     };
     let (value, missing, n) = match measured {

@@ -2,7 +2,8 @@
 
 use crate::number;
 
-use super::{Beyond, Broken, Ending, LineResult, LineState};
+use super::estimate::worst_ratio;
+use super::{Beyond, Broken, Ending, LineResult, LineState, Rung, RungSummary};
 
 /// What sentences about searches begin with that found no line, and that failed.
 pub(super) const NO_LINE: &str = "No line was found";
@@ -63,6 +64,23 @@ pub(super) fn sentence(result: &LineResult) -> String {
                 _ => format!("{NO_LINE}: the search did not end."),
             },
         },
+    }
+}
+
+/// Why a search that saw goals hold knows of no rate at which they do not when its time is up. Goals may have broken in rungs
+/// that others outweigh: the line lies where the least time is on its wrong side.
+pub(super) fn none_above(rungs: &[(Rung, RungSummary)]) -> String {
+    let judged = rungs.iter().filter_map(|(rung, seen)| Some((rung.rate_per_s?, worst_ratio(rung, seen)?)));
+    let broke: Vec<f64> = judged.filter(|(_, ratio)| *ratio > 1.0).map(|(rate, _)| rate).collect();
+    match broke.iter().copied().reduce(f64::min) {
+        None => "time was up before a goal broke".to_string(),
+        Some(lowest) => format!(
+            "a goal broke in {} (at {}{}), but at that rate and above goals held for longer, and time was up before one \
+             broke at the highest",
+            number::plural(broke.len() as u64, "rung", "rungs"),
+            number::with_unit(lowest, "1/s"),
+            if broke.len() > 1 { " and above" } else { "" },
+        ),
     }
 }
 
@@ -175,7 +193,40 @@ fn as_measured(value: f64, uncertainty: f64) -> (String, String) {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_record::data::GoalKind;
+
+    use super::super::{GoalSeen, LineSpec, Purpose, estimate};
     use super::*;
+
+    /// A rung of 3 s that saw this p99, where 1 ms is the limit.
+    fn rung(rate: f64, p99_ms: f64) -> (Rung, RungSummary) {
+        let (what, limit, value, n) = (GoalKind::P99, 1e6, Some(p99_ms * 1e6), 1_000);
+        let goal = GoalSeen { what, limit, unit: "ns".into(), value, missing: None, n, slices: Vec::new() };
+        let purpose = Purpose::Climb;
+        (
+            Rung { ordinal: 0, rate_per_s: Some(rate), purpose, warmup_s: 1.0, seconds: 3.0 },
+            RungSummary { seconds: 3.0, goals: vec![goal], ..RungSummary::default() },
+        )
+    }
+
+    #[test]
+    fn a_goal_that_broke_in_a_rung_that_others_outweigh_is_said_when_time_is_up() {
+        let sentence = |rungs: &[_]| estimate::result(&LineSpec::default(), rungs, Ending::TimeUp).sentence;
+        let held = [rung(200.0, 0.5), rung(300.0, 0.5)];
+        assert_eq!(sentence(&held), "Carries at least 300 op/s; time was up before a goal broke.");
+        assert_eq!(
+            sentence(&[&[rung(100.0, 2.0)][..], &held].concat()),
+            "Carries at least 300 op/s; a goal broke in 1 rung (at 100/s), but at that rate and above goals held for \
+             longer, and time was up before one broke at the highest."
+        );
+        let all = [&[rung(100.0, 2.0), rung(150.0, 2.0)][..], &held, &held].concat();
+        assert!(sentence(&all).contains("; a goal broke in 2 rungs (at 100/s and above), but "), "{}", sentence(&all));
+        // Here it is the rungs that held that are outweighed.
+        let most_broke = [rung(100.0, 2.0), rung(200.0, 0.5), rung(300.0, 2.0)];
+        let result = estimate::result(&LineSpec::default(), &most_broke, Ending::TimeUp);
+        let why = "time was up before a rate was found at which every goal holds";
+        assert_eq!((result.held_per_s, result.state), (None, LineState::Undecided(why.into())));
+    }
 
     #[test]
     fn a_value_and_its_uncertainty_end_at_the_same_digit() {

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::EndState;
+
 /// Two runs side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
@@ -62,8 +64,8 @@ pub struct Side {
     pub title: String,
     /// Its start, as text.
     pub started: String,
-    /// `complete`, `interrupted`, `failed` or `killed`.
-    pub state: String,
+    /// How it ended.
+    pub state: EndState,
 }
 
 /// Something that was not the same.

@@ -22,13 +22,29 @@ pub struct LineView {
     pub latency: Chart,
 }
 
+plimsoll_core::words! {
+    /// What a rung came to.
+    pub enum RungState {
+        /// Every goal held.
+        Held = "held",
+        /// A goal broke, or the store did not keep up.
+        Failed = "failed",
+        /// A goal broke, where it cannot be told whether that was the store.
+        Undecided = "undecided",
+        /// A closed loop: there is nothing to break.
+        Start = "start",
+        /// A goal could not be measured.
+        NotMeasured = "not_measured",
+    }
+}
+
 /// A rung as reports show it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RungView {
     /// What was asked for.
     pub rung: Rung,
-    /// `held`, `failed`, `undecided` (missed with a late generator), `start` (a closed loop) or `not_measured`.
-    pub state: String,
+    /// What it came to.
+    pub state: RungState,
     /// Why it is undecided or failed altogether.
     pub reason: Option<String>,
     /// What else is to be known of it: that it held although the generator was late.

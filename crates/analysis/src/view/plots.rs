@@ -112,7 +112,7 @@ pub struct Curve {
 }
 
 /// Lines or points over a number.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Chart {
     /// What it shows.
     pub name: String,

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::Durability;
+use plimsoll_core::{Durability, Measure, Outcome, Setting};
 use plimsoll_record::data::{PhaseKind, Purpose, ResultName};
 use serde::Serialize;
+
+use super::EndState;
 
 /// A trial.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -24,15 +26,15 @@ pub struct TrialView {
     /// Where it runs.
     pub place: String,
     /// Settings that differ from its defaults.
-    pub settings: Vec<SettingView>,
+    pub settings: Vec<Setting>,
     /// Name of the workload.
     pub workload: String,
     /// Parameters of workload and store.
     pub params: BTreeMap<String, String>,
     /// What makes it differ from the plan's other trials.
     pub labels: BTreeMap<String, String>,
-    /// `complete`, `interrupted`, `failed` or `killed`.
-    pub state: String,
+    /// How it ended.
+    pub state: EndState,
     /// Start on the run's clock.
     pub start_s: f64,
     /// End; `None` when the program died in it.
@@ -59,19 +61,6 @@ pub struct TrialView {
     pub ledgers: Vec<LedgerView>,
     /// Its phases.
     pub phases: Vec<PhaseView>,
-}
-
-/// A setting that differs from the store's default.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SettingView {
-    /// The store's own name for it.
-    pub name: String,
-    /// Value here.
-    pub value: String,
-    /// Default, where the store tells.
-    pub default: Option<String>,
-    /// Who set it.
-    pub source: String,
 }
 
 /// Bytes that a store's data takes.
@@ -208,10 +197,13 @@ pub struct PhaseView {
     pub start_s: f64,
     /// From start to end; `None` when the program died in it.
     pub seconds: Option<f64>,
-    /// `complete`, `interrupted`, `failed`, `void` or `killed`.
-    pub state: String,
+    /// How it ended.
+    pub state: EndState,
     /// Why it failed or is void.
     pub reason: Option<String>,
+    /// It ended because its rate was not carried.
+    #[serde(skip)]
+    pub is_overloaded: bool,
     /// How late the generator was and why, where that may have moved response times, rates and what was never sent.
     pub late: Option<String>,
     /// Its results as recorded.
@@ -331,15 +323,39 @@ pub struct AskedView {
     pub rows: u64,
 }
 
+/// The operations that a row is of; in JSON `all`, or the name of their kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowOp {
+    /// All kinds together.
+    All,
+    /// One kind.
+    #[serde(untagged)]
+    Kind(String),
+}
+
+/// What the operations of a row came to; in JSON a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowOutcome {
+    /// Anything but refused.
+    All,
+    /// They were due and never sent.
+    Unfinished,
+    /// This.
+    #[serde(untagged)]
+    Of(Outcome),
+}
+
 /// The latencies of one kind and outcome in one phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LatencyView {
-    /// Name of the kind, or `all`.
-    pub op: String,
-    /// `ok`, `not_found`, `rejected`, `unknown`, `unfinished`; `all` for all kinds together.
-    pub outcome: String,
-    /// `response` or `service`.
-    pub measure: String,
+    /// Which operations.
+    pub op: RowOp,
+    /// What they came to.
+    pub outcome: RowOutcome,
+    /// Which time it is.
+    pub measure: Measure,
     /// Samples.
     pub count: u64,
     /// Samples a second of counted time.

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use plimsoll_analysis::ab::{self, ALPHA, AbMetric, AbRule, AbSpec, Next};
+use plimsoll_analysis::ab::{self, ALPHA, AbFold, AbMetric, AbRule, AbSpec, Next};
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{AbView, Decision, VerdictState};
 use plimsoll_core::Outcome;
@@ -25,10 +25,10 @@ fn a_large_difference_is_decided_with_the_fewest_pairs_that_can() {
     let spec = spec();
     for pairs in 0..7 {
         let run = compared(&spec, &around(1_000, 2_000, pairs));
-        assert_eq!(ab::next(&spec, &run), Next::Pair(pairs as u32 + 1), "nothing is decided after {pairs}");
+        assert_eq!(AbFold::of(&run).next(&spec), Next::Pair(pairs as u32 + 1), "nothing is decided after {pairs}");
     }
     let run = compared(&spec, &around(1_000, 2_000, 7));
-    assert_eq!(ab::next(&spec, &run), Next::Done);
+    assert_eq!(AbFold::of(&run).next(&spec), Next::Done);
     let whole = view(&run);
     assert_eq!(whole.verdict.state, VerdictState::Pass);
     let words = "B (durability=at-end) is 100 % faster than A (durability=durable): 2,010/s against 1,000/s";
@@ -61,13 +61,14 @@ fn what_is_configured_differently_is_said_and_nothing_else() {
 fn sides_without_a_difference_that_matters_are_told_so_and_others_go_on_to_the_end_of_the_budget() {
     let spec = spec();
     let same = compared(&spec, &around(1_000, 1_005, 9));
-    assert_eq!(ab::next(&spec, &same), Next::Done);
+    assert_eq!(AbFold::of(&same).next(&spec), Next::Done);
     let view_of_same = view(&same);
     assert_eq!(view_of_same.verdict.state, VerdictState::Pass);
     assert!(view_of_same.verdict.sentence.starts_with("No difference in rate larger than 3.00 % between B ("));
     // Every other pair twice as fast, every other half: nothing can be told.
     let wild: Vec<(u64, u64)> = (0..40).map(|pair| if pair % 2 == 0 { (500, 1_000) } else { (1_000, 500) }).collect();
-    let driven_to_the_end = (1..=wild.len()).find(|n| ab::next(&spec, &compared(&spec, &wild[..*n])) == Next::Done);
+    let driven_to_the_end =
+        (1..=wild.len()).find(|n| AbFold::of(&compared(&spec, &wild[..*n])).next(&spec) == Next::Done);
     // A pair takes 10 s here, and 300 s are there.
     assert_eq!(driven_to_the_end, Some(30));
     let undecided = view(&compared(&spec, &wild[..30]));
@@ -84,12 +85,12 @@ fn a_condition_is_met_not_met_or_cannot_be_told() {
     let falls = |percent| vec![rule("rate < -N%", AbMetric::Rate, false, percent)];
     let slower = AbSpec { fail_if: falls(-3.0), ..spec() };
     let met = compared(&slower, &around(1_000, 900, 9));
-    assert_eq!((ab::next(&slower, &met), view(&met).verdict.state), (Next::Done, VerdictState::Fail));
+    assert_eq!((AbFold::of(&met).next(&slower), view(&met).verdict.state), (Next::Done, VerdictState::Fail));
     let fine = compared(&slower, &around(1_000, 1_000, 9));
-    assert_eq!((ab::next(&slower, &fine), view(&fine).verdict.state), (Next::Done, VerdictState::Pass));
+    assert_eq!((AbFold::of(&fine).next(&slower), view(&fine).verdict.state), (Next::Done, VerdictState::Pass));
     assert_eq!(ab_of(&fine).rules[0].met, Some(false));
     let open = compared(&slower, &around(1_000, 1_000, 6));
-    assert_eq!((ab::next(&slower, &open), view(&open).verdict.state), (Next::Pair(7), VerdictState::Undecided));
+    assert_eq!((AbFold::of(&open).next(&slower), view(&open).verdict.state), (Next::Pair(7), VerdictState::Undecided));
     assert!(view(&open).verdict.sentence.ends_with("It cannot be told whether `rate < -N%` is met."));
 }
 

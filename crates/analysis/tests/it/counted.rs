@@ -1,7 +1,7 @@
 //! What counts in rates and in times: what was never sent, what came back late.
 
 use plimsoll_analysis::view;
-use plimsoll_analysis::view::RunView;
+use plimsoll_analysis::view::{RowOp, RunView};
 use plimsoll_core::Measure;
 use plimsoll_record::data::{PhaseKind, ResultName, Run};
 
@@ -35,10 +35,10 @@ fn what_was_never_sent_stands_in_the_distribution() {
     let ops = mixed.ops.as_ref().unwrap();
     assert_eq!(ops.unfinished, 40_000);
     let all = &mixed.latencies[0];
-    assert_eq!((all.op.as_str(), all.measure.as_str()), ("all", "response"));
+    assert_eq!((&all.op, all.measure), (&RowOp::All, Measure::Response));
     assert_eq!(all.count, ops.count + 40_000);
     assert!(all.percentiles[2].ns.unwrap() > 1_890_000_000, "p99 is what the unfinished waited");
-    assert!(mixed.latencies.iter().any(|row| row.measure == "service"));
+    assert!(mixed.latencies.iter().any(|row| row.measure == Measure::Service));
     assert!(mixed.lag.is_some());
     assert!(view.warnings.iter().any(|warning| warning.text.contains("late by up to 5.00 ms")));
     let behind = view.warnings.iter().find(|warning| warning.text.contains("did not keep up: 20,000/s were asked for"));

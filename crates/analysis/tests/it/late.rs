@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::compare::compare;
 use plimsoll_analysis::compare::rule::Rule;
-use plimsoll_analysis::view::{Comparison, GoalState, VerdictState};
+use plimsoll_analysis::view::{Comparison, EndState, GoalState, RungState, VerdictState};
 use plimsoll_analysis::{OVERLOADED, take_late_for_void, view};
 use plimsoll_core::{Measure, Outcome};
 use plimsoll_record::data::{Event, EventClass, Figure, Goal, GoalKind, Level, PhaseState, ResultName, Run};
@@ -51,7 +51,7 @@ fn a_late_phase_has_all_its_numbers_marked_and_passes_without_goals() {
     assert_eq!(view.verdict.state, VerdictState::Pass, "{:?}", view.verdict);
     assert!(view.verdict.sentence.contains("the generator was late in 1 phase"), "{}", view.verdict.sentence);
     let phase = &view.trials[0].phases[0];
-    assert_eq!((phase.state.as_str(), phase.late.as_deref()), ("complete", Some(WHY)));
+    assert_eq!((phase.state, phase.late.as_deref()), (EndState::Complete, Some(WHY)));
     let row = &phase.latencies[0];
     assert!(row.late && row.percentiles.iter().any(|one| one.name == "p99" && one.ns.is_some()));
     for figure in &view.figures {
@@ -98,10 +98,10 @@ fn errors_are_no_lateness() {
 #[test]
 fn a_rung_that_missed_its_goal_with_a_late_generator_is_undecided() {
     let mut run = recorded::searched();
-    let failed = view(&run).lines[0].rungs.iter().rposition(|rung| rung.state == "failed").unwrap();
+    let failed = view(&run).lines[0].rungs.iter().rposition(|rung| rung.state == RungState::Failed).unwrap();
     run.trials[0].phases[failed].end.late = Some(WHY.into());
     let line = &view(&run).lines[0];
-    assert_eq!((line.rungs[failed].state.as_str(), line.rungs[failed].reason.as_deref()), ("undecided", Some(WHY)));
+    assert_eq!((line.rungs[failed].state, line.rungs[failed].reason.as_deref()), (RungState::Undecided, Some(WHY)));
     let note = format!("Rung {}, undecided: {WHY}", failed + 1);
     assert!(line.notes.contains(&note), "{:?}", line.notes);
 }

@@ -8,6 +8,7 @@ mod compare;
 mod compared;
 mod counted;
 mod driven;
+mod fold;
 mod kinds_of_run;
 mod late;
 mod line;

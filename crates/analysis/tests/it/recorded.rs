@@ -2,7 +2,7 @@
 //! sweeps. `report` tests with them too.
 
 use hdrhistogram::Histogram;
-use plimsoll_analysis::line::{LineSpec, Next};
+use plimsoll_analysis::line::{LineFold, LineSpec, Next};
 use plimsoll_analysis::view::Rung;
 use plimsoll_core::{Call, Measure, OpKind, Outcome, Slice, SliceHistogram};
 use plimsoll_record::Distribution;
@@ -103,8 +103,9 @@ pub fn searched_at(most: f64) -> Run {
     let mut at_ns = 0;
     loop {
         let store = run.trials[0].header.store_label.clone();
-        let Next::Rung(rung) = plimsoll_analysis::line::replay(&spec, &run, &store).1 else { break };
-        let phase = rung_phase(&rung, most, at_ns, &mut dice, &mut run.samples);
+        let fold = LineFold::of(&spec, &run, &store);
+        let Next::Rung(rung) = fold.next() else { break };
+        let phase = rung_phase(rung, most, at_ns, &mut dice, &mut run.samples);
         at_ns = phase.end.end_ns;
         run.trials[0].phases.push(phase);
     }

@@ -1,7 +1,7 @@
-//! The verdict, goals, figures, doubts and plots of whole runs.
+//! The verdict, goals, figures, warnings and plots of whole runs.
 
 use plimsoll_analysis::view;
-use plimsoll_analysis::view::{GoalState, VerdictState};
+use plimsoll_analysis::view::{EndState, GoalState, RowOp, VerdictState};
 use plimsoll_record::data::{Figure, Goal, GoalKind, PhaseKind, PhaseResult, PhaseState, ResultName, Run, RunState};
 
 use crate::study;
@@ -114,7 +114,7 @@ fn a_percentile_without_enough_samples_is_said_to_be_missing() {
     let view = view(&run);
     let why = format!("needs 10,000 samples, has {queries}");
     assert_eq!(view.figures[0].rows[0].cells[0].missing.as_ref(), Some(&why));
-    let row = view.trials[1].phases[5].latencies.iter().find(|row| row.op == "query").unwrap();
+    let row = view.trials[1].phases[5].latencies.iter().find(|row| row.op == RowOp::Kind("query".into())).unwrap();
     assert_eq!((row.percentiles[3].ns, row.percentiles[3].missing.as_ref()), (None, Some(&why)));
     assert!(row.percentiles[0].ns.is_some());
 }
@@ -127,12 +127,12 @@ fn a_killed_run_says_where_it_ended_and_judges_what_there_is() {
         view.verdict.sentence,
         "Nothing was seen to break, but the run ended in phase mixed of trial 3 of 5 (sqlite · index=keyindex): killed."
     );
-    assert_eq!(view.run.state, "killed");
-    assert_eq!(view.trials[2].state, "killed");
-    assert_eq!(view.trials[1].state, "complete");
+    assert_eq!(view.run.state, EndState::Killed);
+    assert_eq!(view.trials[2].state, EndState::Killed);
+    assert_eq!(view.trials[1].state, EndState::Complete);
     assert!(view.goals.iter().all(|goal| goal.state == GoalState::NotMeasured));
     let mixed = &view.trials[2].phases[5];
-    assert_eq!((mixed.state.as_str(), mixed.seconds), ("killed", None));
+    assert_eq!((mixed.state, mixed.seconds), (EndState::Killed, None));
     assert_eq!(mixed.ops.as_ref().unwrap().seconds, 5.0, "six slices, the first of them warm-up");
     assert_eq!(view.plots.bands.last().unwrap().end_s, view.run.seconds);
 }
@@ -231,7 +231,7 @@ fn questions_that_were_refused_are_no_right_answers() {
     }
     let view = view(&run);
     assert_eq!(view.verdict.state, VerdictState::Incomplete, "{}", view.verdict.sentence);
-    let wrong = view.goals.iter().find(|goal| goal.what == "wrong").unwrap();
+    let wrong = view.goals.iter().find(|goal| goal.what == GoalKind::Wrong).unwrap();
     assert_eq!(wrong.state, GoalState::NotMeasured);
     assert!(
         wrong
@@ -250,7 +250,7 @@ fn a_void_phase_and_a_missing_trial_make_the_run_incomplete() {
     assert_eq!(void.verdict.state, VerdictState::Incomplete);
     // Its figures are nobody's: no rate, no percentile, no curve, and no figure that is made of them.
     let phase = &void.trials[1].phases[5];
-    assert_eq!((phase.state.as_str(), phase.reason.as_deref()), ("void", Some("the generator was the limit")));
+    assert_eq!((phase.state, phase.reason.as_deref()), (EndState::Void, Some("the generator was the limit")));
     assert!(phase.ops.is_none() && phase.latencies.is_empty() && phase.steps.is_empty());
     let stands = view(&study::complete());
     assert!(stands.trials[1].phases[5].ops.is_some() && !stands.trials[1].phases[5].latencies.is_empty());

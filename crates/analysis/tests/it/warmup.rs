@@ -49,7 +49,7 @@ fn a_goal_is_held_against_what_counts() {
 }
 
 #[test]
-fn a_warm_up_that_the_plan_does_not_want_found_counts_and_is_a_doubt() {
+fn a_warm_up_that_the_plan_does_not_want_found_counts_and_is_warned_of() {
     let view = view(&driven(&ramp(10, 40)));
     assert_eq!(phase(&view).ops.as_ref().unwrap().seconds, 50.0);
     assert_eq!((phase(&view).rate_with_warmup_per_s, view.plots.bands[0].warmup_end_s), (None, None));

@@ -53,7 +53,8 @@ fn the_books_queries_answer() {
     recorder.end_phase(0, 0, end).unwrap();
     recorder.begin_phase(synthetic::phase(0, 1)).unwrap();
     for ordinal in 0..3 {
-        recorder.slice(0, 1, synthetic::slice(ordinal), Some(synthetic::sample(0, ordinal))).unwrap();
+        recorder.slice(0, 1, synthetic::slice(ordinal)).unwrap();
+        recorder.sample(synthetic::sample(0, ordinal)).unwrap();
     }
     let path = recorder.finish(RunState::Complete, 5).unwrap();
     let connection = Connection::open(path).unwrap();

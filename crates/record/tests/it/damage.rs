@@ -13,7 +13,8 @@ fn recording(runs_dir: &Path) -> PathBuf {
     recorder.begin_trial(synthetic::trial(0)).unwrap();
     recorder.begin_phase(synthetic::phase(0, 0)).unwrap();
     for ordinal in 0..6 {
-        recorder.slice(0, 0, synthetic::slice(ordinal), Some(synthetic::sample(0, ordinal))).unwrap();
+        recorder.slice(0, 0, synthetic::slice(ordinal)).unwrap();
+        recorder.sample(synthetic::sample(0, ordinal)).unwrap();
     }
     recorder.end_phase(0, 0, PhaseEnd::default()).unwrap();
     recorder.finish(RunState::Complete, 5).unwrap()

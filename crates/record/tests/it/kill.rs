@@ -54,7 +54,8 @@ fn a_kill_at_any_moment_loses_no_committed_slice() {
                 found += 1;
             }
         }
-        assert_eq!(run.samples.len(), found as usize);
+        // What is read of a slice's end goes before it.
+        assert!((found..=found + 1).contains(&(run.samples.len() as u32)), "{found}, {}", run.samples.len());
         // One slice may be committed and not yet said to be.
         assert!(found == committed || found == committed + 1, "{found} read back, {committed} committed");
         unsaid += found - committed;

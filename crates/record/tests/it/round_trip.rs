@@ -8,7 +8,7 @@ use plimsoll_record::data::{
     About, AnswerCheck, Asked, Event, EventClass, LedgerCheck, Level, PhaseEnd, PhaseResult, PhaseState, ResultName,
     Run, RunState, Sample, Series, SeriesKind,
 };
-use plimsoll_record::{Distribution, RecordError, Recorder};
+use plimsoll_record::{Distribution, RecordError, Recorder, packed};
 
 use crate::synthetic;
 
@@ -72,40 +72,6 @@ fn ledger() -> LedgerCheck {
     }
 }
 
-fn packed(slice: &Slice) -> Slice<Distribution> {
-    let pack = |one: &plimsoll_core::SliceHistogram| plimsoll_core::SliceHistogram {
-        kind: one.kind,
-        outcome: one.outcome,
-        measure: one.measure,
-        histogram: Distribution::from(&one.histogram),
-    };
-    Slice {
-        ordinal: slice.ordinal,
-        warmup: slice.warmup,
-        start_ns: slice.start_ns,
-        end_ns: slice.end_ns,
-        wall_ns: slice.wall_ns,
-        histograms: slice.histograms.iter().map(pack).collect(),
-        unfinished: slice.unfinished.as_ref().map(Distribution::from),
-        due_unsent: slice.due_unsent,
-        in_flight: slice.in_flight,
-        oldest_age_ns: slice.oldest_age_ns,
-        lag_p50_ns: slice.lag_p50_ns,
-        lag_p99_ns: slice.lag_p99_ns,
-        lag_max_ns: slice.lag_max_ns,
-        worker_cpu_ns: slice.worker_cpu_ns,
-        drain: slice.drain,
-        voluntary_switches: slice.voluntary_switches,
-        involuntary_switches: slice.involuntary_switches,
-        watched: slice.watched.as_ref().map(|watched| plimsoll_core::Watched {
-            disturbed_ns: watched.disturbed_ns,
-            pauses: watched.pauses.clone(),
-            lateness: watched.lateness.as_ref().map(Distribution::from),
-            disturbed: watched.disturbed.iter().map(pack).collect(),
-        }),
-    }
-}
-
 /// The slice that ends the phase has operations that were never sent.
 fn last_slice() -> Slice {
     let mut unfinished = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
@@ -119,11 +85,13 @@ fn write(runs_dir: &Path, id: &str) -> Recorder {
     recorder.event(event(2, None)).unwrap();
     recorder.begin_trial(synthetic::trial(0)).unwrap();
     recorder.begin_phase(synthetic::phase(0, 0)).unwrap();
-    recorder.slice(0, 0, synthetic::slice(0), Some(synthetic::sample(0, 0))).unwrap();
-    recorder.slice(0, 0, synthetic::slice(1), None).unwrap();
+    recorder.slice(0, 0, synthetic::slice(0)).unwrap();
+    recorder.sample(synthetic::sample(0, 0)).unwrap();
+    recorder.slice(0, 0, synthetic::slice(1)).unwrap();
     let sample = Sample { at_ns: 1, values: vec![(0, 0.5), (1, f64::NAN), (2, 0.0)], ..Sample::default() };
     recorder.sample(sample).unwrap();
-    recorder.slice(0, 0, last_slice(), Some(synthetic::sample(0, 2))).unwrap();
+    recorder.slice(0, 0, last_slice()).unwrap();
+    recorder.sample(synthetic::sample(0, 2)).unwrap();
     recorder.end_phase(0, 0, end()).unwrap();
     recorder.answer_check(answers()).unwrap();
     recorder.ledger_check(ledger()).unwrap();
@@ -131,7 +99,7 @@ fn write(runs_dir: &Path, id: &str) -> Recorder {
     recorder.end_trial(0, 77).unwrap();
     recorder.begin_trial(synthetic::trial(1)).unwrap();
     recorder.begin_phase(synthetic::phase(1, 1)).unwrap();
-    recorder.slice(1, 1, synthetic::slice(0), None).unwrap();
+    recorder.slice(1, 1, synthetic::slice(0)).unwrap();
     recorder
 }
 
@@ -222,7 +190,7 @@ fn a_reader_neither_holds_the_writer_up_nor_spoils_the_end() {
     other.execute_batch("BEGIN").unwrap();
     let before: i64 = other.query_row("SELECT count(*) FROM slice", [], |row| row.get(0)).unwrap();
     for ordinal in 1..40 {
-        recorder.slice(1, 1, synthetic::slice(ordinal), None).unwrap();
+        recorder.slice(1, 1, synthetic::slice(ordinal)).unwrap();
     }
     recorder.end_trial(1, 3).unwrap();
     recorder.flush().unwrap();
@@ -243,7 +211,7 @@ fn the_recorders_own_bytes_are_counted() {
     let log = recorder.directory().join("run.sqlite-wal");
     let log_start = log.metadata().unwrap().len();
     for ordinal in 1..30 {
-        recorder.slice(1, 1, synthetic::slice(ordinal), None).unwrap();
+        recorder.slice(1, 1, synthetic::slice(ordinal)).unwrap();
     }
     recorder.flush().unwrap();
     let (counted, logged) = (recorder.bytes_written() - start, log.metadata().unwrap().len() - log_start);
@@ -261,11 +229,11 @@ fn the_first_error_stays_and_ends_the_run() {
     let place = tempfile::tempdir().unwrap();
     let recorder = write(place.path(), "20261121-202403-4f1c");
     // The same slice again: a mistake of the caller's.
-    recorder.slice(1, 1, synthetic::slice(0), None).unwrap();
+    recorder.slice(1, 1, synthetic::slice(0)).unwrap();
     let error = recorder.flush().unwrap_err();
     assert!(matches!(&error, RecordError::Write { what, .. } if what.contains("UNIQUE")), "{error}");
     assert_eq!(recorder.error(), Some(error.clone()));
-    assert_eq!(recorder.slice(1, 1, synthetic::slice(1), None), Err(error.clone()));
+    assert_eq!(recorder.slice(1, 1, synthetic::slice(1)), Err(error.clone()));
     let directory = recorder.directory().to_owned();
     assert_eq!(recorder.finish(RunState::Complete, 5), Err(error.clone()));
     let run = Run::load(&directory).unwrap();

@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::compare::rule::signed_percent;
 use plimsoll_analysis::number;
-use plimsoll_analysis::view::{self, Comparison, ConfigDifference, Group, Metric};
+use plimsoll_analysis::view::{self, Comparison, ConfigDifference, EndState, Group, Metric};
 
 use super::{Body, Document, NONE, Section, Table, Text, Tone, Verdict, numbers, or_none, words};
 use crate::cells;
@@ -39,7 +39,10 @@ pub fn comparison(comparison: &Comparison) -> Document<'_> {
     }
     let mut runs = Body::default();
     runs.pairs([("A", a), ("B", b)].map(|(name, side)| {
-        let state = if side.state == "complete" { String::new() } else { format!(" · {}", side.state) };
+        let state = match side.state {
+            EndState::Complete => String::new(),
+            state => format!(" · {}", state.name()),
+        };
         (Tone::Strong.text(name), format!("{} · run {} · {}{state}", side.title, side.id, side.started))
     }));
     section("Runs", runs);

@@ -2,9 +2,10 @@
 
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{
-    EventClass, FigureView, GoalState, LatencyView, LedgerView, PercentileView, PhaseKind, PhaseView, RunView,
-    TrialView,
+    EventClass, FigureView, GoalState, LatencyView, LedgerView, PercentileView, PhaseKind, PhaseView, RowOp,
+    RowOutcome, RunView, TrialView,
 };
+use plimsoll_core::{Measure, Outcome};
 
 use super::{Body, Cell, NONE, Table, Text, Tone, numbers, or_none, words};
 use crate::cells;
@@ -328,13 +329,19 @@ fn phases(view: &RunView, full: bool) -> impl Iterator<Item = (&TrialView, &Phas
 /// The kind, its outcome where it is not ok, and in an open loop whether the wait for a session is in it.
 fn op_name(row: &LatencyView, open_loop: bool) -> Text {
     let mut more = String::new();
-    if !matches!(row.outcome.as_str(), "ok" | "all") {
-        more.push_str(&format!(", {}", row.outcome.replace('_', " ")));
+    match row.outcome {
+        RowOutcome::All | RowOutcome::Of(Outcome::Ok) => {}
+        RowOutcome::Unfinished => more.push_str(", unfinished"),
+        RowOutcome::Of(outcome) => more.push_str(&format!(", {}", outcome.name().replace('_', " "))),
     }
-    if open_loop && row.measure == "service" {
+    if open_loop && row.measure == Measure::Service {
         more.push_str(", service time");
     }
-    Text::from(if row.op == "all" { "all kinds" } else { row.op.as_str() }).then(Tone::Dim, more)
+    let op = match &row.op {
+        RowOp::All => "all kinds",
+        RowOp::Kind(name) => name,
+    };
+    Text::from(op).then(Tone::Dim, more)
 }
 
 fn percentile(one: &PercentileView, late: bool) -> Cell {

@@ -130,7 +130,7 @@ fn setup<'a>(view: &RunView) -> Body<'a> {
         ("seed", run.seed.to_string()),
         ("slice", number::seconds(run.slice_seconds)),
         ("started", run.started.clone()),
-        ("state", run.state.clone()),
+        ("state", run.state.name().to_owned()),
         ("written by the recorder itself", number::bytes(run.recorder_bytes as f64)),
         ("published figures from", run.source.clone()),
         ("Plimsoll", run.plimsoll_version.clone()),

@@ -1,7 +1,7 @@
 //! Runs of many trials that are one question: the search for the load line, two sides in turn, sweeps.
 
-use plimsoll_analysis::line::asked_words;
-use plimsoll_analysis::view::{AbMetricView, AbView, Decision, GoalSeen, LineView, SweepCell, SweepView};
+use plimsoll_analysis::line::{asked_words, goal_name};
+use plimsoll_analysis::view::{AbMetricView, AbView, Decision, GoalSeen, LineView, RungState, SweepCell, SweepView};
 use plimsoll_analysis::{RunView, number};
 
 use super::comparison::{conditions, differences, interval, percent, value};
@@ -61,12 +61,12 @@ fn one_line<'a>(view: &RunView, line: &'a LineView, full: bool) -> Body<'a> {
             Some(value) => number::with_unit(value, &goal.unit).into(),
             None => Cell::why(NONE, goal.missing.as_ref()),
         }));
-        let tone = match rung.state.as_str() {
-            "held" => Tone::Good,
-            "failed" => Tone::Bad,
+        let tone = match rung.state {
+            RungState::Held => Tone::Good,
+            RungState::Failed => Tone::Bad,
             _ => Tone::Open,
         };
-        cells.extend(cells![number::count(rung.cycles as u64), tone.text(rung.state.replace('_', " "))]);
+        cells.extend(cells![number::count(rung.cycles as u64), tone.text(rung.state.name().replace('_', " "))]);
         table.row(cells);
     }
     body.table(table);
@@ -134,12 +134,12 @@ fn both_sides(ab: &AbView) -> Table {
 
 /// A number's name; of a percentile with and without pauses of the machine, which it is.
 fn metric_name(ab: &AbView, metric: &AbMetricView) -> String {
-    let name = if metric.name == "p999" { "p99.9" } else { &metric.name };
+    let name = goal_name(&metric.name);
     let is_twofold = ab.metrics.iter().filter(|other| other.name == metric.name).count() > 1;
     match (is_twofold, metric.undisturbed) {
         (true, false) => format!("{name} as seen"),
         (true, true) => format!("{name} undisturbed"),
-        (false, _) => name.to_string(),
+        (false, _) => name,
     }
 }
 

@@ -3,8 +3,8 @@
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
 use plimsoll_analysis::size::is_of_size;
-use plimsoll_analysis::view::{PhaseKind, PhaseView, ResultName, ResultView, SettingView, TrialView};
-use plimsoll_core::Durability;
+use plimsoll_analysis::view::{EndState, PhaseKind, PhaseView, ResultName, ResultView, TrialView};
+use plimsoll_core::{Durability, Setting};
 
 use super::{Body, Cell, Table, Text, Tone, numbers, or_none, words};
 use crate::cells;
@@ -46,7 +46,7 @@ pub fn space(view: &RunView, full: bool) -> Body<'_> {
                 bytes(footprint.and_then(|footprint| footprint.total_bytes)),
                 or_none(trial.device_bytes_per_record.map(number::bytes)),
                 or_none(trial.write_amplification.map(|times| number::with_unit(times, "×"))),
-                state(&trial.state),
+                state(trial.state),
                 &trial.version,
             ]);
         }
@@ -64,12 +64,13 @@ pub fn space(view: &RunView, full: bool) -> Body<'_> {
     body
 }
 
-fn state(state: &str) -> Text {
-    match state {
-        "complete" => Tone::Good.text(state),
-        "failed" | "void" => Tone::Bad.text(state),
-        _ => Tone::Open.text(state),
-    }
+fn state(state: EndState) -> Text {
+    let tone = match state {
+        EndState::Complete => Tone::Good,
+        EndState::Failed | EndState::Void => Tone::Bad,
+        EndState::Interrupted | EndState::Killed => Tone::Open,
+    };
+    tone.text(state.name())
 }
 
 /// How each store did what it was asked, in its own words.
@@ -84,7 +85,7 @@ pub fn plans<'a>(view: &RunView) -> Body<'a> {
 
 /// What differs from the stores' defaults; trials of a store that say the same share a line.
 pub fn settings<'a>(view: &RunView) -> Body<'a> {
-    let one = |setting: &SettingView| match &setting.default {
+    let one = |setting: &Setting| match &setting.default {
         Some(default) => format!("{} = {} (not {default})", setting.name, setting.value),
         None => format!("{} = {}", setting.name, setting.value),
     };
@@ -145,7 +146,7 @@ fn phases(trial: &TrialView) -> Table {
         ],
     );
     for phase in &trial.phases {
-        let mut ended = Cell::from(state(&phase.state));
+        let mut ended = Cell::from(state(phase.state));
         ended.more.extend(phase.reason.iter().chain(&phase.late).cloned());
         table.row(cells![
             &phase.name,

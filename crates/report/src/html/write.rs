@@ -80,7 +80,7 @@ impl<'a> Writer<'a> {
                 Block::List(tone, items) => {
                     let class = match tone {
                         Tone::Bad => "examples",
-                        Tone::Open => "doubt",
+                        Tone::Open => "warning",
                         Tone::Dim => "left-out",
                         _ => "findings",
                     };

@@ -1,0 +1,85 @@
+//! A run as it goes on: told what happens, one thing after the other, it says of each slice what it came to, and keeps the
+//! trial that is under way for whoever goes by it when it has ended: [`LineFold`](crate::line::LineFold),
+//! [`AbFold`](crate::ab::AbFold).
+
+use plimsoll_core::Slice;
+use plimsoll_record::Distribution;
+use plimsoll_record::data::{Phase, PhaseEnd, PhaseHeader, Sample, Series, Trial, TrialHeader};
+
+use crate::slices::{self, SliceRow};
+
+/// Time before a trial of which readings are kept: what others did to the machine just before reaches into it.
+const BEFORE_NS: u64 = 60_000_000_000;
+
+/// What is known of a run so far. Of a trial that is its phases; not when it ended, its answers and its ledger.
+#[derive(Debug, Default)]
+pub struct Fold {
+    keeps: bool,
+    trial: Option<Trial>,
+    series: Vec<Series>,
+    samples: Vec<Sample>,
+}
+
+impl Fold {
+    /// Before anything happened. Where it `keeps`, it keeps the slices and readings of one trial; else none.
+    pub fn new(keeps: bool) -> Self {
+        Fold { keeps, ..Fold::default() }
+    }
+
+    /// A trial begins; the one before is forgotten.
+    pub fn begin_trial(&mut self, header: TrialHeader) {
+        self.samples.retain(|sample| sample.at_ns + BEFORE_NS >= header.start_ns);
+        self.trial = Some(Trial { header, end_ns: None, phases: Vec::new(), answers: Vec::new(), ledgers: Vec::new() });
+    }
+
+    /// A phase of the trial begins.
+    pub fn begin_phase(&mut self, header: PhaseHeader) {
+        if let Some(trial) = &mut self.trial {
+            trial.phases.push(Phase { header, end: PhaseEnd::default(), slices: Vec::new() });
+        }
+    }
+
+    /// It ends.
+    pub fn end_phase(&mut self, end: PhaseEnd) {
+        if let Some(phase) = self.phase() {
+            phase.end = end;
+        }
+    }
+
+    /// A slice of the phase that began last: what all kinds of operation came to in it together. `None` before any phase.
+    pub fn slice(&mut self, slice: Slice<Distribution>, measured: bool) -> Option<SliceRow> {
+        let trial = self.trial.as_ref()?;
+        let row = slices::of_slice(trial, trial.phases.last()?, &slice);
+        if self.keeps && measured {
+            self.phase()?.slices.push(slice);
+        }
+        Some(row)
+    }
+
+    /// A series, and the position by which samples name it. They come in the order of their positions; again, they change
+    /// nothing.
+    pub fn series(&mut self, position: u32, series: &Series) {
+        if position as usize == self.series.len() {
+            self.series.push(series.clone());
+        }
+    }
+
+    /// What samplers read. What is not a number was not read.
+    pub fn sample(&mut self, sample: &Sample) {
+        if self.keeps {
+            let mut sample = sample.clone();
+            sample.values.retain(|(_, value)| !value.is_nan());
+            let at = self.samples.partition_point(|known| known.at_ns <= sample.at_ns);
+            self.samples.insert(at, sample);
+        }
+    }
+
+    /// The trial that began last, with the readings since shortly before it and their series.
+    pub fn trial(&self) -> Option<(&Trial, &[Sample], &[Series])> {
+        Some((self.trial.as_ref()?, &self.samples, &self.series))
+    }
+
+    fn phase(&mut self) -> Option<&mut Phase> {
+        self.trial.as_mut()?.phases.last_mut()
+    }
+}

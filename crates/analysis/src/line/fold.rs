@@ -1,0 +1,244 @@
+//! A search as it goes on: it takes one rung after the other, while they are driven or from a recording, and has the view of
+//! it.
+
+use plimsoll_record::data::{PhaseState, Run, Sample, Series, Trial};
+
+use crate::latency::{self, Times};
+use crate::number;
+use crate::phase::PhaseFacts;
+use crate::stat;
+use crate::view::{Chart, Line, LineView, Mark, RungState, RungView};
+
+use super::estimate::worst_ratio;
+use super::sentence;
+use super::{LineSearch, LineSpec, LineState, Next, Rung, RungSummary};
+
+/// What response times a search goes by, where pauses of the machine were watched.
+const UNDISTURBED: &str = "Goals of rungs are judged on the operations that no pause of the machine disturbed; the chart \
+                           and the notes have all of them, as seen.";
+
+/// The search on one store, as far as it was told of.
+#[derive(Debug)]
+pub struct LineFold {
+    store: String,
+    search: LineSearch,
+    next: Next,
+    rungs: Vec<RungView>,
+    /// End of the last rung.
+    before_ns: Option<u64>,
+    /// Pauses of the machine were watched.
+    is_watched: bool,
+}
+
+impl LineFold {
+    /// A search on `store` that has not begun.
+    pub fn new(spec: &LineSpec, store: &str) -> Self {
+        let mut search = LineSearch::new(spec.clone());
+        let next = search.next(None);
+        LineFold { store: store.to_string(), search, next, rungs: Vec::new(), before_ns: None, is_watched: false }
+    }
+
+    /// The search on `store` as far as `run` has recorded it.
+    pub fn of(spec: &LineSpec, run: &Run, store: &str) -> Self {
+        let mut fold = LineFold::new(spec, store);
+        run.trials.iter().for_each(|trial| fold.take(trial, &run.samples, &run.series));
+        fold
+    }
+
+    /// Takes the rungs of a trial that ended, if it is one of this search. Trials come in the order they were driven;
+    /// `samples` are those of the whole run, or what [`Fold`](crate::fold::Fold) keeps of them.
+    pub fn take(&mut self, trial: &Trial, samples: &[Sample], series: &[Series]) {
+        let has_ended = |state: &PhaseState| !matches!(state, PhaseState::Unfinished | PhaseState::Interrupted);
+        let rungs = trial.phases.iter().filter(|phase| phase.header.rung.is_some() && has_ended(&phase.end.state));
+        for phase in rungs.filter(|_| trial.header.store_label == self.store) {
+            let Next::Rung(rung) = &self.next else { return };
+            // The first was prepared by the load; what lies between two of them is the later one's.
+            let started_ns = self.before_ns.replace(phase.end.end_ns).unwrap_or(phase.header.start_ns);
+            let facts = PhaseFacts::gather(trial, phase);
+            let seen = RungSummary::of(self.search.spec(), &facts, samples, series, started_ns);
+            self.rungs.push(view(rung, &seen, &facts.waited(None)));
+            self.is_watched |= phase.slices.iter().any(|slice| slice.watched.is_some());
+            self.next = self.search.next(Some(seen));
+        }
+    }
+
+    /// Which rung is next, or what the line is.
+    pub fn next(&self) -> &Next {
+        &self.next
+    }
+
+    /// The rungs so far.
+    pub fn rungs(&self) -> &[RungView] {
+        &self.rungs
+    }
+
+    /// The search itself.
+    pub fn search(&self) -> &LineSearch {
+        &self.search
+    }
+
+    /// What reports show of it; `None` without any rung.
+    fn view(self) -> Option<LineView> {
+        if self.rungs.is_empty() {
+            return None;
+        }
+        let result = match self.next {
+            Next::Done(result) => *result,
+            Next::Rung(_) => self.search.stopped(),
+        };
+        let mut notes = notes(&self.rungs);
+        notes.extend(self.is_watched.then(|| UNDISTURBED.to_string()));
+        notes.extend(taken(&self.search));
+        // A line that is not decided is an interval, and none to be drawn.
+        let x = result.rate_per_s.filter(|_| result.state == LineState::Decided);
+        let marks: Vec<Mark> = x.into_iter().map(|x| Mark { x, name: "the line".to_string() }).collect();
+        let (done, latency) = charts(&self.rungs, &marks);
+        Some(LineView { store: self.store, result, done, latency, notes, rungs: self.rungs })
+    }
+}
+
+/// Every search of a run.
+pub fn lines(run: &Run) -> Vec<LineView> {
+    let Some(spec) = &run.header.outline.line else { return Vec::new() };
+    run.stores().iter().filter_map(|store| LineFold::of(spec, run, store).view()).collect()
+}
+
+/// What was done at each rate, and how long it took: medians of the rungs that say something.
+fn charts(rungs: &[RungView], marks: &[Mark]) -> (Chart, Chart) {
+    let mut asked_per_s: Vec<f64> = rungs.iter().filter_map(|one| one.rung.rate_per_s).collect();
+    asked_per_s.sort_by(f64::total_cmp);
+    asked_per_s.dedup();
+    let line = |name: &str, of: &dyn Fn(&RungView) -> Option<f64>| {
+        let median_at = |rate: &f64| {
+            let said = |one: &&RungView| one.rung.rate_per_s == Some(*rate) && one.state != RungState::Undecided;
+            stat::median(&rungs.iter().filter(said).filter_map(of).collect::<Vec<_>>())
+        };
+        Line { name: name.to_string(), values: asked_per_s.iter().map(median_at).collect() }
+    };
+    let chart = |name: &str, unit: &str, lines: Vec<Line>| Chart {
+        name: name.to_string(),
+        x_name: "Asked for".to_string(),
+        x_unit: "1/s".to_string(),
+        unit: unit.to_string(),
+        logarithmic: unit == "s",
+        x: asked_per_s.clone(),
+        points: (0..lines.len()).collect(),
+        lines: lines.into_iter().filter(|line| line.values.iter().any(Option::is_some)).collect(),
+        marks: marks.to_vec(),
+        ..Chart::default()
+    };
+    let percentiles = latency::SHOWN.iter().enumerate().map(|(at, name)| {
+        line(sentence::goal_name(name).as_str(), &|one| one.percentiles_ns.get(at)?.map(|ns| ns as f64 / 1e9))
+    });
+    (
+        chart("Done", "1/s", vec![line("done", &|one| Some(one.rate_per_s))]),
+        chart("Response time", "s", percentiles.collect()),
+    )
+}
+
+fn view(rung: &Rung, seen: &RungSummary, waited: &Times) -> RungView {
+    let state = match worst_ratio(rung, seen) {
+        Some(ratio) if ratio <= 1.0 => RungState::Held,
+        _ if seen.void.is_some() => RungState::Undecided,
+        _ if rung.rate_per_s.is_none() => RungState::Start,
+        None => RungState::NotMeasured,
+        Some(_) => RungState::Failed,
+    };
+    let held = state == RungState::Held;
+    let void = seen.void.as_ref();
+    RungView {
+        rung: rung.clone(),
+        state,
+        reason: void.filter(|_| !held).or(seen.failed.as_ref()).cloned(),
+        note: void.filter(|_| held && !seen.is_taken()).map(|why| late(why, seen.unsent_share)),
+        cycles: seen.cycles.iter().map(|(_, n)| n).sum(),
+        rate_per_s: seen.rate_per_s,
+        goals: seen.goals.clone(),
+        percentiles_ns: latency::SHOWN.iter().map(|name| waited.percentile(name).ok()).collect(),
+        n: waited.len(),
+    }
+}
+
+/// For how long others had the processors, where rungs are not judged on that time.
+fn taken(search: &LineSearch) -> Option<String> {
+    let sum = |of: fn(&RungSummary) -> f64| search.rungs().iter().map(|(_, seen)| of(seen)).sum::<f64>();
+    let (taken_s, all_s) = (sum(|seen| seen.taken_s), sum(|seen| seen.seconds));
+    (taken_s > 0.0).then(|| {
+        format!(
+            "In {} of {} other programs or the hypervisor had the processors, or what had queued up meanwhile was worked off: \
+             goals are not judged on these.",
+            number::seconds(taken_s),
+            number::seconds(all_s)
+        )
+    })
+}
+
+/// Each sort of reason once: with the rungs that have it, and the first one's words.
+fn notes(rungs: &[RungView]) -> Vec<String> {
+    let of = |state: RungState, what: &str, why: &dyn Fn(&RungView) -> Option<String>| {
+        let those: Vec<(u32, String)> = rungs
+            .iter()
+            .filter(|rung| rung.state == state)
+            .filter_map(|rung| Some((rung.rung.ordinal + 1, why(rung)?)))
+            .collect();
+        let (first, words) = those.first()?;
+        let numbers: Vec<String> = those.iter().map(|(number, _)| number.to_string()).collect();
+        let which = match those.len() {
+            1 => format!("Rung {first}"),
+            _ => format!("Rungs {} ({first} as the first)", number::list(&numbers)),
+        };
+        Some(format!("{which}, {what}: {words}"))
+    };
+    let held = of(RungState::Held, "held with a late generator", &|rung| rung.note.clone());
+    let undecided = of(RungState::Undecided, "undecided", &|rung| rung.reason.clone());
+    let failed = of(RungState::NotMeasured, "not measured", &|rung| rung.reason.clone());
+    let within = |rung: &RungView| rung.goals.iter().all(|goal| goal.ratio().is_none_or(|ratio| ratio <= 1.0));
+    let behind = of(RungState::Failed, "failed although its goals held", &|rung| {
+        let why =
+            || "the store did not keep up: when the time was up, more was due and not sent than may be.".to_string();
+        within(rung).then(why)
+    });
+    [undecided, held, behind, failed].into_iter().flatten().collect()
+}
+
+/// Of a rung that held although its generator was late: how late, and what of the rate was not offered.
+fn late(why: &str, unsent_share: f64) -> String {
+    let how = why.split("; ").next().unwrap_or(why);
+    let how = how.split_once(": ").map_or(how, |(_, how)| how);
+    let unsent = match unsent_share {
+        share if share > 0.0 => {
+            format!(" {} of what was due was not sent.", number::with_unit(share * 100.0, "%"))
+        }
+        _ => String::new(),
+    };
+    format!("{how}. The goals held all the same, and lateness makes response times longer, never shorter.{unsent}")
+}
+
+/// The sentences of all searches, each with its store: `postgres carries …`.
+pub fn sentence(lines: &[LineView]) -> String {
+    lines.iter().map(of_store).collect::<Vec<_>>().join(" ")
+}
+
+/// The sentence of one search with its store in it: `postgres carries …`, `No line of postgres was found: …`.
+pub fn of_store(line: &LineView) -> String {
+    let (store, sentence) = (&line.store, &line.result.sentence);
+    for (begin, with_store) in
+        [(sentence::NO_LINE, "No line of STORE was found"), (sentence::ENDED, "The search on STORE ended")]
+    {
+        if let Some(rest) = sentence.strip_prefix(begin) {
+            return format!("{}{rest}", with_store.replace("STORE", store));
+        }
+    }
+    format!("{store} {}", small(sentence))
+}
+
+/// A sentence that goes on after a name.
+fn small(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or(String::new(), |first| format!("{}{}", first.to_lowercase(), letters.as_str()))
+}
+
+/// `1,770/s`, or that it goes as fast as it can.
+pub fn asked_words(rung: &Rung) -> String {
+    rung.rate_per_s.map_or("closed loop".to_string(), |rate| number::with_unit(rate, "1/s"))
+}

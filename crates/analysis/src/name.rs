@@ -1,0 +1,39 @@
+//! What trials and phases are called in tables, plots and sentences.
+
+use plimsoll_record::data::TrialHeader;
+
+use crate::phase::PhaseFacts;
+
+/// The label of trials that are the same point of the sweep run again.
+pub const REPEAT: &str = "repeat";
+
+/// A trial's name in tables and sentences: `sqlite · index=keyindex`.
+pub fn trial(header: &TrialHeader) -> String {
+    trial_without(header, &[])
+}
+
+/// The same without some of its labels.
+pub fn trial_without(header: &TrialHeader, without: &[&str]) -> String {
+    let labels = other_labels(header).filter(|(name, _)| !without.contains(&name.as_str()));
+    let labels: Vec<String> = labels.map(|(name, value)| format!("{name}={value}")).collect();
+    if labels.is_empty() {
+        header.store_label.clone()
+    } else {
+        format!("{} · {}", header.store_label, labels.join(", "))
+    }
+}
+
+/// A trial's name in plots: `sqlite keyindex`.
+pub fn short(header: &TrialHeader) -> String {
+    let values = other_labels(header).map(|(_, value)| format!(" {value}"));
+    std::iter::once(header.store_label.clone()).chain(values).collect()
+}
+
+/// A phase with its trial, in sentences: `sqlite · index=keyindex, phase mixed`.
+pub fn place(facts: &PhaseFacts<'_>) -> String {
+    format!("{}, phase {}", trial(&facts.trial.header), facts.phase.header.name)
+}
+
+fn other_labels(header: &TrialHeader) -> impl Iterator<Item = (&String, &String)> {
+    header.labels.iter().filter(|(name, _)| name.as_str() != "store")
+}

@@ -1,0 +1,96 @@
+//! What is known while a run goes on is what its recording says afterwards.
+
+use plimsoll_analysis::fold::Fold;
+use plimsoll_analysis::line::{LineFold, LineSpec, Next, Purpose, lines};
+use plimsoll_analysis::slices::{SliceRow, slices};
+use plimsoll_analysis::view::RungState;
+use plimsoll_core::Outcome;
+use plimsoll_record::data::{Goal, GoalKind, Run, TrialHeader};
+
+use crate::driven::{driven, sampled};
+use crate::recorded;
+
+/// Tells `fold` of every rung of a search as a trial of its own, and the search of each when it has ended. Gives the rows of
+/// all slices.
+fn told(run: &Run, fold: &mut Fold, search: &mut LineFold) -> Vec<SliceRow> {
+    let mut rows = Vec::new();
+    let mut before_ns = 0;
+    let [trial] = run.trials.as_slice() else { panic!("one trial") };
+    (0..).zip(&run.series).for_each(|(position, series)| fold.series(position, series));
+    for phase in &trial.phases {
+        let (start_ns, end_ns) = (phase.header.start_ns, phase.end.end_ns);
+        fold.begin_trial(TrialHeader { start_ns, ..trial.header.clone() });
+        fold.begin_phase(phase.header.clone());
+        rows.extend(phase.slices.iter().filter_map(|slice| fold.slice(slice.clone(), true)));
+        let inside = |at_ns: u64| at_ns > before_ns && at_ns <= end_ns;
+        // Threads tell of what they read when they come to it.
+        run.samples.iter().rev().filter(|sample| inside(sample.at_ns)).for_each(|sample| fold.sample(sample));
+        fold.end_phase(phase.end.clone());
+        if let Some((trial, samples, series)) = fold.trial() {
+            search.take(trial, samples, series);
+        }
+        before_ns = end_ns;
+    }
+    rows
+}
+
+#[test]
+fn a_search_that_is_told_slice_by_slice_comes_to_what_its_recording_says() {
+    let run = recorded::searched();
+    let spec = run.header.outline.line.as_ref().unwrap();
+    let mut search = LineFold::new(spec, &run.trials[0].header.store_label);
+    let mut fold = Fold::new(true);
+    let rows = told(&run, &mut fold, &mut search);
+    let [line] = &lines(&run)[..] else { panic!("one store") };
+    assert_eq!(search.rungs(), line.rungs);
+    assert_eq!(*search.next(), Next::Done(Box::new(line.result.clone())));
+    assert!(rows.len() > 100);
+    assert!(rows.into_iter().eq(slices(&run).filter(|row| row.op == "all")), "each slice is what reports say of it");
+    let (trial, samples, _) = fold.trial().unwrap();
+    assert_eq!(trial.phases.len(), 1, "earlier trials are forgotten");
+    assert!(samples.len() < run.samples.len(), "and what was read long before");
+}
+
+#[test]
+fn what_nobody_goes_by_is_not_kept() {
+    let run = recorded::searched();
+    let spec = run.header.outline.line.as_ref().unwrap();
+    let mut fold = Fold::new(false);
+    let rows = told(&run, &mut fold, &mut LineFold::new(spec, "nobody"));
+    assert!(rows.len() > 100, "but said");
+    let (trial, samples, _) = fold.trial().unwrap();
+    assert!(trial.phases[0].slices.is_empty() && samples.is_empty());
+}
+
+/// One rung of 20 s at 1,000/s, and in its sixth second as many operations that were refused.
+fn rung() -> Run {
+    let mut run = driven(&[1_000; 20]);
+    run.header.outline.line = Some(LineSpec {
+        goals: vec![Goal { what: GoalKind::Errors, limit: 1.0, unit: "%".into() }],
+        start_rate_per_s: Some(1_000.0),
+        ..LineSpec::default()
+    });
+    let phase = &mut run.trials[0].phases[0];
+    phase.header.rung = Some(Purpose::Climb);
+    let mut refused = phase.slices[5].histograms[0].clone();
+    refused.outcome = Outcome::Rejected;
+    phase.slices[5].histograms.push(refused);
+    run
+}
+
+#[test]
+fn errors_in_seconds_that_others_took_count_for_no_goal_of_a_rung() {
+    let mut run = rung();
+    let seen = |run: &Run| {
+        let rung = &lines(run)[0].rungs[0];
+        (rung.state, rung.goals[0].value, rung.goals[0].n)
+    };
+    assert_eq!(seen(&run), (RungState::Failed, Some(100_000.0 / 21_000.0), 21_000));
+    let mut stolen = [0.5; 20];
+    stolen[5] = 9.0;
+    sampled(&mut run, "cpu", "", "user", "%", &[20.0; 20]);
+    sampled(&mut run, "cpu", "", "system", "%", &[5.0; 20]);
+    sampled(&mut run, "cpu", "", "steal", "%", &stolen);
+    // The second that the hypervisor took, and four of working off what had queued up.
+    assert_eq!(seen(&run), (RungState::Held, Some(0.0), 15_000));
+}
