@@ -47,7 +47,7 @@ pub(crate) fn run(
 
 struct Executor<'a> {
     board: Arc<Board>,
-    /// By slot.
+    /// By lane.
     sessions: &'a mut [Box<dyn BlockingSession>],
     ticker: Ticker,
 }
@@ -61,26 +61,26 @@ impl Executor<'_> {
         let mut answer = Answer::default();
         let mut slice = core.slice();
         let mut now_ns = self.ticker.now_ns();
-        (0..self.sessions.len()).for_each(|slot| core.release(slot, now_ns));
+        (0..self.sessions.len()).for_each(|lane| core.release(lane, now_ns));
         let has_steps = core.has_steps();
         loop {
-            while has_steps && let Some(slot) = core.awake(now_ns) {
-                now_ns = self.steps(core, slot, now_ns, &mut answer)?;
+            while has_steps && let Some(lane) = core.awake(now_ns) {
+                now_ns = self.steps(core, lane, now_ns, &mut answer)?;
             }
             match core.next(now_ns) {
-                Next::Send { slot, cycle, scheduled_ns, kind } => {
+                Next::Send { lane, cycle, scheduled_ns, kind } => {
                     self.board.enter_store(kind, cycle, scheduled_ns, now_ns);
                     answer.clear();
-                    let outcome = self.sessions[slot].execute(&core.op(kind), &mut answer);
+                    let outcome = self.sessions[lane].execute(&core.op(kind), &mut answer);
                     if !self.board.back() {
                         return Err(Abandoned);
                     }
                     now_ns = self.ticker.now_ns();
                     core.caught_up(now_ns);
-                    core.finish(slot, now_ns, outcome, &answer);
-                    core.release(slot, now_ns);
+                    core.finish(lane, now_ns, outcome, &answer);
+                    core.release(lane, now_ns);
                 }
-                Next::Steps { slot, .. } => now_ns = self.steps(core, slot, now_ns, &mut answer)?,
+                Next::Steps { lane } => now_ns = self.steps(core, lane, now_ns, &mut answer)?,
                 Next::SleepUntil(at_ns) => {
                     let at_ns = core.awake_at_ns().map_or(at_ns, |awake_ns| awake_ns.min(at_ns));
                     now_ns = self.sleep(core, now_ns, at_ns)?;
@@ -120,32 +120,32 @@ impl Executor<'_> {
         Ok(now_ns)
     }
 
-    /// Takes the operation of `slot` through its steps, to its end or to one before which it sleeps. Returns the time.
+    /// Takes the operation of `lane` through its steps, to its end or to one before which it sleeps. Returns the time.
     #[inline(never)]
     fn steps(
         &mut self,
         core: &mut WorkerCore,
-        slot: usize,
+        lane: usize,
         mut now_ns: u64,
         answer: &mut Answer,
     ) -> Result<u64, Abandoned> {
-        let begun = core.begun(slot);
+        let begun = core.begun(lane);
         loop {
-            match core.step(slot, 1, now_ns) {
+            match core.step(lane, 1, now_ns) {
                 NextStep::Send(op) => {
                     self.board.enter_store_for_step(begun.kind, begun.cycle, begun.scheduled_ns, begun.sent_ns, now_ns);
                     answer.clear();
-                    let outcome = self.sessions[slot].execute(&op, answer);
+                    let outcome = self.sessions[lane].execute(&op, answer);
                     if !self.board.back() {
                         return Err(Abandoned);
                     }
                     now_ns = self.ticker.now_ns();
                     core.caught_up(now_ns);
-                    core.answered(slot, now_ns, outcome, answer);
+                    core.answered(lane, now_ns, outcome, answer);
                 }
                 NextStep::Wait => return Ok(now_ns),
                 NextStep::Over => {
-                    core.release(slot, now_ns);
+                    core.release(lane, now_ns);
                     return Ok(now_ns);
                 }
             }
@@ -160,9 +160,9 @@ impl Executor<'_> {
             true => answer.fail(Outcome::Unknown, STOPPED, &interrupted().to_string()),
             false => answer.fail(Outcome::Unknown, "timeout", "still asleep when the phase had long ended"),
         };
-        for slot in 0..self.sessions.len() {
-            if core.deadline_ns(slot).is_some_and(|deadline_ns| now_ns >= deadline_ns) {
-                core.give_up(slot, now_ns, answer);
+        for lane in 0..self.sessions.len() {
+            if core.deadline_ns(lane).is_some_and(|deadline_ns| now_ns >= deadline_ns) {
+                core.give_up(lane, now_ns, answer);
             }
         }
     }

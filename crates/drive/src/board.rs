@@ -92,22 +92,27 @@ impl Tally {
 
     /// All histograms with what they are of, in the order that [`Measure`]s of the same operation share a position.
     pub fn each(&self) -> impl Iterator<Item = (KindId, Outcome, Measure, &WorkerHistogram)> {
-        self.histograms.iter().enumerate().map(|(index, histogram)| {
-            let place = index / self.measures;
-            let outcome = Outcome::ALL[place % Outcome::ALL.len()];
-            let measure = if index % self.measures == 0 { Measure::Service } else { Measure::Response };
-            ((place / Outcome::ALL.len()) as KindId, outcome, measure, histogram)
-        })
+        with_labels(&self.histograms, &MEASURES[..self.measures])
     }
 
     /// The same of operations that were disturbed: one measure each, the one that says how long clients waited.
     pub fn each_disturbed(&self) -> impl Iterator<Item = (KindId, Outcome, Measure, &WorkerHistogram)> {
-        let measure = if self.measures == 1 { Measure::Service } else { Measure::Response };
-        self.disturbed.iter().enumerate().map(move |(place, histogram)| {
-            let outcome = Outcome::ALL[place % Outcome::ALL.len()];
-            ((place / Outcome::ALL.len()) as KindId, outcome, measure, histogram)
-        })
+        with_labels(&self.disturbed, &MEASURES[self.measures - 1..self.measures])
     }
+}
+
+/// What is measured of an operation; of one in a closed loop only the first.
+const MEASURES: [Measure; 2] = [Measure::Service, Measure::Response];
+
+fn with_labels<'a>(
+    all: &'a [WorkerHistogram],
+    measures: &'static [Measure],
+) -> impl Iterator<Item = (KindId, Outcome, Measure, &'a WorkerHistogram)> {
+    all.iter().enumerate().map(move |(index, histogram)| {
+        let place = index / measures.len();
+        let outcome = Outcome::ALL[place % Outcome::ALL.len()];
+        ((place / Outcome::ALL.len()) as KindId, outcome, measures[index % measures.len()], histogram)
+    })
 }
 
 /// See the module. Aligned so that no two workers share a cache line.
@@ -125,7 +130,6 @@ pub(crate) struct Board {
     step_ns: AtomicU64,
     pub cycle: AtomicU64,
     pub kind: AtomicU32,
-    /// Operations begun and ended.
     pub started: AtomicU64,
     pub finished: AtomicU64,
     /// Wire workers, at their last slice's end: scheduled time of the oldest operation in flight.
@@ -182,7 +186,6 @@ impl Board {
         }))
     }
 
-    /// The counts of slice `ordinal`.
     #[inline]
     pub fn tally(&self, ordinal: u32) -> &Tally {
         &self.tallies[(ordinal % RING) as usize]
@@ -193,7 +196,6 @@ impl Board {
         self.slice.store(ordinal, Release);
     }
 
-    /// The slice that the worker counts into.
     pub fn slice(&self) -> u32 {
         self.slice.load(Acquire)
     }
@@ -204,12 +206,10 @@ impl Board {
         self.enter_store(kind, cycle, scheduled_ns, sent_ns);
     }
 
-    /// When the store was called.
     pub fn called_ns(&self) -> u64 {
         self.sent_ns.load(Relaxed).max(self.step_ns.load(Relaxed))
     }
 
-    /// The worker goes into the store with an operation.
     #[inline]
     pub fn enter_store(&self, kind: KindId, cycle: u64, scheduled_ns: u64, sent_ns: u64) {
         self.sent_ns.store(sent_ns, Relaxed);
@@ -218,7 +218,6 @@ impl Board {
         self.doing.store(scheduled_ns.saturating_add(1).min(ASLEEP - 1), Release);
     }
 
-    /// The worker goes to sleep.
     pub fn fall_asleep(&self) {
         self.doing.store(ASLEEP, Release);
     }
@@ -266,7 +265,7 @@ impl Board {
 }
 
 /// What all workers of a phase share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Shared {
     /// Slices that the control thread has taken and emptied.
     pub taken: AtomicU32,
@@ -285,7 +284,6 @@ impl Shared {
         self.halt.load(Relaxed) || self.is_cancelled()
     }
 
-    /// The caller wants an end.
     pub fn is_cancelled(&self) -> bool {
         self.stop.load(Relaxed)
     }

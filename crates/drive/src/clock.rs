@@ -57,7 +57,6 @@ impl Clock {
         Timespec { tv_sec: (ns / SECOND_NS) as i64, tv_nsec: (ns % SECOND_NS) as _ }
     }
 
-    /// A reader for one worker.
     pub(crate) fn ticker(&self) -> Ticker {
         let mut ticker = Ticker { clock: *self, anchor: self.counter, ns_per_tick_32: 0, last_ns: 0 };
         ticker.anchor_again();
@@ -89,7 +88,6 @@ pub(crate) struct Ticker {
 }
 
 impl Ticker {
-    /// Nanoseconds since the run's start.
     #[inline]
     pub fn now_ns(&mut self) -> u64 {
         let now_ns = match self.anchor {
@@ -121,7 +119,6 @@ impl Ticker {
         }
     }
 
-    /// Sleeps until `at_ns`; see [`Clock::sleep_until`].
     pub fn sleep_until(&self, at_ns: u64) {
         self.clock.sleep_until(at_ns);
     }

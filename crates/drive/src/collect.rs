@@ -153,7 +153,6 @@ pub(crate) struct Totals {
     /// Response times of an open loop's operations, all outcomes.
     pub response: Lag,
     pub late_slices: u32,
-    pub clamped: u64,
     /// CPU time of the worker that used most, in `started_ns`.
     pub busiest_cpu_ns: u64,
     /// Time for which the worker that waited most was ready to run while others had its processor.
@@ -162,7 +161,6 @@ pub(crate) struct Totals {
     pub paused_ns: Option<u64>,
     /// Time in which operations were started and counted.
     pub started_ns: u64,
-    pub voluntary_switches: u64,
     pub involuntary_switches: u64,
 }
 
@@ -188,7 +186,6 @@ impl Collector {
         }
     }
 
-    /// When the next slice can be taken.
     pub fn due_ns(&self) -> u64 {
         (self.grid.end(self.ordinal) + GRACE_NS).max(self.not_before_ns)
     }
@@ -281,8 +278,7 @@ impl Collector {
             ..Slice::default()
         };
         let tallies: Vec<_> = self.boards.iter().map(|board| board.tally(self.ordinal)).collect();
-        let (histograms, clamped) = merged(tallies.iter().map(|tally| tally.each()).collect());
-        slice.histograms = histograms;
+        slice.histograms = merged(tallies.iter().map(|tally| tally.each()).collect());
         let mut lag = None;
         for tally in &tallies {
             tally.lag.drain_into(&mut lag);
@@ -308,7 +304,6 @@ impl Collector {
             }
             self.used[worker] = now;
         }
-        self.totals.clamped += clamped;
         slice
     }
 
@@ -343,8 +338,7 @@ impl Collector {
             watching.paused_ns += paused_ns(&watched.pauses, 0, 0, u64::MAX);
         }
         let tallies = self.boards.iter().map(|board| board.tally(self.ordinal));
-        // Times beyond the top are told of by the histograms that hold all operations.
-        (watched.disturbed, _) = merged(tallies.map(|tally| tally.each_disturbed()).collect());
+        watched.disturbed = merged(tallies.map(|tally| tally.each_disturbed()).collect());
         slice.watched = is_seen.then_some(watched);
     }
 
@@ -393,7 +387,6 @@ impl Collector {
             // Outcomes other than ok have fewer digits, and no time that would not fit.
             all.add(&histogram.histogram).expect("histograms of the same range");
         }
-        self.totals.voluntary_switches += slice.voluntary_switches;
         self.totals.involuntary_switches += slice.involuntary_switches;
         if !slice.drain {
             self.totals.started_ns += slice.end_ns.saturating_sub(slice.start_ns);
@@ -401,21 +394,20 @@ impl Collector {
     }
 }
 
-/// Merges and empties the workers' histograms, which `rows` has in the same order, and says how many times were beyond
-/// the top.
+/// Merges and empties the workers' histograms, which `rows` has in the same order.
 fn merged<'a>(
     mut rows: Vec<impl Iterator<Item = (KindId, Outcome, Measure, &'a WorkerHistogram)>>,
-) -> (Vec<SliceHistogram>, u64) {
-    let (mut all, mut clamped) = (Vec::new(), 0);
+) -> Vec<SliceHistogram> {
+    let mut all = Vec::new();
     loop {
         let mut of = None;
         let mut merged = None;
         for row in &mut rows {
             let Some((kind, outcome, measure, histogram)) = row.next() else { continue };
             of = Some((kind, outcome, measure));
-            clamped += histogram.drain_into(&mut merged);
+            histogram.drain_into(&mut merged);
         }
-        let Some((kind, outcome, measure)) = of else { return (all, clamped) };
+        let Some((kind, outcome, measure)) = of else { return all };
         if let Some(histogram) = merged {
             all.push(SliceHistogram { kind, outcome, measure, histogram });
         }

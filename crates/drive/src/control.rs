@@ -1,28 +1,25 @@
 //! The control thread's part of a phase: it starts the workers, collects their slices, and ends it.
 
-use std::io;
+mod launch;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use plimsoll_core::pace::Wake;
-use plimsoll_core::{Observer, OpKind, Outcome, Sessions, Slice, StoreError, StoreErrorKind, Stream, waits};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use plimsoll_core::{Observer, OpKind, Outcome, Sessions, Slice, StoreError, Stream, waits};
 
-use crate::blocking;
 use crate::board::{Board, GRACE_NS, Shared};
-use crate::clock::{Clock, thread_cpu_ns, thread_queued_ns};
+use crate::clock::Clock;
 use crate::collect::{Collector, Watching};
 use crate::grid::Grid;
 use crate::late::{Burden, late_because};
-use crate::link::{Link, Place};
 use crate::schedule::{Cursor, Schedule};
 use crate::spec::{DriveError, DriveResult, DriveSpec, ErrorCount, Hung, IoUsed, Limit, StopReason};
-use crate::wire::Wire;
-use crate::witness::Witness;
-use crate::worker::{CANCEL_NS, CoreReport, Setup, Start, Turns, WorkerCore};
+use crate::worker::{CANCEL_NS, CoreReport, Start, Turns};
+pub(crate) use launch::pin;
 
 /// Time between deciding the start and the start, for every worker to be there.
 const RUN_UP_NS: u64 = 1_000_000;
@@ -40,22 +37,19 @@ const PUT_OFF_LAST_NS: u64 = 30_000_000;
 const PUT_OFF_BY_NS: u64 = 100_000_000;
 /// How long the end of a phase waits for its threads to drop their sessions.
 const LEAVE_NS: u64 = 30_000_000_000;
-/// Workers up to which each says how long it waited for a processor: that costs it some 5 µs a slice.
-const QUEUED_WORKERS_MAX: usize = 256;
-/// Operations whose times are kept where their number is not known beforehand, over all workers.
-const EACH_MAX: usize = 1 << 20;
-
-const NO_MEMORY: &str = "memory for the histograms of its threads: use fewer clients, or raise the limit on addresses \
-                         (ulimit -v)";
 
 /// What a worker tells the control thread.
 pub(crate) enum Message {
     /// Its sessions are open and prepared, or why not.
     Opened(Result<(), StoreError>),
-    /// It is done.
-    Done { worker: usize, report: Box<WorkerReport> },
-    /// It panicked.
-    Panicked { worker: usize, message: String },
+    Done {
+        worker: usize,
+        report: Box<WorkerReport>,
+    },
+    Panicked {
+        worker: usize,
+        message: String,
+    },
 }
 
 /// What a worker leaves behind.
@@ -99,7 +93,7 @@ impl Drive<'_> {
             let given = self.observers.len();
             return Err(DriveError::Spec(format!("{workers} workers need as many observers, not {given}")));
         }
-        let mut phase = Phase::launch(self, workers)?;
+        let mut phase = RunningPhase::launch(self, workers)?;
         if !phase.wait_until_open()? {
             return phase.call_off();
         }
@@ -109,7 +103,7 @@ impl Drive<'_> {
 }
 
 /// A phase with its threads running.
-struct Phase<'a> {
+struct RunningPhase<'a> {
     clock: &'a Clock,
     spec: &'a DriveSpec,
     kinds: Arc<[OpKind]>,
@@ -131,109 +125,7 @@ struct Phase<'a> {
     halted: Option<(u64, StopReason)>,
 }
 
-/// A thread's work, with what it needs.
-type Work = Box<dyn FnOnce(&Receiver<Start>, &Sender<Message>) + Send>;
-
-impl<'a> Phase<'a> {
-    fn launch(drive: Drive<'a>, workers: usize) -> Result<Self, DriveError> {
-        let Drive { clock, spec, sessions, kinds, stream, observers, stop } = drive;
-        let (to_control, inbox) = channel();
-        let board = |_| Board::new(kinds.len(), spec.pace.is_open(), spec.witness.is_some());
-        let boards: io::Result<_> = (0..workers).map(board).collect();
-        let no_memory = |error| DriveError::System { what: NO_MEMORY, error };
-        let is_wire = matches!(sessions, Sessions::Wire(_));
-        let mut phase = Phase {
-            clock,
-            spec,
-            kinds: kinds.into(),
-            blocking: matches!(sessions, Sessions::Blocking(_)),
-            sessions: sessions.len(),
-            boards: boards.map_err(no_memory)?,
-            shared: Arc::new(Shared {
-                taken: AtomicU32::new(0),
-                halt: AtomicBool::new(false),
-                stop,
-                next_arrival: AtomicU64::new(0),
-                end_ns: AtomicU64::new(0),
-            }),
-            go: Vec::new(),
-            threads: Vec::new(),
-            inbox,
-            reports: (0..workers).map(|_| None).collect(),
-            hung: Vec::new(),
-            stopped: 0,
-            grid: Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1, end_ns: None },
-            arrivals: None,
-            halted: None,
-        };
-        let kinds = phase.kinds.clone();
-        let mut observers: Vec<_> = observers.into_iter().map(Some).collect();
-        observers.resize_with(workers, || None);
-        let mut cores = Vec::with_capacity(workers);
-        for (worker, observer) in observers.into_iter().enumerate() {
-            let depth = spec.depth;
-            let sessions = (worker as u32..phase.sessions as u32).step_by(workers);
-            let clients: Vec<u32> = sessions.flat_map(|session| session * depth..(session + 1) * depth).collect();
-            let steps: Vec<_> = clients.iter().map(|&client| stream.steps(client)).collect();
-            if depth > 1 && steps.iter().any(Option::is_some) {
-                let what = format!(
-                    "a depth of {depth} would mix the steps of several operations (transactions, scripts) on one \
-                     session: use a depth of 1 and more clients"
-                );
-                return Err(DriveError::Spec(what));
-            }
-            cores.push(WorkerCore::new(Setup {
-                stream: stream.clone(),
-                steps,
-                kinds: kinds.clone(),
-                observer,
-                board: phase.boards[worker].clone(),
-                shared: phase.shared.clone(),
-                each_max: each_max(spec, clients.len(), workers),
-                first_cycle: spec.first_cycle,
-                ops_per_client: if let Limit::Ops(ops) = spec.limit { ops } else { u64::MAX },
-                backlog_ns: nanos(spec.backlog),
-                op_timeout_ns: nanos(spec.op_timeout),
-                open_timeout_ns: nanos(spec.open_timeout),
-                ends_on_loss: spec.ends_on_loss,
-                wake: spec.wake,
-                clients,
-                cpu_ns: if is_wire { thread_cpu_ns } else { || 0 },
-                queued_ns: if workers <= QUEUED_WORKERS_MAX { thread_queued_ns } else { || 0 },
-                taint: spec.witness.as_ref().map(Witness::taint).unwrap_or_default(),
-            }));
-        }
-        for (worker, work) in works(clock, spec, sessions, &kinds, cores)?.into_iter().enumerate() {
-            phase.spawn(worker, work, to_control.clone())?;
-        }
-        Ok(phase)
-    }
-
-    fn spawn(&mut self, worker: usize, work: Work, to_control: Sender<Message>) -> Result<(), DriveError> {
-        let (go, gone) = sync_channel(1);
-        self.go.push(go);
-        let processor = self.spec.pin.get(worker % self.spec.pin.len().max(1)).copied();
-        let thread = std::thread::Builder::new()
-            .name(format!("drive-{worker}"))
-            .spawn(move || {
-                let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    match processor.map_or(Ok(()), pin) {
-                        Ok(()) => work(&gone, &to_control),
-                        // A control thread that does not listen any more has gone on without this worker.
-                        Err(error) => drop(to_control.send(Message::Opened(Err(error)))),
-                    }
-                }));
-                if let Err(panic) = caught {
-                    let text = panic.downcast_ref::<String>().map(String::as_str);
-                    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-                    let _ = to_control.send(Message::Panicked { worker, message: text.to_owned() });
-                }
-            })
-            .map_err(|error| DriveError::Threads { running: worker, wanted: self.boards.len(), error })?;
-        self.threads.push(thread);
-        Ok(())
-    }
-
+impl<'a> RunningPhase<'a> {
     /// False when the phase is not wanted any more.
     fn wait_until_open(&mut self) -> Result<bool, DriveError> {
         // A worker gives up a little earlier and knows better why.
@@ -422,7 +314,7 @@ impl<'a> Phase<'a> {
         let now_ns = self.clock.now_ns();
         let mut stop = self.halted.take().map_or(StopReason::Exhausted, |(_, reason)| reason);
         let mut end_ns = self.grid.start_ns;
-        let (mut each, mut each_left_out, mut errors) = (Vec::new(), 0, Vec::new());
+        let (mut each, mut errors) = (Vec::new(), Vec::new());
         let (mut lost_connections, mut ended_connections, mut down_ns, mut io) = (0, 0, 0, None);
         for report in self.reports.iter_mut().filter_map(Option::take) {
             end_ns = end_ns.max(report.core.last_end_ns);
@@ -430,7 +322,6 @@ impl<'a> Phase<'a> {
                 stop = report.core.stop;
             }
             each.extend(report.core.each);
-            each_left_out += report.core.each_left_out;
             report.core.errors.add_to(&mut errors);
             lost_connections += report.lost_connections;
             ended_connections += report.ended_connections;
@@ -485,7 +376,6 @@ impl<'a> Phase<'a> {
             unfinished: totals.unfinished,
             stop,
             each,
-            each_left_out,
             errors,
             lost_connections,
             ended_connections,
@@ -494,16 +384,14 @@ impl<'a> Phase<'a> {
             hung: self.hung.clone(),
             lag: totals.lag,
             late_slices: totals.late_slices,
-            clamped: totals.clamped,
             busiest_worker,
-            voluntary_switches: totals.voluntary_switches,
             involuntary_switches: totals.involuntary_switches,
             late,
         })
     }
 }
 
-impl Drop for Phase<'_> {
+impl Drop for RunningPhase<'_> {
     /// Whatever ends the phase: its threads start nothing new, and are gone with their sessions before the
     /// caller goes on, except for those that hang in their store.
     fn drop(&mut self) {
@@ -516,80 +404,6 @@ impl Drop for Phase<'_> {
                 std::thread::sleep(Duration::from_micros(100));
             }
         }
-    }
-}
-
-/// The work of each worker's thread.
-fn works(
-    clock: &Clock,
-    spec: &DriveSpec,
-    sessions: Sessions,
-    kinds: &Arc<[OpKind]>,
-    cores: Vec<WorkerCore>,
-) -> Result<Vec<Work>, DriveError> {
-    let workers = cores.len();
-    match sessions {
-        Sessions::Blocking(sessions) | Sessions::Instant(sessions) => {
-            let mut shares: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
-            for (client, session) in sessions.into_iter().enumerate() {
-                shares[client % workers].push(session);
-            }
-            let work = |(worker, (sessions, core)): (usize, (Vec<_>, WorkerCore))| -> Work {
-                let (kinds, ticker) = (kinds.clone(), clock.ticker());
-                Box::new(move |go, to_control| {
-                    blocking::run(worker, core, sessions, &kinds, ticker, go, to_control);
-                })
-            };
-            Ok(shares.into_iter().zip(cores).enumerate().map(work).collect())
-        }
-        Sessions::Wire(clients) => {
-            let mut links: Vec<Vec<Link>> = (0..workers).map(|_| Vec::new()).collect();
-            let mut places = Vec::new();
-            for (client, mut wire) in clients.into_iter().enumerate() {
-                let known = places.iter().find(|(address, _): &&(_, Place)| *address == wire.address);
-                let place = match known {
-                    Some((_, place)) => place.clone(),
-                    None => {
-                        let place = Place::resolve(&wire.address).map_err(DriveError::Store)?;
-                        places.push((wire.address.clone(), place.clone()));
-                        place
-                    }
-                };
-                wire.session.limit_answers(spec.answer_max);
-                links[client % workers].push(Link::new(wire, place));
-            }
-            let mut works: Vec<Work> = Vec::with_capacity(workers);
-            for (worker, (core, links)) in cores.into_iter().zip(links).enumerate() {
-                let io = spec.io_for(workers);
-                let wire = Wire { core, links, kinds: kinds.clone(), ticker: clock.ticker(), io };
-                works.push(Box::new(move |go, to_control| wire.run(worker, go, to_control)));
-            }
-            Ok(works)
-        }
-    }
-}
-
-/// Binds the calling thread to a processor.
-pub(crate) fn pin(processor: u32) -> Result<(), StoreError> {
-    let number = processor as usize;
-    let bound = if number < CpuSet::MAX_CPU {
-        let mut only = CpuSet::new();
-        only.set(number);
-        sched_setaffinity(None, &only)
-    } else {
-        Err(rustix::io::Errno::INVAL)
-    };
-    bound.map_err(|errno| {
-        StoreError::new(StoreErrorKind::Usage, format!("a worker cannot be bound to processor {processor}: {errno}"))
-            .next("name processors that this process may use: `nproc` says how many, /proc/self/status which")
-    })
-}
-
-fn each_max(spec: &DriveSpec, clients: usize, workers: usize) -> usize {
-    match (spec.keep_each, spec.limit) {
-        (false, _) => 0,
-        (true, Limit::Ops(ops)) => usize::try_from(ops).unwrap_or(usize::MAX).saturating_mul(clients).min(EACH_MAX),
-        (true, _) => EACH_MAX / workers,
     }
 }
 

@@ -27,7 +27,6 @@ impl ErrorTable {
         Self { entries: (0..=SORTS_MAX).map(|_| empty()).collect(), used: 0 }
     }
 
-    /// Counts one error.
     #[cold]
     pub fn note(&mut self, outcome: Outcome, answer: &Answer) {
         let code = head(&answer.code, CODE_BYTES);
@@ -44,7 +43,6 @@ impl ErrorTable {
         }
     }
 
-    /// Adds what was counted to `all`.
     pub fn add_to(self, all: &mut Vec<ErrorCount>) {
         for entry in self.entries.into_iter().filter(|entry| entry.count > 0) {
             match all.iter_mut().find(|e| e.outcome == entry.outcome && e.code == entry.code) {

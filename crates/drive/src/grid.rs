@@ -19,7 +19,6 @@ impl Grid {
         slices(end_ns - self.warmup_end_ns, self.slice_ns).max(1)
     }
 
-    /// Start of slice `ordinal`.
     pub fn start(&self, ordinal: u32) -> u64 {
         let warmup = self.warmup_slices();
         if ordinal < warmup {
@@ -51,7 +50,6 @@ impl Grid {
         ordinal
     }
 
-    /// True when slice `ordinal` lies in the warm-up.
     pub fn is_warmup(&self, ordinal: u32) -> bool {
         ordinal < self.warmup_slices()
     }

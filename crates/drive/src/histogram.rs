@@ -7,7 +7,7 @@
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use hdrhistogram::Histogram;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -108,7 +108,6 @@ pub(crate) struct WorkerHistogram {
     /// Touched range, both included; `low > high` when nothing was recorded.
     low: AtomicU32,
     high: AtomicU32,
-    clamped: AtomicU64,
 }
 
 // SAFETY: what `counts` points to are atomics that live as long as `_memory`.
@@ -134,7 +133,6 @@ impl WorkerHistogram {
                 _memory: Arc::clone(&memory),
                 low: AtomicU32::new(u32::MAX),
                 high: AtomicU32::new(0),
-                clamped: AtomicU64::new(0),
             }
         };
         Ok(digits.iter().map(one).collect())
@@ -148,12 +146,8 @@ impl WorkerHistogram {
 
     /// Counts one value. Only its worker may call this.
     #[inline(always)]
-    pub fn record(&self, mut value_ns: u64) {
-        if value_ns > TOP_NS {
-            value_ns = TOP_NS;
-            self.clamped.store(self.clamped.load(Relaxed) + 1, Relaxed);
-        }
-        let index = self.digits.index(value_ns);
+    pub fn record(&self, value_ns: u64) {
+        let index = self.digits.index(value_ns.min(TOP_NS));
         let count = &self.counts()[index];
         count.store(count.load(Relaxed).saturating_add(1), Relaxed);
         let index = index as u32;
@@ -165,12 +159,11 @@ impl WorkerHistogram {
         }
     }
 
-    /// Moves everything counted into `into`, which is made when there is something, and returns how many
-    /// values were beyond the top. Leaves this one empty.
-    pub fn drain_into(&self, into: &mut Option<Histogram<u64>>) -> u64 {
+    /// Moves everything counted into `into`, which is made when there is something. Leaves this one empty.
+    pub fn drain_into(&self, into: &mut Option<Histogram<u64>>) {
         let (low, high) = (self.low.load(Relaxed), self.high.load(Relaxed));
         if low > high {
-            return 0;
+            return;
         }
         let target = into.get_or_insert_with(|| self.digits.empty());
         for (offset, count) in self.counts()[low as usize..=high as usize].iter().enumerate() {
@@ -183,7 +176,6 @@ impl WorkerHistogram {
         }
         self.low.store(u32::MAX, Relaxed);
         self.high.store(0, Relaxed);
-        self.clamped.swap(0, Relaxed)
     }
 }
 
@@ -224,7 +216,7 @@ mod tests {
                 assert_eq!(lowest, theirs.lowest_equivalent(value), "{value} with {digits:?}");
             }
             let mut drained = None;
-            assert_eq!(ours.drain_into(&mut drained), 0);
+            ours.drain_into(&mut drained);
             let drained = drained.unwrap();
             assert_eq!(drained, theirs);
             assert_eq!(drained.len(), values.len() as u64);
@@ -234,13 +226,13 @@ mod tests {
     }
 
     #[test]
-    fn a_value_beyond_the_top_counts_as_the_top_and_is_told() {
+    fn a_value_beyond_the_top_counts_as_the_top() {
         let ours = histogram(Digits::Three);
         ours.record(TOP_NS + 1);
         ours.record(u64::MAX);
         ours.record(5);
         let mut drained = None;
-        assert_eq!(ours.drain_into(&mut drained), 2);
+        ours.drain_into(&mut drained);
         let drained = drained.unwrap();
         assert_eq!(drained.len(), 3);
         assert_eq!(drained.count_at(TOP_NS), 2);
@@ -250,7 +242,7 @@ mod tests {
     fn what_was_drained_is_gone_and_later_values_are_not() {
         let ours = histogram(Digits::Two);
         let mut drained = None;
-        assert_eq!(ours.drain_into(&mut drained), 0);
+        ours.drain_into(&mut drained);
         assert!(drained.is_none(), "nothing recorded makes no histogram");
         ours.record(1_000_000);
         ours.drain_into(&mut drained);

@@ -5,14 +5,15 @@
 //!
 //! | module | what is there |
 //! |---|---|
-//! | [`Drive`] (`control`) | the control thread: starts workers, collects slices, ends the phase |
+//! | [`Drive`] (`control`) | the control thread: starts workers (`launch`), collects slices, ends the phase |
 //! | [`DriveSpec`], [`DriveResult`] (`spec`) | what a phase is told and what it says |
 //! | [`Clock`] (`clock`) | the run's clock |
-//! | `worker` | the worker's core: what is next, when, and what it came to; no I/O, no thread, no clock |
+//! | `worker` | the worker's core: what is next (`lane`), when (`turns`, `ends`), and what it came to; no I/O, no thread, no clock |
 //! | `worker/steps` | the same for operations of several steps: transactions, scripts, pipelines within them |
 //! | `blocking` | executor: one thread to a session that blocks |
-//! | `wire`, `link` | executor: many sessions on one thread, protocols without I/O |
+//! | `wire`, `link`, `place` | executor: many sessions on one thread, protocols without I/O |
 //! | `wire/outgoing` | what it sends: pipelines filled and sent in one piece, steps when they can go |
+//! | `wire/losses`, `wire/branches` | connections that are lost or end; sessions with several |
 //! | `reactor` | the sockets of one worker: what arrived, what is to be sent; one file per way to ask the kernel |
 //! | `board`, `histogram`, `errors` | what a worker counts, in memory taken beforehand |
 //! | `alarm` | when a worker is woken up for them |
@@ -34,6 +35,7 @@ mod grid;
 mod histogram;
 mod late;
 mod link;
+mod place;
 mod poisson;
 mod reactor;
 mod schedule;

@@ -257,10 +257,8 @@ pub struct DriveResult {
     pub unfinished: u64,
     /// Why it ended.
     pub stop: StopReason,
-    /// Every operation's times, in no order, where they were asked for.
+    /// Every operation's times, in no order, where they were asked for; as many as there was room for.
     pub each: Vec<OpTime>,
-    /// Operations for which there was no room in `each`.
-    pub each_left_out: u64,
     /// The errors there were, by outcome and code, most frequent first. Warm-up included. Of an operation of several
     /// steps each step's error counts, also where the operation got over it; the operation's own end only where no
     /// step said why (`steps`).
@@ -281,13 +279,9 @@ pub struct DriveResult {
     pub lag: Lag,
     /// Slices that the control thread cut late, so that their last operations may lie beyond their end.
     pub late_slices: u32,
-    /// Times longer than an hour, counted as one hour.
-    pub clamped: u64,
     /// Share of its processor that the busiest worker used, 0 to 1. 0 for blocking sessions.
     pub busiest_worker: f64,
-    /// How often the workers gave their processor up because they had nothing to do.
-    pub voluntary_switches: u64,
-    /// How often the system took a processor from them although they had.
+    /// How often the system took a processor from the workers although they had something to do.
     pub involuntary_switches: u64,
     /// How late the generator was, why as far as it knows, and what helps, where it may have moved response times by
     /// as much as the store made them; `None` when it did not. Open loop only.

@@ -5,6 +5,7 @@
 //! wait ends when the next operation is due.
 
 mod branches;
+mod losses;
 mod outgoing;
 
 use std::num::NonZeroU64;
@@ -13,17 +14,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use plimsoll_core::pace::{Io, Wake};
-use plimsoll_core::{Answer, Done, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, WireState, waits};
+use plimsoll_core::{Answer, Done, OpKind, Outcome, StoreError, Ticket, WireState};
 use rustix::io::Errno;
 
 use crate::alarm::Alarms;
 use crate::clock::Ticker;
 use crate::control::{Message, WorkerReport};
-use crate::link::{HungUp, Link, Stage};
+use crate::link::{Link, Stage};
 use crate::reactor::{Epoll, Event, Reactor, Uring};
-use crate::spec::{IoUsed, SPIN_NS, StopReason};
+use crate::spec::{IoUsed, SPIN_NS};
 use crate::worker::{Busy, CHECK_NS, Start, WorkerCore};
-use branches::Twigs;
+use branches::BranchTable;
+use losses::Loss;
 use outgoing::Lanes;
 
 /// A wait that takes longer has slept: without, it takes less than a microsecond.
@@ -31,9 +33,6 @@ const SLEPT_NS: u64 = 5_000;
 /// Sessions of one worker that connect, greet and prepare at the same time: enough to keep a server busy, and not so
 /// many that it times out on some of them.
 const OPENING_MAX: usize = 64;
-/// Most pieces of what a server said before sending to it failed.
-const LAST_WORDS_PIECES_MAX: u32 = 16;
-
 /// One worker's sessions, its socket loop and its core.
 pub(crate) struct WireWorker<R> {
     core: WorkerCore,
@@ -41,7 +40,7 @@ pub(crate) struct WireWorker<R> {
     kinds: Arc<[OpKind]>,
     links: Vec<Link>,
     lanes: Lanes,
-    twigs: Twigs,
+    branches: BranchTable,
     reactor: R,
     io: IoUsed,
     /// No operation in flight is overdue before this.
@@ -67,15 +66,6 @@ pub(crate) struct WireWorker<R> {
     waited_ns: (u64, u64),
 }
 
-/// Why a connection is given up.
-enum Loss {
-    Closed,
-    System(Errno),
-    Silent(u64),
-    Session(StoreError),
-    OpTimeout,
-}
-
 /// What a wire worker is made of.
 pub(crate) struct Wire {
     pub core: WorkerCore,
@@ -97,13 +87,13 @@ impl Wire {
     }
 
     fn try_run(mut self, worker: usize, go: &Receiver<Start>, to_control: &Sender<Message>) -> Result<(), StoreError> {
-        let twigs = Twigs::of(&mut self.links);
-        let slots = self.links.len() + twigs.len();
+        let branches = BranchTable::of(&mut self.links);
+        let slots = self.links.len() + branches.len();
         let why_not = match self.io {
             Io::Epoll => None,
             Io::Auto | Io::IoUring => match Uring::new(slots) {
                 Ok(reactor) => {
-                    self.over(reactor, twigs, IoUsed::Uring).run(worker, go, to_control);
+                    self.over(reactor, branches, IoUsed::Uring).run(worker, go, to_control);
                     return Ok(());
                 }
                 Err(error) if self.io == Io::IoUring => {
@@ -116,7 +106,7 @@ impl Wire {
         };
         let reactor =
             Epoll::new(slots).map_err(|error| StoreError::io("making an epoll instance and a timer", &error))?;
-        self.over(reactor, twigs, IoUsed::Epoll(why_not)).run(worker, go, to_control);
+        self.over(reactor, branches, IoUsed::Epoll(why_not)).run(worker, go, to_control);
         Ok(())
     }
 }
@@ -131,6 +121,13 @@ struct Completions<'a> {
     finished: u32,
     /// The lane of an operation of several steps that may get further.
     stepped: Option<usize>,
+}
+
+impl<'a> Completions<'a> {
+    #[inline]
+    fn new(core: &'a mut WorkerCore, lanes: Range<usize>, releases: bool, now_ns: u64) -> Self {
+        Self { core, lanes, releases, now_ns, finished: 0, stepped: None }
+    }
 }
 
 impl Done for Completions<'_> {
@@ -159,11 +156,11 @@ impl Done for Completions<'_> {
 }
 
 impl Wire {
-    fn over<R>(self, reactor: R, twigs: Twigs, io: IoUsed) -> WireWorker<R> {
+    fn over<R>(self, reactor: R, branches: BranchTable, io: IoUsed) -> WireWorker<R> {
         let Wire { core, links, kinds, ticker, .. } = self;
         WireWorker {
-            lanes: Lanes::new(links.len(), core.slot_count()),
-            alarms: Alarms::new(match core.wake() {
+            lanes: Lanes::new(links.len(), core.lane_count()),
+            alarms: Alarms::new(match core.settings.wake {
                 Wake::Precise => None,
                 Wake::Spin => Some(SPIN_NS),
                 Wake::Coarse => Some(0),
@@ -176,7 +173,7 @@ impl Wire {
             kinds,
             not_ready: links.len(),
             links,
-            twigs,
+            branches,
             reactor,
             io,
             deadline_ns: u64::MAX,
@@ -214,8 +211,9 @@ impl<R: Reactor> WireWorker<R> {
         self.drive();
         let end_ns = self.ticker.now_ns();
         for (slot, link) in self.links.iter_mut().enumerate() {
-            self.down_ns += link.lost_ns.map_or(0, |lost_ns| end_ns.saturating_sub(lost_ns));
-            if link.stage == Stage::Ready && link.out.is_empty() && link.hung_up.is_none() && !link.is_branched {
+            self.down_ns += link.connection.down_ns(end_ns);
+            let is_ready = link.connection.stage == Stage::Ready;
+            if is_ready && link.out.is_empty() && link.hung_up.is_none() && !link.is_branched {
                 link.session.close(&mut link.out);
                 self.reactor.say_goodbye(slot, &link.out);
             }
@@ -344,18 +342,11 @@ impl<R: Reactor> WireWorker<R> {
     #[inline]
     fn receive(&mut self, slot: usize, now_ns: u64) {
         let link = &mut self.links[slot];
-        let mut done = Completions {
-            core: &mut self.core,
-            lanes: self.lanes.of(slot),
-            releases: link.hung_up.is_none(),
-            now_ns,
-            finished: 0,
-            stepped: None,
-        };
+        let mut done = Completions::new(&mut self.core, self.lanes.of(slot), link.hung_up.is_none(), now_ns);
         link.feed(self.reactor.arrived(), &mut done);
         let (finished, stepped) = (done.finished, done.stepped);
         match link.session.state() {
-            WireState::Ready if link.stage == Stage::Ready => {}
+            WireState::Ready if link.connection.stage == Stage::Ready => {}
             WireState::Ready => self.ready(slot, now_ns),
             WireState::Opening => {}
             WireState::Ended => return self.open_again(slot, now_ns),
@@ -381,30 +372,11 @@ impl<R: Reactor> WireWorker<R> {
     #[cold]
     fn ready(&mut self, slot: usize, now_ns: u64) {
         let link = &mut self.links[slot];
-        link.ready(now_ns);
+        self.down_ns += link.connection.ready(now_ns);
         self.not_ready -= 1;
-        if let Some(lost_ns) = link.lost_ns.take() {
-            self.down_ns += now_ns.saturating_sub(lost_ns);
-        }
         if !self.starting {
             self.lanes.of(slot).for_each(|lane| self.core.release(lane, now_ns));
         }
-    }
-
-    /// The server ended the connection as it may: another one is begun without a wait, and nothing was lost.
-    #[cold]
-    fn open_again(&mut self, slot: usize, now_ns: u64) {
-        let link = &mut self.links[slot];
-        if link.stage == Stage::Ready {
-            self.not_ready += 1;
-        }
-        self.ended_connections += 1;
-        link.ended(now_ns);
-        self.close(slot);
-        if !self.starting {
-            self.core.withdraw(self.lanes.of(slot));
-        }
-        self.connect(slot, now_ns);
     }
 
     #[inline]
@@ -414,125 +386,6 @@ impl<R: Reactor> WireWorker<R> {
         }
         if let Err(errno) = self.reactor.send(slot, &mut self.links[slot].out) {
             self.hang_up(slot, now_ns, errno);
-        }
-    }
-
-    /// Sending failed. A server that ended the connection may have said why before, and that is the better error: it
-    /// is listened to until it has no more to say.
-    #[cold]
-    fn hang_up(&mut self, slot: usize, now_ns: u64, errno: Errno) {
-        let link = &mut self.links[slot];
-        link.out.clear();
-        if link.hung_up.is_some() {
-            return;
-        }
-        link.hung_up = Some(HungUp { errno, pieces_left: LAST_WORDS_PIECES_MAX });
-        self.reactor.hang_up(slot);
-        if !self.starting {
-            self.core.withdraw(self.lanes.of(slot));
-        }
-        // Nothing was heard before the connection stood, and nothing will be.
-        if self.links[slot].stage == Stage::Connecting {
-            self.lose(slot, now_ns, Loss::System(errno));
-        }
-    }
-
-    /// The session has been handed a piece of a server's last words, and made nothing of them.
-    #[cold]
-    fn hear_on(&mut self, slot: usize, now_ns: u64) {
-        let link = &mut self.links[slot];
-        link.out.clear();
-        let Some(hung_up) = &mut link.hung_up else { return };
-        hung_up.pieces_left = hung_up.pieces_left.saturating_sub(1);
-        if hung_up.pieces_left == 0 {
-            self.end_of_words(slot, now_ns, Loss::Closed);
-        }
-    }
-
-    /// The server says no more. Where sending failed before, that is why.
-    #[cold]
-    fn end_of_words(&mut self, slot: usize, now_ns: u64, loss: Loss) {
-        let unsent = self.links[slot].hung_up.map(|hung_up| Loss::System(hung_up.errno));
-        self.lose(slot, now_ns, unsent.unwrap_or(loss));
-    }
-
-    fn connect(&mut self, slot: usize, now_ns: u64) {
-        if self.links[slot].is_branched {
-            self.links[slot].begin(now_ns, &self.kinds);
-            return self.grant(slot, now_ns);
-        }
-        let begun = self.links[slot].connect(now_ns).and_then(|socket| self.reactor.connect(slot, socket));
-        match begun {
-            Ok(()) => {}
-            // The queue of a Unix socket is full: its server is there, and has not got round to us.
-            Err(Errno::AGAIN) if self.links[slot].queues_again(now_ns, self.core.open_timeout_ns) => {}
-            Err(errno) => self.lose(slot, now_ns, Loss::System(errno)),
-        }
-    }
-
-    /// Closes a session's connection, or all it has.
-    fn close(&mut self, slot: usize) {
-        if self.links[slot].is_branched {
-            self.close_branches(slot);
-        } else {
-            self.reactor.close(slot);
-        }
-    }
-
-    /// Gives a connection up: its operation is unknown, and it is opened again after a while.
-    #[cold]
-    fn lose(&mut self, slot: usize, now_ns: u64, loss: Loss) {
-        let link = &mut self.links[slot];
-        let another_address = link.stage == Stage::Connecting && link.has_another_address();
-        let (code, error) = match loss {
-            Loss::Closed => ("connection", link.place.closed()),
-            Loss::System(errno) => ("connection", link.place.error(errno)),
-            Loss::Silent(waited_ns) => ("connection", link.place.silent(waited_ns)),
-            Loss::Session(error) => ("connection", error),
-            Loss::OpTimeout if self.core.is_cancelled() => (waits::STOPPED, waits::interrupted()),
-            Loss::OpTimeout => ("timeout", link.place.unanswered(self.core.op_timeout_ns)),
-        };
-        if link.stage == Stage::Ready {
-            self.not_ready += 1;
-            self.lost_connections += 1;
-        }
-        link.drop_connection(now_ns);
-        self.close(slot);
-        if another_address {
-            self.links[slot].stage = Stage::Down { retry_ns: now_ns };
-            return;
-        }
-        if self.starting {
-            self.first_error.get_or_insert(error);
-            return;
-        }
-        let had_work = self.lanes.of(slot).any(|lane| self.core.busy(lane) != Busy::No);
-        self.core.withdraw(self.lanes.of(slot));
-        self.lost_answer.fail(Outcome::Unknown, code, &error.to_string());
-        for lane in self.lanes.of(slot) {
-            self.core.give_up(lane, now_ns, &self.lost_answer);
-        }
-        let for_good = matches!(
-            error.kind,
-            StoreErrorKind::Authentication
-                | StoreErrorKind::Permission
-                | StoreErrorKind::Usage
-                | StoreErrorKind::Missing
-        );
-        let link = &mut self.links[slot];
-        if code == "timeout" {
-            // A protocol without a greeting is ready again at once, and may stay without an answer.
-            link.silent_since_ns.get_or_insert(now_ns);
-        }
-        let open_ns = self.core.open_timeout_ns;
-        let is_away = |lost_ns: u64| now_ns.saturating_sub(lost_ns) > open_ns;
-        if for_good {
-            self.core.halt(now_ns, StopReason::Refused(error));
-        } else if (self.core.ends_on_loss && had_work && !self.core.is_cancelled())
-            || (!self.core.has_planned_end() && link.lost_ns.into_iter().chain(link.silent_since_ns).any(is_away))
-        {
-            // Nobody else does this client's operations, and no clock would end the phase.
-            self.core.halt(now_ns, StopReason::Lost(error));
         }
     }
 
@@ -553,35 +406,20 @@ impl<R: Reactor> WireWorker<R> {
         if self.not_ready == 0 {
             return;
         }
-        let is_opening = |link: &&Link| matches!(link.stage, Stage::Connecting | Stage::Opening);
+        let is_opening = |link: &&Link| matches!(link.connection.stage, Stage::Connecting | Stage::Opening);
         let mut opening = self.links.iter().filter(is_opening).count();
         for slot in 0..self.links.len() {
-            let link = &self.links[slot];
-            let waited_ns = now_ns.saturating_sub(link.since_ns);
-            match link.stage {
+            let connection = &self.links[slot].connection;
+            let waited_ns = now_ns.saturating_sub(connection.since_ns);
+            match connection.stage {
                 Stage::Down { retry_ns } if now_ns >= retry_ns && opening < OPENING_MAX && !self.core.has_ended() => {
                     opening += 1;
                     self.connect(slot, now_ns);
                 }
-                Stage::Connecting | Stage::Opening if waited_ns >= self.core.open_timeout_ns => {
+                Stage::Connecting | Stage::Opening if waited_ns >= self.core.settings.open_timeout_ns => {
                     self.lose(slot, now_ns, Loss::Silent(waited_ns));
                 }
                 _ => {}
-            }
-        }
-    }
-
-    #[cold]
-    fn give_up_overdue(&mut self, now_ns: u64) {
-        self.deadline_ns = u64::MAX;
-        for slot in 0..self.links.len() {
-            let Some(deadline_ns) = self.lanes.of(slot).filter_map(|lane| self.core.deadline_ns(lane)).min() else {
-                continue;
-            };
-            if now_ns >= deadline_ns {
-                self.lose(slot, now_ns, Loss::OpTimeout);
-            } else {
-                self.deadline_ns = self.deadline_ns.min(deadline_ns);
             }
         }
     }

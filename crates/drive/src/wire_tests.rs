@@ -2,15 +2,14 @@
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
-use plimsoll_core::{Address, KindId, Op, Stream, ValueBuf, WireClient, WireSession};
+use plimsoll_core::{Address, KindId, Op, StoreErrorKind, Stream, ValueBuf, WireClient, WireSession};
 
 use super::*;
 use crate::board::{Board, Shared};
 use crate::clock::Clock;
-use crate::link::Place;
-use crate::worker::Setup;
+use crate::place::Place;
+use crate::worker::{Settings, Setup};
 
 /// Ready as soon as anything arrives.
 struct Eager(WireState);
@@ -44,13 +43,7 @@ impl Stream for Nothing {
 }
 
 fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
-    let shared = Shared {
-        taken: AtomicU32::new(0),
-        halt: AtomicBool::new(false),
-        stop: Arc::default(),
-        next_arrival: AtomicU64::new(0),
-        end_ns: AtomicU64::new(0),
-    };
+    let shared = Shared::default();
     let core = WorkerCore::new(Setup {
         stream: Arc::new(Nothing),
         observer: None,
@@ -60,24 +53,29 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
         steps: vec![None],
         kinds: Arc::new([]),
         first_cycle: 0,
-        ops_per_client: 1,
-        backlog_ns: u64::MAX,
-        op_timeout_ns: 1_000_000_000,
-        open_timeout_ns: 30_000_000_000,
-        ends_on_loss: false,
-        wake: plimsoll_core::pace::Wake::Precise,
+        settings: Settings {
+            end_cycle: 1,
+            backlog_ns: u64::MAX,
+            op_timeout_ns: 1_000_000_000,
+            open_timeout_ns: 30_000_000_000,
+            ends_on_loss: false,
+            wake: plimsoll_core::pace::Wake::Precise,
+            cpu_ns: || 0,
+            queued_ns: || 0,
+        },
         each_max: 0,
-        cpu_ns: || 0,
-        queued_ns: || 0,
         taint: Arc::default(),
     });
     let client =
         WireClient { address: Address::Tcp("several".to_owned(), 1), session: Box::new(Eager(WireState::Opening)) };
-    let link = Link::new(client, Place::of_addresses(addresses));
+    let link = Link::new(
+        client,
+        Place { name: "several".to_owned(), targets: addresses.iter().map(|&address| address.into()).collect() },
+    );
     let mut wire =
         Wire { core, links: vec![link], kinds: Vec::new().into(), ticker: Clock::start().ticker(), io: Io::Auto };
-    let twigs = Twigs::of(&mut wire.links);
-    wire.over(reactor, twigs, IoUsed::Epoll(None))
+    let branches = BranchTable::of(&mut wire.links);
+    wire.over(reactor, branches, IoUsed::Epoll(None))
 }
 
 /// An address where nobody listens.

@@ -81,14 +81,14 @@ struct WakeUp {
 /// What the thread of one processor writes down. One writer, any number of readers.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Line {
+struct WakeUpLog {
     cpu: u32,
     /// Wake-ups so far; number `n` stands at `n mod MEMORY`.
     count: AtomicU64,
     wake_ups: Box<[WakeUp]>,
 }
 
-impl Line {
+impl WakeUpLog {
     fn new(cpu: u32) -> Self {
         let wake_ups = (0..MEMORY).map(|_| WakeUp::default()).collect();
         Self { cpu, count: AtomicU64::new(0), wake_ups }
@@ -132,7 +132,7 @@ impl Line {
 #[derive(Debug)]
 struct Shared {
     clock: Clock,
-    lines: Box<[Line]>,
+    logs: Box<[WakeUpLog]>,
     taint: Arc<Taint>,
     ends: AtomicBool,
 }
@@ -174,11 +174,11 @@ impl Witness {
         let unknown = |why| blind(format!("the system does not say which processors this process may use ({why})"));
         let allowed = sched_getaffinity(None).map_err(unknown)?;
         let processors = (0..CpuSet::MAX_CPU).filter(|&number| allowed.is_set(number));
-        let lines: Box<[Line]> = processors.map(|number| Line::new(number as u32)).collect();
-        let shared = Arc::new(Shared { clock: *clock, lines, taint: Arc::default(), ends: AtomicBool::new(false) });
+        let logs: Box<[WakeUpLog]> = processors.map(|number| WakeUpLog::new(number as u32)).collect();
+        let shared = Arc::new(Shared { clock: *clock, logs, taint: Arc::default(), ends: AtomicBool::new(false) });
         let mut all = Threads { shared: shared.clone(), threads: Vec::new() };
         let (ready, started) = channel();
-        for position in 0..shared.lines.len() {
+        for position in 0..shared.logs.len() {
             let (shared, ready) = (shared.clone(), ready.clone());
             let thread = std::thread::Builder::new().name("witness".to_owned()).stack_size(STACK_BYTES);
             let thread = thread.spawn(move || shared.witness(position, &ready));
@@ -187,14 +187,14 @@ impl Witness {
         }
         drop(ready);
         // Where one is refused the others end too: a witness that is blind on one eye would be believed.
-        started.iter().take(shared.lines.len()).find_map(Result::err).map_or(Ok(()), |why| Err(blind(why)))?;
+        started.iter().take(shared.logs.len()).find_map(Result::err).map_or(Ok(()), |why| Err(blind(why)))?;
         Ok(Witness(Arc::new(all)))
     }
 
     /// Begins to look on: what happens from now on is seen by it.
     pub fn watch(&self) -> Watch {
         let shared = &self.0.shared;
-        let next = shared.lines.iter().map(|line| line.count.load(Acquire)).collect();
+        let next = shared.logs.iter().map(|log| log.count.load(Acquire)).collect();
         let seen = Seen { from_ns: shared.clock.now_ns(), ..Seen::default() };
         Watch { threads: self.0.clone(), next, seen }
     }
@@ -227,8 +227,8 @@ impl Witness {
 impl Shared {
     /// The work of one processor's thread.
     fn witness(&self, position: usize, ready: &Sender<Result<(), String>>) {
-        let line = &self.lines[position];
-        let bound = pin(line.cpu).map_err(|why| format!("no thread can be bound to processor {} ({why})", line.cpu));
+        let log = &self.logs[position];
+        let bound = pin(log.cpu).map_err(|why| format!("no thread can be bound to processor {} ({why})", log.cpu));
         let begun = bound.and_then(|()| take_precedence());
         let is_blind = begun.is_err();
         let _ = ready.send(begun);
@@ -236,7 +236,7 @@ impl Shared {
             return;
         }
         // Not all at once: each wake-up is work for whoever shares the host.
-        let offset_ns = PERIOD_NS * position as u64 / self.lines.len() as u64;
+        let offset_ns = PERIOD_NS * position as u64 / self.logs.len() as u64;
         let mut due_ns = self.clock.now_ns() + PERIOD_NS + offset_ns;
         while !self.ends.load(Relaxed) {
             self.clock.sleep_until(due_ns);
@@ -247,9 +247,9 @@ impl Shared {
             }
             let late_ns = now_ns - due_ns;
             if late_ns >= PAUSE_MIN_NS {
-                self.taint.tell(&Pause { start_ns: due_ns, end_ns: now_ns, cpu: line.cpu });
+                self.taint.tell(&Pause { start_ns: due_ns, end_ns: now_ns, cpu: log.cpu });
             }
-            line.note(due_ns, late_ns);
+            log.note(due_ns, late_ns);
             due_ns = (due_ns + PERIOD_NS).max(now_ns + PERIOD_NS / 2);
         }
     }
@@ -294,15 +294,15 @@ impl Watch {
     pub fn look(&mut self) {
         let Self { threads, next, seen } = self;
         let shared = &threads.shared;
-        for (line, next) in shared.lines.iter().zip(next) {
+        for (log, next) in shared.logs.iter().zip(next) {
             let mut first_ns = None;
-            let (after, forgotten) = line.read_from(*next, &mut |due_ns, late_ns| {
+            let (after, forgotten) = log.read_from(*next, &mut |due_ns, late_ns| {
                 first_ns = first_ns.or(Some(due_ns));
                 seen.wake_ups += 1;
                 let lateness = seen.lateness.get_or_insert_with(|| Digits::Two.empty());
                 lateness.saturating_record(late_ns.min(TOP_NS));
                 if late_ns >= PAUSE_MIN_NS {
-                    seen.pauses.push(Pause { start_ns: due_ns, end_ns: due_ns + late_ns, cpu: line.cpu });
+                    seen.pauses.push(Pause { start_ns: due_ns, end_ns: due_ns + late_ns, cpu: log.cpu });
                 }
             });
             *next = after;
@@ -372,14 +372,14 @@ mod tests {
 
     #[test]
     fn wake_ups_that_were_forgotten_are_counted() {
-        let line = Line::new(0);
-        (0..10).for_each(|number| line.note(number, 0));
+        let log = WakeUpLog::new(0);
+        (0..10).for_each(|number| log.note(number, 0));
         let mut seen = Vec::new();
-        assert_eq!(line.read_from(4, &mut |due_ns, _| seen.push(due_ns)), (10, 0));
+        assert_eq!(log.read_from(4, &mut |due_ns, _| seen.push(due_ns)), (10, 0));
         assert_eq!(seen, [4, 5, 6, 7, 8, 9]);
-        (10..3_010).for_each(|number| line.note(number, 0));
+        (10..3_010).for_each(|number| log.note(number, 0));
         seen.clear();
-        assert_eq!(line.read_from(10, &mut |due_ns, _| seen.push(due_ns)), (3_010, 3_000 - (MEMORY - 1)));
+        assert_eq!(log.read_from(10, &mut |due_ns, _| seen.push(due_ns)), (3_010, 3_000 - (MEMORY - 1)));
         assert_eq!((seen.len() as u64, seen.last()), (MEMORY - 1, Some(&3_009)));
     }
 
@@ -387,7 +387,7 @@ mod tests {
     fn a_processor_that_cannot_be_had_is_no_lack_of_priority() {
         let shared = Shared {
             clock: Clock::start(),
-            lines: Box::new([Line::new(CpuSet::MAX_CPU as u32 - 1)]),
+            logs: Box::new([WakeUpLog::new(CpuSet::MAX_CPU as u32 - 1)]),
             taint: Arc::default(),
             ends: AtomicBool::new(true),
         };

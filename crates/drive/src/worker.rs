@@ -1,7 +1,10 @@
 //! The worker's core: which operation is next, when, and what it came to. No I/O, no thread, no clock:
 //! an executor tells it the time, which is how its tests run on a made-up one.
 
+mod ends;
+mod lane;
 mod steps;
+mod turns;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,27 +14,26 @@ use std::sync::atomic::Ordering::Relaxed;
 use plimsoll_core::pace::Wake;
 use plimsoll_core::{Answer, KindId, Observer, Op, OpKind, Outcome, Steps, Stream, Ticket, ValueBuf};
 
-use crate::board::{Board, RING, Shared};
+use crate::board::{Board, Shared};
 use crate::clock::thread_switches;
 use crate::errors::ErrorTable;
 use crate::grid::Grid;
-use crate::schedule::{Cursor, NEVER_NS};
+use crate::schedule::NEVER_NS;
 use crate::spec::{OpTime, SPIN_NS, StopReason};
 use crate::witness::Taint;
+pub(crate) use lane::{Begun, Busy};
+use lane::{Idle, Lane};
 pub(crate) use steps::NextStep;
 use steps::Tracks;
+use turns::Ahead;
+pub(crate) use turns::Turns;
 
 /// Longest a worker goes without looking whether it should stop.
 pub(crate) const CHECK_NS: u64 = 10_000_000;
 /// How long what is in flight goes on when the user wants an end.
 pub(crate) const CANCEL_NS: u64 = 500_000_000;
-/// Longest turn of a worker's loop in which an answer counts as taken when it came: a few dozen sockets' worth. What
-/// is shorter is not carried on from operation to operation: in a queue that is the store's it would add up.
-const ABREAST_NS: u64 = 100_000;
 /// In place of the number of a client's next operation: it has no more.
 const DONE: u64 = u64::MAX;
-/// The grid of coarse wake-ups.
-const COARSE_NS: u64 = 1_000_000;
 
 /// Everything a core is made of.
 pub(crate) struct Setup {
@@ -39,29 +41,38 @@ pub(crate) struct Setup {
     pub observer: Option<Box<dyn Observer>>,
     pub board: Arc<Board>,
     pub shared: Arc<Shared>,
-    /// The clients it drives, by slot.
+    /// The clients it drives, by lane.
     pub clients: Vec<u32>,
-    /// Their ways through operations of several steps, by slot; [`Tracks`] says what becomes of them.
+    /// Their ways through operations of several steps, by lane; [`Tracks`] says what becomes of them.
     pub steps: Vec<Option<Box<dyn Steps>>>,
     /// All kinds of operation, by position.
     pub kinds: Arc<[OpKind]>,
     /// Number of each client's first operation.
     pub first_cycle: u64,
-    pub ops_per_client: u64,
+    /// Room for the times of single operations; 0 when they are not wanted.
+    pub each_max: usize,
+    pub settings: Settings,
+    /// Until when what is due is disturbed by a pause of the machine; stays at 0 without a witness.
+    pub taint: Arc<Taint>,
+}
+
+/// What does not change while a core runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings {
+    /// Number after that of each client's last operation.
+    pub end_cycle: u64,
     /// Age of the oldest due operation at which an open loop gives up.
     pub backlog_ns: u64,
     pub op_timeout_ns: u64,
+    /// How long opening a session may take.
     pub open_timeout_ns: u64,
+    /// An operation that is lost with its connection ends the phase.
     pub ends_on_loss: bool,
     pub wake: Wake,
-    /// Room for the times of single operations; 0 when they are not wanted.
-    pub each_max: usize,
     /// CPU time of the worker so far, where it is the generator's alone.
     pub cpu_ns: fn() -> u64,
     /// How long the worker has waited for a processor that others had so far.
     pub queued_ns: fn() -> u64,
-    /// Until when what is due is disturbed by a pause of the machine; stays at 0 without a witness.
-    pub taint: Arc<Taint>,
 }
 
 /// What the phase's start tells a core.
@@ -71,116 +82,22 @@ pub(crate) struct Start {
     pub turns: Turns,
 }
 
-/// Where operations' times come from.
-#[derive(Debug)]
-pub(crate) enum Turns {
-    /// Closed loop: when the last one is done.
-    Closed,
-    /// Open loop, every `stride`th arrival from `next` on.
-    Own { arrivals: Cursor, next: u64, stride: u64 },
-    /// Open loop, whichever arrival nobody has taken yet.
-    Shared { arrivals: Cursor },
-}
-
 /// What an executor is to do next.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// Send this on the session of `slot`; the ticket is the slot's number.
+    /// Send this on the session of `lane`; the ticket is the lane's number.
     /// [`WorkerCore::op`] is what is sent.
     // Not the `Op` itself: it would be copied by words that straddle those it was written by, and waiting for them to
     // reach the cache is a quarter of all that an operation costs.
-    Send { slot: usize, cycle: u64, scheduled_ns: u64, kind: KindId },
-    /// An operation of several steps has begun on `slot`: ask [`WorkerCore::step`] what is to be sent.
-    Steps { slot: usize },
+    Send { lane: usize, cycle: u64, scheduled_ns: u64, kind: KindId },
+    /// An operation of several steps has begun on `lane`: ask [`WorkerCore::step`] what is to be sent.
+    Steps { lane: usize },
     /// Nothing is due before this time.
     SleepUntil(u64),
     /// No session is idle.
     Wait,
     /// Nothing will be started any more.
     Stop,
-}
-
-/// An operation that has begun.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Begun {
-    pub kind: KindId,
-    pub cycle: u64,
-    pub scheduled_ns: u64,
-    pub sent_ns: u64,
-}
-
-/// What a slot is busy with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Busy {
-    No,
-    /// One operation that was sent as it is.
-    Op,
-    /// An operation of several steps.
-    Steps,
-}
-
-// `kind` and `busy` are whole words because they are written and read within nanoseconds: a processor that
-// reads a word right after a part of it was written waits for the write to reach its cache.
-#[derive(Debug, Clone, Copy, Default)]
-struct Slot {
-    client: u32,
-    kind: u32,
-    /// A [`Busy`].
-    busy: u64,
-    /// Number of the next operation.
-    cycle: u64,
-    scheduled_ns: u64,
-    sent_ns: u64,
-    /// When its operation could have been sent by a generator that is never late.
-    could_ns: u64,
-    /// When that generator would have had the session idle.
-    free_ns: u64,
-    ended_ns: u64,
-}
-
-impl Slot {
-    /// When a generator that is never late would have had this session idle again, of which the answer was taken at
-    /// `now_ns` by a worker that had last done all there was to do at `caught_up_ns`.
-    ///
-    /// It would have sent the operation at `could_ns`, and the store would have taken as long as it did. An answer
-    /// that is taken long after the worker was last abreast of its sockets may have been there ever since then,
-    /// and the worker is not given the benefit of the doubt.
-    #[inline]
-    fn free_after(&self, now_ns: u64, caught_up_ns: u64) -> u64 {
-        let is_abreast = now_ns.saturating_sub(caught_up_ns) <= ABREAST_NS;
-        let answered_ns = if is_abreast { now_ns } else { caught_up_ns.max(self.sent_ns) };
-        self.could_ns + (answered_ns - self.sent_ns)
-    }
-}
-
-/// Slots that wait for an operation, longest first. The first stands beside the queue: in a closed loop it is
-/// most often the only one.
-struct Idle {
-    first: Option<u32>,
-    others: VecDeque<u32>,
-}
-
-impl Idle {
-    #[inline]
-    fn push(&mut self, slot: u32) {
-        if self.first.is_none() {
-            self.first = Some(slot);
-        } else {
-            self.others.push_back(slot);
-        }
-    }
-
-    #[inline]
-    fn pop(&mut self) {
-        self.first = if self.others.is_empty() { None } else { self.others.pop_front() };
-    }
-
-    fn remove(&mut self, slots: &Range<u32>) {
-        self.others.retain(|other| !slots.contains(other));
-        if self.first.is_some_and(|first| slots.contains(&first)) {
-            self.pop();
-        }
-    }
 }
 
 pub(crate) struct WorkerCore {
@@ -196,22 +113,14 @@ pub(crate) struct WorkerCore {
     params: ValueBuf,
     /// Apart, because most streams have none.
     tracks: Option<Box<Tracks>>,
-    slots: Vec<Slot>,
+    lanes: Vec<Lane>,
     idle: Idle,
     in_flight: u64,
     started: u64,
     finished: u64,
     /// Clients that may have more operations.
     live_clients: usize,
-    pub op_timeout_ns: u64,
-    /// How long opening a session may take.
-    pub open_timeout_ns: u64,
-    /// An operation that is lost with its connection ends the phase.
-    pub ends_on_loss: bool,
-    /// Number after that of each client's last operation.
-    end_cycle: u64,
-    backlog_ns: u64,
-    wake: Wake,
+    pub settings: Settings,
     /// The arrival that is next, when it has been taken from the schedule.
     held_ns: Option<u64>,
     ended: Option<StopReason>,
@@ -221,9 +130,6 @@ pub(crate) struct WorkerCore {
     last_end_ns: u64,
     errors: ErrorTable,
     each: Vec<OpTime>,
-    each_left_out: u64,
-    cpu_ns: fn() -> u64,
-    queued_ns: fn() -> u64,
     taint: Arc<Taint>,
     cpu_at_start_ns: u64,
     queued_at_start_ns: u64,
@@ -236,30 +142,21 @@ pub(crate) struct WorkerCore {
     ahead: Option<Ahead>,
 }
 
-/// A look ahead in the schedule, which goes on where it ended.
-struct Ahead {
-    arrivals: Cursor,
-    next: u64,
-    /// The time of arrival `next`.
-    due_ns: u64,
-}
-
 /// What a core leaves behind.
 pub(crate) struct CoreReport {
     pub stop: StopReason,
     pub last_end_ns: u64,
     pub errors: ErrorTable,
     pub each: Vec<OpTime>,
-    pub each_left_out: u64,
 }
 
 impl WorkerCore {
     pub fn new(setup: Setup) -> Self {
         let cycle = setup.first_cycle;
-        // With room behind, so that another worker's slots are not in the same cache line: they are written with every
+        // With room behind, so that another worker's lanes are not in the same cache line: they are written with every
         // operation.
-        let mut slots = Vec::with_capacity(setup.clients.len() + 128_usize.div_ceil(size_of::<Slot>()));
-        slots.extend(setup.clients.iter().map(|&client| Slot { client, cycle, ..Slot::default() }));
+        let mut lanes = Vec::with_capacity(setup.clients.len() + 128_usize.div_ceil(size_of::<Lane>()));
+        lanes.extend(setup.clients.iter().map(|&client| Lane { client, cycle, ..Lane::default() }));
         Self {
             stream: setup.stream,
             observer: setup.observer,
@@ -271,18 +168,13 @@ impl WorkerCore {
             check_at_ns: 0,
             params: ValueBuf::with_capacity(64, 4096),
             tracks: Tracks::new(&setup.kinds, setup.steps),
-            idle: Idle { first: None, others: VecDeque::with_capacity(slots.len()) },
+            idle: Idle { first: None, others: VecDeque::with_capacity(lanes.len()) },
             in_flight: 0,
             started: 0,
             finished: 0,
-            live_clients: slots.len(),
-            slots,
-            op_timeout_ns: setup.op_timeout_ns,
-            open_timeout_ns: setup.open_timeout_ns,
-            ends_on_loss: setup.ends_on_loss,
-            end_cycle: setup.first_cycle.saturating_add(setup.ops_per_client),
-            backlog_ns: setup.backlog_ns,
-            wake: setup.wake,
+            live_clients: lanes.len(),
+            lanes,
+            settings: setup.settings,
             held_ns: None,
             ended: None,
             ended_ns: 0,
@@ -290,9 +182,6 @@ impl WorkerCore {
             last_end_ns: 0,
             errors: ErrorTable::new(),
             each: Vec::with_capacity(setup.each_max),
-            each_left_out: 0,
-            cpu_ns: setup.cpu_ns,
-            queued_ns: setup.queued_ns,
             taint: setup.taint,
             cpu_at_start_ns: 0,
             queued_at_start_ns: 0,
@@ -315,13 +204,12 @@ impl WorkerCore {
             let mut arrivals = arrivals.again();
             self.ahead = Some(Ahead { due_ns: arrivals.at(*next), arrivals, next: *next });
         }
-        self.cpu_at_start_ns = (self.cpu_ns)();
-        self.queued_at_start_ns = (self.queued_ns)();
+        self.cpu_at_start_ns = (self.settings.cpu_ns)();
+        self.queued_at_start_ns = (self.settings.queued_ns)();
         self.switches_at_start = thread_switches();
         self.grid.start_ns
     }
 
-    /// The slice that is counted into.
     #[inline]
     pub fn slice(&self) -> u32 {
         self.slice
@@ -340,45 +228,41 @@ impl WorkerCore {
         self.caught_up_ns = at_ns;
     }
 
-    /// The session of `slot` is ready for an operation: in the moment in which its last one was answered, or later
+    /// The session of `lane` is ready for an operation: in the moment in which its last one was answered, or later
     /// when it had to be opened again.
-    pub fn release(&mut self, slot: usize, now_ns: u64) {
-        let index = slot as u32;
-        let slot = &mut self.slots[slot];
-        if slot.ended_ns != now_ns {
-            slot.free_ns = now_ns;
+    pub fn release(&mut self, lane: usize, now_ns: u64) {
+        let index = lane as u32;
+        let lane = &mut self.lanes[lane];
+        if lane.ended_ns != now_ns {
+            lane.free_ns = now_ns;
         }
         self.idle.push(index);
     }
 
-    /// The session of `slots` is not there any more.
-    pub fn withdraw(&mut self, slots: Range<usize>) {
-        self.idle.remove(&(slots.start as u32..slots.end as u32));
+    /// The session of `lanes` is not there any more.
+    pub fn withdraw(&mut self, lanes: Range<usize>) {
+        self.idle.remove(&(lanes.start as u32..lanes.end as u32));
     }
 
-    /// What `slot` is busy with.
     #[inline]
-    pub fn busy(&self, slot: usize) -> Busy {
-        match self.slots[slot].busy {
+    pub fn busy(&self, lane: usize) -> Busy {
+        match self.lanes[lane].busy {
             0 => Busy::No,
             1 => Busy::Op,
             _ => Busy::Steps,
         }
     }
 
-    /// Operations in flight.
     pub fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// True when nothing will be started any more.
     pub fn has_ended(&self) -> bool {
         self.ended.is_some()
     }
 
-    /// Number of slots.
-    pub fn slot_count(&self) -> usize {
-        self.slots.len()
+    pub fn lane_count(&self) -> usize {
+        self.lanes.len()
     }
 
     /// True when the phase ends at a time.
@@ -407,53 +291,54 @@ impl WorkerCore {
                 }
                 Some(at_ns) => {
                     let end_ns = self.grid.end_ns.unwrap_or(u64::MAX);
-                    let wake_ns = if self.wake == Wake::Coarse { self.coarse(at_ns) } else { at_ns };
+                    let wake_ns = if self.settings.wake == Wake::Coarse { self.coarse(at_ns) } else { at_ns };
                     // What is due in the last millisecond would otherwise never be sent.
                     return Next::SleepUntil(if wake_ns < end_ns { wake_ns } else { at_ns.min(end_ns) });
                 }
             };
             self.idle.pop();
-            let slot = &mut self.slots[index];
+            let lane = &mut self.lanes[index];
             self.params.clear();
-            let cycle = slot.cycle;
-            let kind = match cycle < self.end_cycle {
-                true => self.stream.op(slot.client, cycle, &mut self.params),
+            let cycle = lane.cycle;
+            let kind = match cycle < self.settings.end_cycle {
+                true => self.stream.op(lane.client, cycle, &mut self.params),
                 false => None,
             };
             let Some(kind) = kind else {
                 // A client that is done comes back when its connection was lost and opened again, and is still done.
                 if cycle != DONE {
-                    slot.cycle = DONE;
-                    let reason = if cycle < self.end_cycle { StopReason::Exhausted } else { StopReason::Limit };
+                    lane.cycle = DONE;
+                    let reason =
+                        if cycle < self.settings.end_cycle { StopReason::Exhausted } else { StopReason::Limit };
                     self.client_is_done(now_ns, reason);
                 }
                 continue;
             };
-            slot.busy = Busy::Op as u64;
-            slot.kind = u32::from(kind);
-            slot.cycle = cycle + 1;
-            slot.scheduled_ns = scheduled_ns;
-            slot.sent_ns = now_ns;
+            lane.busy = Busy::Op as u64;
+            lane.kind = u32::from(kind);
+            lane.cycle = cycle + 1;
+            lane.scheduled_ns = scheduled_ns;
+            lane.sent_ns = now_ns;
             self.in_flight += 1;
             self.started += 1;
             self.board.started.store(self.started, Relaxed);
             if self.is_open {
                 self.held_ns = None;
-                slot.could_ns = scheduled_ns.max(slot.free_ns);
-                self.board.tally(self.slice).lag.record(now_ns.saturating_sub(slot.could_ns));
+                lane.could_ns = scheduled_ns.max(lane.free_ns);
+                self.board.tally(self.slice).lag.record(now_ns.saturating_sub(lane.could_ns));
             }
             let op = Op::new(kind, self.params.values());
             if let Some(observer) = &mut self.observer {
-                observer.sent(Ticket(index as u32), now_ns, slot.client, cycle, &op);
+                observer.sent(Ticket(index as u32), now_ns, lane.client, cycle, &op);
             }
             if let Some(tracks) = &mut self.tracks
                 && tracks.is_steps(kind)
             {
-                slot.busy = Busy::Steps as u64;
+                lane.busy = Busy::Steps as u64;
                 tracks.begin(index, cycle, kind, op.params);
-                return Next::Steps { slot: index };
+                return Next::Steps { lane: index };
             }
-            return Next::Send { slot: index, cycle, scheduled_ns, kind };
+            return Next::Send { lane: index, cycle, scheduled_ns, kind };
         }
     }
 
@@ -463,45 +348,44 @@ impl WorkerCore {
         Op::new(kind, self.params.values())
     }
 
-    /// The operation that `slot` is busy with.
-    pub fn begun(&self, slot: usize) -> Begun {
-        let Slot { kind, cycle, scheduled_ns, sent_ns, .. } = self.slots[slot];
-        // A slot's cycle is that of its next operation.
+    pub fn begun(&self, lane: usize) -> Begun {
+        let Lane { kind, cycle, scheduled_ns, sent_ns, .. } = self.lanes[lane];
+        // A lane's cycle is that of its next operation.
         Begun { kind: kind as KindId, cycle: cycle.saturating_sub(1), scheduled_ns, sent_ns }
     }
 
-    /// The operation of `slot` came to `outcome` at `now_ns`. The session is not released by this.
+    /// The operation of `lane` came to `outcome` at `now_ns`. The session is not released by this.
     #[inline(always)]
-    pub fn finish(&mut self, slot: usize, now_ns: u64, outcome: Outcome, answer: &Answer) {
+    pub fn finish(&mut self, lane: usize, now_ns: u64, outcome: Outcome, answer: &Answer) {
         self.check_if_due(now_ns);
-        self.count_finished(slot, now_ns, outcome, answer);
+        self.count_finished(lane, now_ns, outcome, answer);
         if outcome.is_error() {
             self.errors.note(outcome, answer);
         }
     }
 
     #[inline(always)]
-    fn count_finished(&mut self, slot: usize, now_ns: u64, outcome: Outcome, answer: &Answer) {
-        let index = slot;
-        let slot = &mut self.slots[index];
-        debug_assert!(slot.busy != Busy::No as u64, "an operation ends once");
-        slot.busy = Busy::No as u64;
+    fn count_finished(&mut self, lane: usize, now_ns: u64, outcome: Outcome, answer: &Answer) {
+        let index = lane;
+        let lane = &mut self.lanes[index];
+        debug_assert!(lane.busy != Busy::No as u64, "an operation ends once");
+        lane.busy = Busy::No as u64;
         self.in_flight -= 1;
         self.finished += 1;
         self.last_end_ns = now_ns;
         self.board.finished.store(self.finished, Relaxed);
         if self.is_open {
-            slot.ended_ns = now_ns;
-            slot.free_ns = slot.free_after(now_ns, self.caught_up_ns);
+            lane.ended_ns = now_ns;
+            lane.free_ns = lane.free_after(now_ns, self.caught_up_ns);
         }
-        let service_ns = now_ns.saturating_sub(slot.sent_ns);
-        let response_ns = now_ns.saturating_sub(slot.scheduled_ns);
+        let service_ns = now_ns.saturating_sub(lane.sent_ns);
+        let response_ns = now_ns.saturating_sub(lane.scheduled_ns);
         let tally = self.board.tally(self.slice);
-        tally.record(slot.kind as KindId, outcome, service_ns, response_ns);
+        tally.record(lane.kind as KindId, outcome, service_ns, response_ns);
         // A witness goes before everybody on its processor: what a pause held up ends after it was told of. In a closed
         // loop an operation is due when it is sent.
-        if self.taint.covers(slot.scheduled_ns) {
-            tally.record_disturbed(slot.kind as KindId, outcome, response_ns);
+        if self.taint.covers(lane.scheduled_ns) {
+            tally.record_disturbed(lane.kind as KindId, outcome, response_ns);
         }
         if let Some(observer) = &mut self.observer {
             observer.finished(Ticket(index as u32), now_ns, outcome, answer);
@@ -535,161 +419,19 @@ impl WorkerCore {
         self.end(now_ns, reason);
     }
 
-    /// When the worker is to be awake next for an arrival after `after_ns`, which is not before what it was asked with
-    /// last.
-    pub fn awake_after(&mut self, after_ns: u64) -> Option<u64> {
-        let (Some(ahead), Turns::Own { next, stride, .. }) = (&mut self.ahead, &self.turns) else { return None };
-        // What has been taken from the schedule is behind.
-        let first = *next - if self.held_ns.is_some() { *stride } else { 0 };
-        if ahead.next < first {
-            (ahead.next, ahead.due_ns) = (first, ahead.arrivals.at(first));
-        }
-        while ahead.due_ns <= after_ns {
-            ahead.next += *stride;
-            ahead.due_ns = ahead.arrivals.at(ahead.next);
-        }
-        let due_ns = ahead.due_ns;
-        let wake_ns = if self.wake == Wake::Coarse { self.coarse(due_ns) } else { due_ns };
-        self.grid.end_ns.is_none_or(|end_ns| wake_ns < end_ns).then_some(wake_ns).filter(|at_ns| *at_ns != NEVER_NS)
-    }
-
-    /// The first coarse wake-up not before `at_ns`.
-    fn coarse(&self, at_ns: u64) -> u64 {
-        let after_ns = at_ns.saturating_sub(self.grid.start_ns).div_ceil(COARSE_NS).saturating_mul(COARSE_NS);
-        self.grid.start_ns.saturating_add(after_ns)
-    }
-
     /// How long before a due operation a blocking executor looks at the clock instead of sleeping.
     pub fn spin_ns(&self) -> u64 {
-        match self.wake {
+        match self.settings.wake {
             Wake::Spin => SPIN_NS,
             Wake::Precise | Wake::Coarse => 0,
         }
     }
 
-    /// How workers wake up.
-    pub fn wake(&self) -> Wake {
-        self.wake
-    }
-
-    /// The scheduled time of the next operation; `None` in a closed loop.
-    fn due(&mut self) -> Option<u64> {
-        if let Some(at_ns) = self.held_ns {
-            return Some(at_ns);
-        }
-        self.held_ns = match &mut self.turns {
-            Turns::Closed => None,
-            Turns::Own { arrivals, next, stride } => {
-                let index = *next;
-                *next += *stride;
-                Some(arrivals.at(index))
-            }
-            Turns::Shared { arrivals } => Some(arrivals.at(self.shared.next_arrival.fetch_add(1, Relaxed))),
-        };
-        self.held_ns
-    }
-
-    /// When the oldest operation that nobody has sent is or was due.
-    fn oldest_unsent_ns(&mut self) -> Option<u64> {
-        match &mut self.turns {
-            Turns::Closed => None,
-            _ if self.held_ns.is_some() => self.held_ns,
-            Turns::Own { arrivals, next, .. } => Some(arrivals.at(*next)),
-            Turns::Shared { arrivals } => Some(arrivals.at(self.shared.next_arrival.load(Relaxed))),
-        }
-    }
-
-    #[cold]
-    fn client_is_done(&mut self, now_ns: u64, reason: StopReason) {
-        self.live_clients -= 1;
-        if self.live_clients == 0 {
-            self.end(now_ns, reason);
-        }
-    }
-
-    #[cold]
-    fn check(&mut self, now_ns: u64) {
-        let taken = self.shared.taken.load(std::sync::atomic::Ordering::Acquire);
-        if let Some(end_ns) = &mut self.grid.end_ns {
-            // Only ever later, and long before the end that was planned.
-            *end_ns = (*end_ns).max(self.shared.end_ns.load(Relaxed));
-        }
-        // A worker that has nothing to count any more stays where it is, so that the slice is the phase's last.
-        let is_over = self.in_flight == 0 && (self.has_ended() || self.grid.end_ns.is_some_and(|end| now_ns >= end));
-        let current = if is_over { taken } else { self.grid.at(now_ns, self.slice) };
-        let moves_to = current.min(taken.saturating_add(RING - 1));
-        if moves_to > self.slice {
-            let oldest_ns =
-                self.slots.iter().filter(|slot| slot.busy != Busy::No as u64).map(|slot| slot.scheduled_ns).min();
-            self.board.oldest_ns.store(oldest_ns.unwrap_or(u64::MAX), Relaxed);
-            self.publish_usage();
-            self.slice = moves_to;
-            self.board.move_to(moves_to);
-        }
-        if self.cancelled_ns.is_none() && self.shared.is_cancelled() {
-            self.cancelled_ns = Some(now_ns);
-        }
-        let planned_end_ns = self.grid.end_ns.filter(|_| self.ended.is_none()).unwrap_or(u64::MAX);
-        if self.ended.is_none() {
-            if now_ns >= planned_end_ns {
-                self.end(planned_end_ns, StopReason::Limit);
-            } else if self.shared.must_end() {
-                self.end(now_ns, StopReason::Cancelled);
-            } else if let Some(due_ns) = self.oldest_unsent_ns()
-                && now_ns.saturating_sub(due_ns) > self.backlog_ns
-            {
-                // A worker that was abreast of its sockets all the while waited for the store.
-                let is_stores = self.caught_up_ns.saturating_sub(due_ns) > self.backlog_ns / 2;
-                self.halt(now_ns, if is_stores { StopReason::Backlog } else { StopReason::Behind });
-            }
-        }
-        let slice_end_ns = self.grid.end(self.slice);
-        let slice_end_ns = if slice_end_ns > now_ns { slice_end_ns } else { now_ns + CHECK_NS / 10 };
-        let planned_end_ns = if self.ended.is_none() { planned_end_ns } else { u64::MAX };
-        self.check_at_ns = slice_end_ns.min(now_ns + CHECK_NS).min(planned_end_ns);
-    }
-
-    fn publish_usage(&self) {
-        self.board.cpu_ns.store((self.cpu_ns)().saturating_sub(self.cpu_at_start_ns), Relaxed);
-        self.board.queued_ns.store((self.queued_ns)().saturating_sub(self.queued_at_start_ns), Relaxed);
-        let ((voluntary, involuntary), before) = (thread_switches(), self.switches_at_start);
-        self.board.voluntary.store(voluntary.saturating_sub(before.0), Relaxed);
-        self.board.involuntary.store(involuntary.saturating_sub(before.1), Relaxed);
-    }
-
-    #[cold]
-    fn end(&mut self, at_ns: u64, reason: StopReason) {
-        if self.ended.is_some() {
-            return;
-        }
-        // An operation that the stream does not have was never due.
-        if !matches!(reason, StopReason::Exhausted) && self.live_clients > 0 {
-            let unfinished = &self.board.tally(self.slice).unfinished;
-            let mut wait = |due_ns: u64| {
-                let is_due = due_ns < at_ns;
-                if is_due {
-                    unfinished.record(at_ns - due_ns);
-                }
-                is_due
-            };
-            if self.held_ns.take().is_none_or(&mut wait)
-                && let Turns::Own { arrivals, next, stride } = &mut self.turns
-            {
-                while wait(arrivals.at(*next)) {
-                    *next += *stride;
-                }
-            }
-        }
-        self.ended = Some(reason);
-        self.ended_ns = at_ns;
-    }
-
-    fn keep(&mut self, slot: usize, end_ns: u64, outcome: Outcome) {
+    fn keep(&mut self, lane: usize, end_ns: u64, outcome: Outcome) {
         if self.each.len() == self.each.capacity() {
-            self.each_left_out += 1;
             return;
         }
-        let Slot { client, kind, cycle, scheduled_ns, sent_ns, .. } = self.slots[slot];
+        let Lane { client, kind, cycle, scheduled_ns, sent_ns, .. } = self.lanes[lane];
         self.each.push(OpTime {
             client,
             cycle: cycle - 1,
@@ -710,7 +452,6 @@ impl WorkerCore {
             stop: self.ended.unwrap_or(StopReason::Cancelled),
             errors: self.errors,
             each: self.each,
-            each_left_out: self.each_left_out,
         }
     }
 }

@@ -98,9 +98,9 @@ fn an_open_loop_is_exact_in_every_shape() {
         let arrivals = scheduled(&pace, 0).unwrap();
         let wanted = open_queue(16, &arrivals, end_ns, heavy_tail);
         assert!(wanted.response_ns.len() > 10_000, "{name}: p99.99 wants as many");
-        let mut bench = paced(16, u64::MAX, &pace, 0, Some(end_ns));
-        bench.core.backlog_ns = u64::MAX;
-        let (slices, totals) = bench.run_script(|number, sent_ns| (sent_ns + heavy_tail(number), Outcome::Ok));
+        let mut simulation = paced(16, u64::MAX, &pace, 0, Some(end_ns));
+        simulation.core.settings.backlog_ns = u64::MAX;
+        let (slices, totals) = simulation.run_script(|number, sent_ns| (sent_ns + heavy_tail(number), Outcome::Ok));
         println!("{name}: {} operations, {} unfinished", wanted.response_ns.len(), wanted.unfinished_ns.len());
         is_exact(&merged(&slices, Measure::Response), wanted.response_ns);
         is_exact(&merged(&slices, Measure::Service), wanted.service_ns);
@@ -127,7 +127,7 @@ fn operations_that_nobody_could_send_any_more_are_unfinished_with_the_time_they_
 #[test]
 fn a_closed_loop_is_exact() {
     let end_ns = 20 * SECOND;
-    let (slices, _) = bench(8, u64::MAX, None, 0, Some(end_ns))
+    let (slices, _) = simulation(8, u64::MAX, None, 0, Some(end_ns))
         .run_script(|number, sent_ns| (sent_ns + heavy_tail(number), Outcome::Ok));
     // The session that is free first sends next.
     let mut free: BinaryHeap<Reverse<u64>> = (0..8).map(|_| Reverse(0)).collect();
@@ -144,7 +144,7 @@ fn a_closed_loop_is_exact() {
 #[test]
 fn outcomes_are_told_apart_and_a_timeout_takes_as_long_as_it_took() {
     let (slices, totals) =
-        bench(4, u64::MAX, Some(1_000.0), 0, Some(10 * SECOND)).run_script(|number, sent_ns| match number % 100 {
+        simulation(4, u64::MAX, Some(1_000.0), 0, Some(10 * SECOND)).run_script(|number, sent_ns| match number % 100 {
             7 => (sent_ns + 50 * MS, Outcome::Unknown),
             8 => (sent_ns + MS / 2, Outcome::Rejected),
             9 => (sent_ns + MS / 4, Outcome::NotFound),
@@ -166,7 +166,7 @@ fn outcomes_are_told_apart_and_a_timeout_takes_as_long_as_it_took() {
 #[test]
 fn after_a_stall_of_the_generator_every_operation_that_it_made_late_counts_as_late() {
     // 1,000 a second, answered after 2 ms by any of four sessions; the generator does not run for a second.
-    let mut stalled = bench(4, u64::MAX, Some(1_000.0), 0, Some(10 * SECOND));
+    let mut stalled = simulation(4, u64::MAX, Some(1_000.0), 0, Some(10 * SECOND));
     stalled.stalls.push((4_500_300_000, 5_500_300_000));
     let (slices, totals) = stalled.run(|sent_ns| sent_ns + 2 * MS);
     let response = merged(&slices, Measure::Response);
@@ -193,7 +193,7 @@ fn a_stall_of_the_store_is_not_the_generators() {
         done_ns if done_ns > 4_500 * MS && done_ns < 5_500 * MS => 5_502 * MS,
         done_ns => done_ns,
     };
-    let (slices, totals) = bench(4, u64::MAX, Some(1_000.0), 0, Some(10 * SECOND)).run(answered);
+    let (slices, totals) = simulation(4, u64::MAX, Some(1_000.0), 0, Some(10 * SECOND)).run(answered);
     assert!(merged(&slices, Measure::Response).max() > 990 * MS);
     assert_eq!(totals.lag.max_ns, 0, "{:?}", totals.lag);
 }
@@ -202,7 +202,7 @@ fn a_stall_of_the_store_is_not_the_generators() {
 fn of_a_stall_within_a_stall_each_has_its_own_part() {
     // The store stalls from 4.5 s to 5.5 s, the generator from 5 s to 6 s: what was due before 5.5 s waited for the
     // store until then, and for the generator after that.
-    let mut both = bench(2, u64::MAX, Some(1_000.0), 0, Some(10 * SECOND));
+    let mut both = simulation(2, u64::MAX, Some(1_000.0), 0, Some(10 * SECOND));
     both.stalls.push((5_000_300_000, 6_000_300_000));
     let (slices, totals) = both.run(|sent_ns| match sent_ns + MS / 2 {
         done_ns if done_ns > 4_500 * MS && done_ns < 5_500 * MS => 5_500 * MS,
@@ -217,10 +217,10 @@ fn of_a_stall_within_a_stall_each_has_its_own_part() {
 #[test]
 fn giving_up_names_who_was_behind() {
     for (stall, wanted) in [(None, StopReason::Backlog), (Some((SECOND, 12 * SECOND)), StopReason::Behind)] {
-        let mut bench = bench(1, u64::MAX, Some(100.0), 0, Some(60 * SECOND));
-        bench.stalls.extend(stall);
-        let stop = bench.stop.clone();
-        let (slices, _) = bench.run(|sent_ns| sent_ns + if stall.is_some() { MS } else { 100 * MS });
+        let mut simulation = simulation(1, u64::MAX, Some(100.0), 0, Some(60 * SECOND));
+        simulation.stalls.extend(stall);
+        let stop = simulation.stop.clone();
+        let (slices, _) = simulation.run(|sent_ns| sent_ns + if stall.is_some() { MS } else { 100 * MS });
         assert_eq!(*stop.lock().unwrap(), Some(wanted));
         assert!(slices.last().unwrap().end_ns < 13 * SECOND);
     }

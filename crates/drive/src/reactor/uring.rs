@@ -13,6 +13,8 @@
 //! A [`Connection`] is used again for another socket when everything that was asked about its last one is answered,
 //! so that no completion is taken for another one's.
 
+mod request;
+
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -26,6 +28,7 @@ use rustix::time::Timespec;
 
 use super::pool::{GROUP, Pool};
 use super::{ALARMS, Event, Reactor, alarms, send_last, set_timer, take_tick, timer};
+use request::{Ask, Completion, Connection, Stage};
 
 /// Requests that can stand in the queue before they have to be submitted.
 const QUEUE: u32 = 256;
@@ -57,81 +60,6 @@ pub(crate) struct Uring {
     /// Requests that are not answered, over all connections and the timer.
     asked: u64,
     enter_flags: EnterFlags,
-}
-
-/// A connection and what was asked about it.
-struct Connection {
-    slot: usize,
-    socket: Option<OwnedFd>,
-    stage: Stage,
-    /// Requests that are not answered.
-    asked: u32,
-    /// What is being sent; what comes after it stays with the caller.
-    sending: Vec<u8>,
-    /// Bytes at the front of `sending` that are with the kernel.
-    sent: usize,
-    /// The round in which a send was asked last.
-    sent_in: u64,
-    /// A send was not done in full, and is asked again when there is room.
-    wants_room: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    Connecting,
-    Open,
-    /// Sending has failed; what arrives is still wanted.
-    HungUp,
-    /// The slot has nothing to do with it any more.
-    Closing,
-}
-
-/// What a request was about. Its number is part of the request's user data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ask {
-    Connect,
-    Receive,
-    Send,
-    Room,
-    Cancel,
-    Tick,
-    Alarm,
-    /// Nothing was asked: the sad end of a send, which is seen in turn.
-    Unsent,
-}
-
-impl Ask {
-    const ALL: [Ask; 8] =
-        [Ask::Connect, Ask::Receive, Ask::Send, Ask::Room, Ask::Cancel, Ask::Tick, Ask::Alarm, Ask::Unsent];
-
-    fn data(self, connection: u32) -> u64 {
-        (u64::from(connection) << 8) | self as u64
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Completion {
-    connection: u32,
-    ask: Ask,
-    result: i32,
-    flags: u32,
-}
-
-impl Completion {
-    fn of(entry: &cqueue::Entry) -> Completion {
-        let data = entry.user_data();
-        let ask = Ask::ALL[(data & 0xff) as usize];
-        Completion { connection: (data >> 8) as u32, ask, result: entry.result(), flags: entry.flags() }
-    }
-
-    /// True when it is the last word on a request that is counted.
-    fn ends_a_request(&self) -> bool {
-        !matches!(self.ask, Ask::Send | Ask::Unsent) && !cqueue::more(self.flags)
-    }
-
-    fn errno(&self) -> Errno {
-        Errno::from_raw_os_error(-self.result)
-    }
 }
 
 impl Uring {
@@ -172,9 +100,9 @@ impl Uring {
             asked: 0,
             enter_flags,
         };
-        uring.ask_tick()?;
-        for alarm in 0..ALARMS {
-            uring.ask_alarm(alarm)?;
+        uring.ask_timer(Ask::Tick, NONE)?;
+        for alarm in 0..ALARMS as u32 {
+            uring.ask_timer(Ask::Alarm, alarm)?;
         }
         // What a kernel, a sandbox or a container forbids, it forbids here at the latest.
         uring.enter(0, None)?;
@@ -271,21 +199,13 @@ impl Uring {
         Ok(())
     }
 
-    fn ask_tick(&mut self) -> Result<(), Errno> {
-        let fd = Fd(self.timer.as_raw_fd());
-        let poll = opcode::PollAdd::new(fd, u32::from(PollFlags::IN.bits())).multi(true);
+    /// Asks to be told of a timer once each time it goes off.
+    fn ask_timer(&mut self, ask: Ask, number: u32) -> Result<(), Errno> {
+        let timer = if ask == Ask::Tick { &self.timer } else { &self.alarms[number as usize] };
+        // Without LEVEL an alarm need not be read.
+        let poll = opcode::PollAdd::new(Fd(timer.as_raw_fd()), u32::from(PollFlags::IN.bits())).multi(true);
         // SAFETY: it points to nothing.
-        unsafe { self.push(&poll.build().user_data(Ask::Tick.data(NONE)))? };
-        self.asked += 1;
-        Ok(())
-    }
-
-    fn ask_alarm(&mut self, alarm: usize) -> Result<(), Errno> {
-        // Without LEVEL it is told of once each time it goes off, and need not be read.
-        let fd = Fd(self.alarms[alarm].as_raw_fd());
-        let poll = opcode::PollAdd::new(fd, u32::from(PollFlags::IN.bits())).multi(true);
-        // SAFETY: it points to nothing.
-        unsafe { self.push(&poll.build().user_data(Ask::Alarm.data(alarm as u32)))? };
+        unsafe { self.push(&poll.build().user_data(ask.data(number)))? };
         self.asked += 1;
         Ok(())
     }
@@ -338,19 +258,14 @@ impl Uring {
         let Completion { connection, ask, result, flags } = completion;
         let ended = completion.ends_a_request();
         self.asked -= u64::from(ended);
-        if ask == Ask::Tick {
-            take_tick(&self.timer);
-            if ended {
-                let _ = self.ask_tick();
+        if matches!(ask, Ask::Tick | Ask::Alarm) {
+            if ask == Ask::Tick {
+                take_tick(&self.timer);
             }
-            return Some(Event::Tick);
-        }
-        if ask == Ask::Alarm {
-            let alarm = connection as usize;
             if ended {
-                let _ = self.ask_alarm(alarm);
+                let _ = self.ask_timer(ask, connection);
             }
-            return Some(Event::Alarm { alarm });
+            return Some(if ask == Ask::Tick { Event::Tick } else { Event::Alarm { alarm: connection as usize } });
         }
         let this = &mut self.connections[connection as usize];
         this.asked -= u32::from(ended);

@@ -1,73 +1,57 @@
 //! Sessions that speak to several servers at a time: the connections that such a session wishes for.
 //!
-//! A session has room for so many connections from the start, so that the reactor's slots never move: those behind the
-//! slots of the sessions themselves are *twigs*, each one connection of one session. A twig that is lost is tried again
-//! by itself, with the same back-off as a session's only connection, and takes nothing down but what was in flight on
-//! it: the session goes on with its others.
+//! A session has room for so many connections from the start, so that the reactor's slots never move: the slots of
+//! these connections stand behind those of the sessions themselves. One that is lost is tried again by itself, with the
+//! same back-off as a session's only connection, and takes nothing down but what was in flight on it: the session goes on
+//! with its others.
 
 use plimsoll_core::{StoreError, WireState, Wish};
 use rustix::io::Errno;
 
 use super::{Completions, Loss, WireWorker};
-use crate::link::{BACKOFF_NS, Link, Place, Stage};
+use crate::link::{BACKOFF_NS, Connection, Link, Stage};
+use crate::place::Place;
 use crate::reactor::{Event, Reactor};
 
-/// All twigs of a worker. Most workers have none.
-pub(super) struct Twigs {
+/// All branches of a worker. Most workers have none.
+pub(super) struct BranchTable {
     /// Reactor slot of the first.
     first: usize,
-    all: Vec<Twig>,
-    /// By session: its first twig.
+    all: Vec<Branch>,
+    /// By session: its first one.
     starts: Vec<usize>,
 }
 
 /// One connection of a session that has several.
-struct Twig {
+struct Branch {
     /// The session's slot.
     link: usize,
     /// Which of its connections it is.
-    branch: usize,
-    /// Where its server listens; none while no connection is wished.
-    place: Option<Place>,
-    stage: Stage,
-    since_ns: u64,
-    lost_ns: Option<u64>,
-    backoff_ns: u64,
-    tries: usize,
-    /// Bytes that the session has not used.
-    rest: Vec<u8>,
+    number: usize,
+    /// None while none is wished.
+    connection: Option<Connection>,
 }
 
-impl Twigs {
+impl BranchTable {
     /// Room for what `links` may wish for.
-    pub fn of(links: &mut [Link]) -> Twigs {
+    pub fn of(links: &mut [Link]) -> BranchTable {
         let (mut all, mut starts) = (Vec::new(), Vec::with_capacity(links.len()));
         for (link, session) in links.iter_mut().enumerate() {
             starts.push(all.len());
             let count = session.session.branches().map_or(0, |branches| branches.count_max());
-            all.extend((0..count).map(|branch| Twig {
-                link,
-                branch,
-                place: None,
-                stage: Stage::Down { retry_ns: 0 },
-                since_ns: 0,
-                lost_ns: None,
-                backoff_ns: BACKOFF_NS.start,
-                tries: 0,
-                rest: Vec::new(),
-            }));
+            all.extend((0..count).map(|number| Branch { link, number, connection: None }));
         }
-        Twigs { first: links.len(), all, starts }
+        BranchTable { first: links.len(), all, starts }
     }
 
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// The twig of a session's connection.
-    fn at(&self, link: usize, branch: usize) -> Option<usize> {
-        let index = self.starts.get(link)? + branch;
-        self.all.get(index).filter(|twig| twig.link == link).map(|_| index)
+    /// The position of a session's connection.
+    fn at(&self, link: usize, number: usize) -> Option<usize> {
+        let index = self.starts.get(link)? + number;
+        self.all.get(index).filter(|branch| branch.link == link).map(|_| index)
     }
 }
 
@@ -76,25 +60,26 @@ impl<R: Reactor> WireWorker<R> {
     pub(super) fn grant(&mut self, slot: usize, now_ns: u64) {
         while let Some(wish) = self.links[slot].session.branches().and_then(|branches| branches.next_wish()) {
             let (Wish::Connect { branch, .. } | Wish::Close { branch } | Wish::Send { branch }) = wish;
-            let Some(twig) = self.twigs.at(slot, branch) else { continue };
+            let Some(index) = self.branches.at(slot, branch) else { continue };
             match wish {
-                Wish::Send { .. } => self.send_branch(twig, now_ns),
-                Wish::Close { .. } => self.close_branch(twig, now_ns),
+                Wish::Send { .. } => self.send_branch(index, now_ns),
+                Wish::Close { .. } => self.close_branch(index, now_ns),
                 Wish::Connect { address, .. } => {
-                    self.close_branch(twig, now_ns);
+                    self.close_branch(index, now_ns);
                     match Place::resolve(&address) {
                         Ok(place) => {
-                            self.twigs.all[twig].place = Some(place);
-                            self.connect_branch(twig, now_ns);
+                            self.branches.all[index].connection = Some(Connection::new(place));
+                            self.connect_branch(index, now_ns);
                         }
-                        Err(error) => self.lose_branch(twig, now_ns, &error),
+                        Err(error) => self.lose_branch(index, now_ns, &error),
                     }
                 }
             }
         }
+        let stage = self.links[slot].connection.stage;
         match self.links[slot].session.state() {
-            WireState::Ready if self.links[slot].stage != Stage::Ready => self.ready(slot, now_ns),
-            WireState::Failed(error) if !matches!(self.links[slot].stage, Stage::Down { .. }) => {
+            WireState::Ready if stage != Stage::Ready => self.ready(slot, now_ns),
+            WireState::Failed(error) if !matches!(stage, Stage::Down { .. }) => {
                 let error = error.clone();
                 self.lose(slot, now_ns, Loss::Session(error));
             }
@@ -102,31 +87,26 @@ impl<R: Reactor> WireWorker<R> {
         }
     }
 
-    /// Something came for a twig.
+    /// Something came for a branch.
     #[inline]
     pub(super) fn on_branch(&mut self, event: Event, now_ns: u64) {
         let Some(slot) = event.slot() else { return };
-        let twig = slot - self.twigs.first;
+        let index = slot - self.branches.first;
         match event {
-            Event::Arrived { .. } => self.receive_branch(twig, now_ns),
-            Event::Room { .. } => self.send_branch(twig, now_ns),
+            Event::Arrived { .. } => self.receive_branch(index, now_ns),
+            Event::Room { .. } => self.send_branch(index, now_ns),
             Event::Connected { result: Ok(()), .. } => {
-                let this = &mut self.twigs.all[twig];
-                this.stage = Stage::Ready;
-                this.backoff_ns = BACKOFF_NS.start;
-                this.tries = this.tries.saturating_sub(1);
-                if let Some(lost_ns) = this.lost_ns.take() {
-                    self.down_ns += now_ns.saturating_sub(lost_ns);
-                }
-                let (link, branch) = (this.link, this.branch);
+                let Branch { link, number, connection } = &mut self.branches.all[index];
+                self.down_ns += connection.as_mut().map_or(0, |connection| connection.ready(now_ns));
+                let (link, number) = (*link, *number);
                 if let Some(branches) = self.links[link].session.branches() {
-                    branches.connected(branch);
+                    branches.connected(number);
                 }
                 self.grant(link, now_ns);
             }
-            Event::Closed { .. } => self.lose_branch_by(twig, now_ns, |place| place.closed()),
+            Event::Closed { .. } => self.lose_branch_by(index, now_ns, |place| place.closed()),
             Event::Connected { result: Err(errno), .. } | Event::Broken { errno, .. } | Event::Unsent { errno, .. } => {
-                self.lose_branch_by(twig, now_ns, |place| place.error(errno));
+                self.lose_branch_by(index, now_ns, |place| place.error(errno));
             }
             Event::Tick | Event::Alarm { .. } => {}
         }
@@ -134,31 +114,16 @@ impl<R: Reactor> WireWorker<R> {
 
     #[inline]
     fn receive_branch(&mut self, index: usize, now_ns: u64) {
-        let twig = &mut self.twigs.all[index];
-        let slot = twig.link;
+        let Branch { link: slot, number, connection } = &mut self.branches.all[index];
+        let (slot, number) = (*slot, *number);
         let link = &mut self.links[slot];
-        let releases = link.stage == Stage::Ready;
-        let lanes = self.lanes.of(slot);
-        let mut done = Completions { core: &mut self.core, lanes, releases, now_ns, finished: 0, stepped: None };
-        let Some(branches) = link.session.branches() else { return };
-        let arrived = self.reactor.arrived();
-        let used = if twig.rest.is_empty() {
-            let used = branches.feed(twig.branch, arrived, &mut done);
-            if let Ok(used) = used {
-                twig.rest.extend_from_slice(arrived.get(used..).unwrap_or_default());
-            }
-            used
-        } else {
-            twig.rest.extend_from_slice(arrived);
-            let used = branches.feed(twig.branch, &twig.rest, &mut done);
-            if let Ok(used) = used {
-                twig.rest.drain(..used.min(twig.rest.len()));
-            }
-            used
-        };
+        let mut done =
+            Completions::new(&mut self.core, self.lanes.of(slot), link.connection.stage == Stage::Ready, now_ns);
+        let (Some(branches), Some(connection)) = (link.session.branches(), connection) else { return };
+        let used = connection.feed(self.reactor.arrived(), |bytes| branches.feed(number, bytes, &mut done));
         let (finished, stepped) = (done.finished, done.stepped);
         match used {
-            Ok(_) => self.grant(slot, now_ns),
+            Ok(()) => self.grant(slot, now_ns),
             Err(error) => self.lose_branch(index, now_ns, &error),
         }
         if finished > 0 || stepped.is_some_and(|lane| self.advance(lane, now_ns)) {
@@ -167,71 +132,59 @@ impl<R: Reactor> WireWorker<R> {
     }
 
     fn send_branch(&mut self, index: usize, now_ns: u64) {
-        let twig = &self.twigs.all[index];
-        if twig.stage != Stage::Ready {
+        let Branch { link, number, connection } = &self.branches.all[index];
+        if connection.as_ref().is_none_or(|connection| connection.stage != Stage::Ready) {
             return;
         }
-        let Some(branches) = self.links[twig.link].session.branches() else { return };
-        if let Err(errno) = self.reactor.send(self.twigs.first + index, branches.out(twig.branch)) {
+        let Some(branches) = self.links[*link].session.branches() else { return };
+        if let Err(errno) = self.reactor.send(self.branches.first + index, branches.out(*number)) {
             self.lose_branch_by(index, now_ns, |place| place.error(errno));
         }
     }
 
     fn connect_branch(&mut self, index: usize, now_ns: u64) {
-        let twig = &mut self.twigs.all[index];
-        let Some(place) = &twig.place else { return };
-        twig.since_ns = now_ns;
-        twig.tries += 1;
-        let begun =
-            place.connect(twig.tries - 1).and_then(|socket| self.reactor.connect(self.twigs.first + index, socket));
-        match begun {
-            Ok(()) => twig.stage = Stage::Connecting,
+        let slot = self.branches.first + index;
+        let Some(connection) = &mut self.branches.all[index].connection else { return };
+        match connection.connect(now_ns).and_then(|socket| self.reactor.connect(slot, socket)) {
+            Ok(()) => {}
             // The queue of a Unix socket is full: its server has not got round to us.
-            Err(Errno::AGAIN) => twig.stage = Stage::Down { retry_ns: now_ns + BACKOFF_NS.start },
+            Err(Errno::AGAIN) => connection.enter(Stage::Down { retry_ns: now_ns + BACKOFF_NS.start }, now_ns),
             Err(errno) => self.lose_branch_by(index, now_ns, |place| place.error(errno)),
         }
     }
 
     #[cold]
     fn lose_branch_by(&mut self, index: usize, now_ns: u64, why: impl FnOnce(&Place) -> StoreError) {
-        let Some(place) = &self.twigs.all[index].place else { return };
-        let error = why(place);
+        let Some(connection) = &self.branches.all[index].connection else { return };
+        let error = why(&connection.place);
         self.lose_branch(index, now_ns, &error);
     }
 
     /// Gives one connection of a session up: what was in flight on it is unknown, and it is tried again after a while.
     #[cold]
     fn lose_branch(&mut self, index: usize, now_ns: u64, error: &StoreError) {
-        let twig = &mut self.twigs.all[index];
-        let (slot, branch) = (twig.link, twig.branch);
-        self.lost_connections += u64::from(twig.stage == Stage::Ready && !self.starting);
-        twig.stage = Stage::Down { retry_ns: now_ns + twig.backoff_ns };
-        twig.backoff_ns = (twig.backoff_ns * 2).min(BACKOFF_NS.end);
-        twig.rest.clear();
-        twig.lost_ns.get_or_insert(now_ns);
-        self.reactor.close(self.twigs.first + index);
+        let Branch { link: slot, number, connection } = &mut self.branches.all[index];
+        let (slot, number) = (*slot, *number);
+        if let Some(connection) = connection {
+            self.lost_connections += u64::from(connection.stage == Stage::Ready && !self.starting);
+            connection.lose(now_ns);
+        }
+        self.reactor.close(self.branches.first + index);
         let link = &mut self.links[slot];
-        let releases = link.stage == Stage::Ready;
-        let lanes = self.lanes.of(slot);
-        let mut done = Completions { core: &mut self.core, lanes, releases, now_ns, finished: 0, stepped: None };
+        let mut done =
+            Completions::new(&mut self.core, self.lanes.of(slot), link.connection.stage == Stage::Ready, now_ns);
         if let Some(branches) = link.session.branches() {
-            branches.out(branch).clear();
-            branches.lost(branch, error, &mut done);
+            branches.out(number).clear();
+            branches.lost(number, error, &mut done);
         }
         self.grant(slot, now_ns);
     }
 
     fn close_branch(&mut self, index: usize, now_ns: u64) {
-        let twig = &mut self.twigs.all[index];
-        if let Some(lost_ns) = twig.lost_ns.take() {
-            self.down_ns += now_ns.saturating_sub(lost_ns);
+        if let Some(connection) = self.branches.all[index].connection.take() {
+            self.down_ns += connection.down_ns(now_ns);
         }
-        twig.place = None;
-        twig.stage = Stage::Down { retry_ns: u64::MAX };
-        twig.backoff_ns = BACKOFF_NS.start;
-        twig.tries = 0;
-        twig.rest.clear();
-        self.reactor.close(self.twigs.first + index);
+        self.reactor.close(self.branches.first + index);
     }
 
     /// Closes all connections of the session at `slot`.
@@ -239,7 +192,7 @@ impl<R: Reactor> WireWorker<R> {
     pub(super) fn close_branches(&mut self, slot: usize) {
         let now_ns = self.ticker.now_ns();
         let count = self.links[slot].session.branches().map_or(0, |branches| branches.count_max());
-        for index in (0..count).filter_map(|branch| self.twigs.at(slot, branch)).collect::<Vec<_>>() {
+        for index in (0..count).filter_map(|number| self.branches.at(slot, number)).collect::<Vec<_>>() {
             self.close_branch(index, now_ns);
         }
     }
@@ -248,15 +201,14 @@ impl<R: Reactor> WireWorker<R> {
     /// may be waiting for it.
     #[inline]
     pub(super) fn tend_branches(&mut self, now_ns: u64) {
-        for index in 0..self.twigs.len() {
-            let twig = &self.twigs.all[index];
-            if twig.place.is_none() {
-                continue;
-            }
-            match twig.stage {
+        for index in 0..self.branches.len() {
+            let Some(connection) = &self.branches.all[index].connection else { continue };
+            match connection.stage {
                 Stage::Down { retry_ns } if now_ns >= retry_ns => self.connect_branch(index, now_ns),
-                Stage::Connecting if now_ns.saturating_sub(twig.since_ns) >= self.core.open_timeout_ns => {
-                    let waited_ns = self.core.open_timeout_ns;
+                Stage::Connecting
+                    if now_ns.saturating_sub(connection.since_ns) >= self.core.settings.open_timeout_ns =>
+                {
+                    let waited_ns = self.core.settings.open_timeout_ns;
                     self.lose_branch_by(index, now_ns, |place| place.silent(waited_ns));
                 }
                 _ => {}
@@ -264,8 +216,7 @@ impl<R: Reactor> WireWorker<R> {
         }
     }
 
-    /// The phase is over.
     pub(super) fn leave_branches(&mut self, now_ns: u64) {
-        (0..self.twigs.len()).for_each(|index| self.close_branch(index, now_ns));
+        (0..self.branches.len()).for_each(|index| self.close_branch(index, now_ns));
     }
 }

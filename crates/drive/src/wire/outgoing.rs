@@ -1,7 +1,8 @@
 //! What goes out: operations on every idle lane, steps when they can go, and as few sends as possible.
 //!
-//! A session has `depth` *lanes*, each for one operation at a time of a client of its own: a lane is a slot of the core,
-//! and a ticket names it. What is started for one session in one go is sent in one piece.
+//! A session has `depth` of the core's *lanes*, each for one operation at a time of a client of its own; a ticket names
+//! it. With a depth of 1 a lane's number is its session's slot. What is started for one session in one go is sent in one
+//! piece.
 
 use std::ops::Range;
 
@@ -88,14 +89,14 @@ impl<R: Reactor> WireWorker<R> {
             return self.fill_pipelines(now_ns, most);
         }
         match self.core.next(now_ns) {
-            Next::Send { slot, kind, .. } => {
+            Next::Send { lane: slot, kind, .. } => {
                 let link = &mut self.links[slot];
                 link.session.start(Ticket(slot as u32), &self.core.op(kind), &mut link.out);
-                self.deadline_ns = self.deadline_ns.min(now_ns + self.core.op_timeout_ns);
+                self.deadline_ns = self.deadline_ns.min(now_ns + self.core.settings.op_timeout_ns);
                 self.send(slot, now_ns);
                 Filled::Started
             }
-            Next::Steps { slot, .. } => match self.advance(slot, now_ns) {
+            Next::Steps { lane: slot } => match self.advance(slot, now_ns) {
                 true => Filled::Unsent,
                 false => Filled::Started,
             },
@@ -108,7 +109,7 @@ impl<R: Reactor> WireWorker<R> {
         let mut filled = Filled::Started;
         for _ in 0..most {
             match self.core.next(now_ns) {
-                Next::Send { slot: lane, kind, .. } => {
+                Next::Send { lane, kind, .. } => {
                     let slot = self.lanes.slot(lane);
                     let link = &mut self.links[slot];
                     let op = Op { more: true, ..self.core.op(kind) };
@@ -130,7 +131,7 @@ impl<R: Reactor> WireWorker<R> {
             }
         }
         if !self.lanes.unsent.is_empty() {
-            self.deadline_ns = self.deadline_ns.min(now_ns + self.core.op_timeout_ns);
+            self.deadline_ns = self.deadline_ns.min(now_ns + self.core.settings.op_timeout_ns);
         }
         for index in 0..self.lanes.unsent.len() {
             // A session stands there more than once when others were given operations in between.
@@ -157,7 +158,7 @@ impl<R: Reactor> WireWorker<R> {
             match self.core.step(lane, depth_max, now_ns) {
                 NextStep::Send(op) => {
                     link.session.start(Ticket(lane as u32), &op, &mut link.out);
-                    self.deadline_ns = self.deadline_ns.min(now_ns + self.core.op_timeout_ns);
+                    self.deadline_ns = self.deadline_ns.min(now_ns + self.core.settings.op_timeout_ns);
                 }
                 NextStep::Wait => break false,
                 NextStep::Over => break true,

@@ -17,7 +17,7 @@ use crate::spec::StopReason;
 /// Steps of one pipeline for which there is room from the start.
 const PIPELINE: usize = 32;
 
-/// What the operation of a slot wants next.
+/// What the operation of a lane wants next.
 #[derive(Debug)]
 pub(crate) enum NextStep<'a> {
     /// Send this on its session, and ask again.
@@ -32,7 +32,7 @@ pub(crate) enum NextStep<'a> {
 pub(crate) struct Tracks {
     is_steps: Box<[bool]>,
     tracks: Vec<Option<Track>>,
-    /// When sleeping slots wake up.
+    /// When sleeping lanes wake up.
     sleepers: BinaryHeap<Reverse<(u64, u32)>>,
     /// Parameters of the step that is being sent, and of the one behind it.
     params: ValueBuf,
@@ -100,22 +100,22 @@ impl Tracks {
         self.is_steps.get(usize::from(kind)).is_some_and(|is| *is)
     }
 
-    /// Operation `cycle` of `slot` begins.
-    pub fn begin(&mut self, slot: usize, cycle: u64, kind: KindId, params: Values<'_>) {
-        let track = self.track(slot);
+    /// Operation `cycle` of `lane` begins.
+    pub fn begin(&mut self, lane: usize, cycle: u64, kind: KindId, params: Values<'_>) {
+        let track = self.track(lane);
         track.forget();
         track.steps.begin(cycle, kind, params);
     }
 
-    fn track(&mut self, slot: usize) -> &mut Track {
+    fn track(&mut self, lane: usize) -> &mut Track {
         // A stream that gives such operations and no way through them is a bug of its workload.
-        self.tracks[slot].as_mut().expect("a stream with operations of several steps has a way through them")
+        self.tracks[lane].as_mut().expect("a stream with operations of several steps has a way through them")
     }
 
     /// Asks for a step; its parameters are in `params_behind`. `None` when it is not one to send.
-    fn ask(&mut self, slot: usize, now_ns: u64) -> Option<(KindId, bool)> {
+    fn ask(&mut self, lane: usize, now_ns: u64) -> Option<(KindId, bool)> {
         self.params_behind.clear();
-        let track = self.tracks[slot].as_mut()?;
+        let track = self.tracks[lane].as_mut()?;
         match track.steps.next(&mut self.params_behind) {
             Step::Send { kind, more } => return Some((kind, more)),
             Step::Gather => track.gathers = true,
@@ -124,7 +124,7 @@ impl Tracks {
             Step::Sleep(0) => {}
             Step::Sleep(length_ns) => {
                 track.sleeps_until_ns = now_ns.saturating_add(length_ns);
-                self.sleepers.push(Reverse((track.sleeps_until_ns, slot as u32)));
+                self.sleepers.push(Reverse((track.sleeps_until_ns, lane as u32)));
             }
             Step::End { kind, outcome } => {
                 track.gathers = true;
@@ -134,13 +134,13 @@ impl Tracks {
         None
     }
 
-    /// The next step of the operation of `slot`; the parameters of one to send are in `params`.
-    fn next(&mut self, slot: usize, depth_max: usize, now_ns: u64) -> Turn {
+    /// The next step of the operation of `lane`; the parameters of one to send are in `params`.
+    fn next(&mut self, lane: usize, depth_max: usize, now_ns: u64) -> Turn {
         let (kind, wants_more) = loop {
             if let Some(behind) = self.behind.take() {
                 break behind;
             }
-            let track = self.track(slot);
+            let track = self.track(lane);
             if track.gathers && !track.unanswered.is_empty() {
                 return Turn::Wait;
             }
@@ -152,29 +152,29 @@ impl Tracks {
                 return Turn::Wait;
             }
             track.sleeps_until_ns = 0;
-            if let Some(step) = self.ask(slot, now_ns) {
+            if let Some(step) = self.ask(lane, now_ns) {
                 break step;
             }
         };
         std::mem::swap(&mut self.params, &mut self.params_behind);
-        let unanswered = self.track(slot).unanswered.len() + 1;
+        let unanswered = self.track(lane).unanswered.len() + 1;
         // Whether another one follows at once is known when it has been asked for: what comes may be no step to send.
         let mut more = false;
         if wants_more && unanswered < depth_max {
-            self.behind = self.ask(slot, now_ns);
+            self.behind = self.ask(lane, now_ns);
             more = self.behind.is_some();
         }
-        let track = self.track(slot);
+        let track = self.track(lane);
         // A pipeline that is longer than what the session takes goes in parts.
         track.gathers |= !wants_more || unanswered >= depth_max;
         track.unanswered.push_back((kind, now_ns));
         Turn::Send { kind, more }
     }
 
-    /// Takes `slot` from those that sleep.
-    fn wake(&mut self, slot: usize) {
-        if self.tracks[slot].as_ref().is_some_and(|track| track.sleeps_until_ns > 0) {
-            self.sleepers.retain(|Reverse((_, sleeper))| *sleeper as usize != slot);
+    /// Takes `lane` from those that sleep.
+    fn wake(&mut self, lane: usize) {
+        if self.tracks[lane].as_ref().is_some_and(|track| track.sleeps_until_ns > 0) {
+            self.sleepers.retain(|Reverse((_, sleeper))| *sleeper as usize != lane);
         }
     }
 }
@@ -187,39 +187,39 @@ enum Turn {
 }
 
 impl WorkerCore {
-    /// The next step of the operation of `slot`, which [`super::Next::Steps`] named, at `now_ns`. To be asked until it
-    /// is none to send, before any other slot is. The session takes `depth_max` steps before one must have been
+    /// The next step of the operation of `lane`, which [`super::Next::Steps`] named, at `now_ns`. To be asked until it
+    /// is none to send, before any other lane is. The session takes `depth_max` steps before one must have been
     /// answered.
-    pub fn step(&mut self, slot: usize, depth_max: usize, now_ns: u64) -> NextStep<'_> {
+    pub fn step(&mut self, lane: usize, depth_max: usize, now_ns: u64) -> NextStep<'_> {
         self.check_if_due(now_ns);
         // Whoever slept may have been given up meanwhile.
-        if self.slots[slot].busy != Busy::Steps as u64 {
+        if self.lanes[lane].busy != Busy::Steps as u64 {
             return NextStep::Wait;
         }
-        let turn = self.tracks.as_mut().map_or(Turn::Wait, |tracks| tracks.next(slot, depth_max, now_ns));
+        let turn = self.tracks.as_mut().map_or(Turn::Wait, |tracks| tracks.next(lane, depth_max, now_ns));
         let (kind, more) = match turn {
             Turn::Send { kind, more } => (kind, more),
             Turn::Wait => return NextStep::Wait,
             Turn::End { kind, outcome, noted } => {
-                self.end_of_steps(slot, now_ns, kind, outcome, noted);
+                self.end_of_steps(lane, now_ns, kind, outcome, noted);
                 return NextStep::Over;
             }
         };
         let Some(tracks) = &self.tracks else { return NextStep::Wait };
         let op = Op { kind, params: tracks.params.values(), more };
         if let Some(observer) = &mut self.observer {
-            let begun = &self.slots[slot];
-            // A slot's cycle is that of its next operation.
-            observer.step_sent(Ticket(slot as u32), now_ns, begun.client, begun.cycle.saturating_sub(1), &op);
+            let begun = &self.lanes[lane];
+            // A lane's cycle is that of its next operation.
+            observer.step_sent(Ticket(lane as u32), now_ns, begun.client, begun.cycle.saturating_sub(1), &op);
         }
         NextStep::Send(op)
     }
 
-    /// The oldest step of the operation of `slot` that had no answer came to `outcome`.
-    pub fn answered(&mut self, slot: usize, now_ns: u64, outcome: Outcome, answer: &Answer) {
+    /// The oldest step of the operation of `lane` that had no answer came to `outcome`.
+    pub fn answered(&mut self, lane: usize, now_ns: u64, outcome: Outcome, answer: &Answer) {
         self.check_if_due(now_ns);
         let Some(tracks) = &mut self.tracks else { return };
-        let track = tracks.track(slot);
+        let track = tracks.track(lane);
         // An answer to nothing is a broken session's, and counts for nothing.
         let Some((kind, sent_ns)) = track.unanswered.pop_front() else { return };
         self.board.tally(self.slice).record_step(kind, outcome, now_ns.saturating_sub(sent_ns));
@@ -229,43 +229,43 @@ impl WorkerCore {
         }
         track.steps.answered(outcome, answer);
         if let Some(observer) = &mut self.observer {
-            observer.step_finished(Ticket(slot as u32), now_ns, outcome, answer);
+            observer.step_finished(Ticket(lane as u32), now_ns, outcome, answer);
         }
     }
 
-    /// The operation of `slot`, if there is one, gets no further: it is unknown, and so are its steps that had no
+    /// The operation of `lane`, if there is one, gets no further: it is unknown, and so are its steps that had no
     /// answer.
     #[cold]
-    pub fn give_up(&mut self, slot: usize, now_ns: u64, answer: &Answer) {
-        match self.busy(slot) {
+    pub fn give_up(&mut self, lane: usize, now_ns: u64, answer: &Answer) {
+        match self.busy(lane) {
             Busy::No => return,
-            Busy::Op => return self.finish(slot, now_ns, Outcome::Unknown, answer),
+            Busy::Op => return self.finish(lane, now_ns, Outcome::Unknown, answer),
             Busy::Steps => {}
         }
         self.check_if_due(now_ns);
         if let Some(tracks) = &mut self.tracks {
-            tracks.wake(slot);
-            let track = tracks.track(slot);
+            tracks.wake(lane);
+            let track = tracks.track(lane);
             for (kind, sent_ns) in track.unanswered.drain(..) {
                 let waited_ns = now_ns.saturating_sub(sent_ns);
                 self.board.tally(self.slice).record_step(kind, Outcome::Unknown, waited_ns);
             }
             track.forget();
         }
-        self.finish(slot, now_ns, Outcome::Unknown, answer);
+        self.finish(lane, now_ns, Outcome::Unknown, answer);
     }
 
-    fn end_of_steps(&mut self, slot: usize, now_ns: u64, kind: KindId, outcome: Outcome, noted: bool) {
-        self.slots[slot].kind = u32::from(kind);
+    fn end_of_steps(&mut self, lane: usize, now_ns: u64, kind: KindId, outcome: Outcome, noted: bool) {
+        self.lanes[lane].kind = u32::from(kind);
         let Some(mut tracks) = self.tracks.take() else { return };
         tracks.end.clear();
         if outcome.is_error()
-            && let Some(mistake) = tracks.tracks[slot].as_ref().and_then(|track| track.steps.mistake())
+            && let Some(mistake) = tracks.tracks[lane].as_ref().and_then(|track| track.steps.mistake())
         {
             self.halt(now_ns, StopReason::Refused(mistake));
         }
         if outcome.is_error() && !noted {
-            if let Some(track) = &tracks.tracks[slot] {
+            if let Some(track) = &tracks.tracks[lane] {
                 track.steps.failure(&mut tracks.end);
             }
             if tracks.end.code.is_empty() {
@@ -273,15 +273,15 @@ impl WorkerCore {
             }
             self.errors.note(outcome, &tracks.end);
         }
-        self.count_finished(slot, now_ns, outcome, &tracks.end);
+        self.count_finished(lane, now_ns, outcome, &tracks.end);
         self.tracks = Some(tracks);
     }
 
-    /// Takes one slot whose sleep is over by `now_ns`.
+    /// Takes one lane whose sleep is over by `now_ns`.
     pub fn awake(&mut self, now_ns: u64) -> Option<usize> {
         let sleepers = &mut self.tracks.as_mut()?.sleepers;
         match sleepers.peek() {
-            Some(Reverse((at_ns, _))) if *at_ns <= now_ns => sleepers.pop().map(|Reverse((_, slot))| slot as usize),
+            Some(Reverse((at_ns, _))) if *at_ns <= now_ns => sleepers.pop().map(|Reverse((_, lane))| lane as usize),
             _ => None,
         }
     }
@@ -297,21 +297,21 @@ impl WorkerCore {
         self.tracks.is_some()
     }
 
-    /// When the operation of `slot` is to be given up: `op_timeout_ns` after what it waits for was sent. Nothing it
+    /// When the operation of `lane` is to be given up: `op_timeout_ns` after what it waits for was sent. Nothing it
     /// waits for is needed any more that long after the phase ended, or a little after the user wanted an end. `None` while
     /// it waits for nothing.
-    pub fn deadline_ns(&self, slot: usize) -> Option<u64> {
+    pub fn deadline_ns(&self, lane: usize) -> Option<u64> {
         let cancel_ns = self.cancelled_ns.map_or(u64::MAX, |at_ns| at_ns + CANCEL_NS);
-        self.own_deadline_ns(slot).map(|deadline_ns| deadline_ns.min(cancel_ns))
+        self.own_deadline_ns(lane).map(|deadline_ns| deadline_ns.min(cancel_ns))
     }
 
-    fn own_deadline_ns(&self, slot: usize) -> Option<u64> {
-        let timeout_ns = self.op_timeout_ns;
-        let busy = self.slots[slot].busy;
+    fn own_deadline_ns(&self, lane: usize) -> Option<u64> {
+        let timeout_ns = self.settings.op_timeout_ns;
+        let busy = self.lanes[lane].busy;
         if busy != Busy::Steps as u64 {
-            return (busy != Busy::No as u64).then(|| self.slots[slot].sent_ns.saturating_add(timeout_ns));
+            return (busy != Busy::No as u64).then(|| self.lanes[lane].sent_ns.saturating_add(timeout_ns));
         }
-        let track = self.tracks.as_ref()?.tracks[slot].as_ref()?;
+        let track = self.tracks.as_ref()?.tracks[lane].as_ref()?;
         let answer_ns = track.unanswered.front().map(|(_, sent_ns)| sent_ns.saturating_add(timeout_ns));
         let end_ns = self.ended.as_ref().map(|_| self.ended_ns.saturating_add(timeout_ns));
         answer_ns.into_iter().chain(end_ns).min()

@@ -151,7 +151,6 @@ fn the_generators_own_cpu_time_is_told_per_slice(io: Io) {
     for slice in driven.slices.iter().filter(|slice| !slice.drain) {
         assert!(slice.worker_cpu_ns > 0 && slice.voluntary_switches > 0, "{slice:?}");
     }
-    assert!(driven.result.voluntary_switches > 0);
     assert!((0.001..1.05).contains(&driven.result.busiest_worker), "{}", driven.result.busiest_worker);
     assert!(driven.slices[0].in_flight <= 4);
 }

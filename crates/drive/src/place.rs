@@ -1,0 +1,95 @@
+//! Where a server listens, as the kernel wants it, and the errors that come of it.
+
+use std::net::ToSocketAddrs;
+use std::os::fd::OwnedFd;
+
+use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt,
+};
+
+/// An address as the kernel wants it, with the words that name it in errors.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub name: String,
+    pub targets: Vec<SocketAddrAny>,
+}
+
+impl Place {
+    /// Looks the address up. May take as long as the system's resolver does.
+    pub fn resolve(address: &Address) -> Result<Place, StoreError> {
+        match address {
+            Address::Unix(path) => {
+                let name = path.display().to_string();
+                let target = SocketAddrUnix::new(path.as_path()).map_err(|errno| {
+                    StoreError::new(StoreErrorKind::Usage, format!("{name} cannot be a socket's path: {errno}"))
+                        .next("use a directory with a shorter path (at most 107 bytes with the socket's name)")
+                })?;
+                Ok(Place { name, targets: vec![target.into()] })
+            }
+            Address::Tcp(host, port) => {
+                let name = format!("{host}:{port}");
+                let unknown = |detail: String| {
+                    StoreError::new(StoreErrorKind::Unreachable, format!("the host name {host} cannot be resolved"))
+                        .detail(detail)
+                        .next("check the host's name")
+                };
+                let found = (host.as_str(), *port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
+                let targets: Vec<_> = found.map(SocketAddrAny::from).collect();
+                if targets.is_empty() {
+                    return Err(unknown("it has no address".to_owned()));
+                }
+                Ok(Place { name, targets })
+            }
+        }
+    }
+
+    /// Begins a connection to one address after the other, as `tries` counts up. The socket does not block.
+    pub fn connect(&self, tries: usize) -> Result<OwnedFd, Errno> {
+        let target = &self.targets[tries % self.targets.len()];
+        let (family, flags) = (target.address_family(), SocketFlags::NONBLOCK | SocketFlags::CLOEXEC);
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        if family != AddressFamily::UNIX {
+            sockopt::set_tcp_nodelay(&socket, true)?;
+        }
+        match connect(&socket, target) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// An error of the operating system at this place.
+    pub fn error(&self, errno: Errno) -> StoreError {
+        let mut error = StoreError::io(&self.name, &errno.into());
+        if matches!(errno, Errno::NOENT | Errno::CONNREFUSED | Errno::TIMEDOUT | Errno::CONNRESET) {
+            error.kind = StoreErrorKind::Unreachable;
+        }
+        match errno {
+            Errno::NOENT | Errno::CONNREFUSED => error.next("check that the server runs and listens there"),
+            Errno::AGAIN => error.next("the server's queue is full: use fewer clients, or a longer queue there"),
+            _ => error,
+        }
+    }
+
+    /// The server ended the connection.
+    pub fn closed(&self) -> StoreError {
+        StoreError::new(StoreErrorKind::Unreachable, format!("{}: the server closed the connection", self.name))
+    }
+
+    /// The server did not get through its greeting in time.
+    pub fn silent(&self, waited_ns: u64) -> StoreError {
+        let seconds = waited_ns as f64 / 1e9;
+        StoreError::new(StoreErrorKind::Unreachable, format!("{}: no session within {seconds} s", self.name)).next(
+            "check that the server is not overloaded and speaks this protocol; where it only needs longer, raise \
+                 setup_timeout",
+        )
+    }
+
+    /// The server has not answered an operation in time.
+    pub fn unanswered(&self, waited_ns: u64) -> StoreError {
+        let seconds = waited_ns as f64 / 1e9;
+        StoreError::new(StoreErrorKind::Unreachable, format!("{}: no answer within {seconds} s", self.name))
+            .next("see in the server's log why; where it only needs longer, raise op_timeout (of a load: load_timeout)")
+    }
+}

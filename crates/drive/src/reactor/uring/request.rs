@@ -1,0 +1,85 @@
+//! What is asked of the kernel about a connection, and its answers.
+
+use std::os::fd::OwnedFd;
+
+use io_uring::cqueue;
+use rustix::io::Errno;
+
+/// A connection and what was asked about it.
+pub(super) struct Connection {
+    pub slot: usize,
+    pub socket: Option<OwnedFd>,
+    pub stage: Stage,
+    /// Requests that are not answered.
+    pub asked: u32,
+    /// What is being sent; what comes after it stays with the caller.
+    pub sending: Vec<u8>,
+    /// Bytes at the front of `sending` that are with the kernel.
+    pub sent: usize,
+    /// The round in which a send was asked last.
+    pub sent_in: u64,
+    /// A send was not done in full, and is asked again when there is room.
+    pub wants_room: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Connecting,
+    Open,
+    /// Sending has failed; what arrives is still wanted.
+    HungUp,
+    /// The slot has nothing to do with it any more.
+    Closing,
+}
+
+/// What a request was about. Its number is part of the request's user data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ask {
+    Connect,
+    Receive,
+    Send,
+    Room,
+    Cancel,
+    Tick,
+    Alarm,
+    /// Nothing was asked: the sad end of a send, which is seen in turn.
+    Unsent,
+}
+
+impl Ask {
+    pub const ALL: [Ask; 8] =
+        [Ask::Connect, Ask::Receive, Ask::Send, Ask::Room, Ask::Cancel, Ask::Tick, Ask::Alarm, Ask::Unsent];
+
+    #[inline]
+    pub fn data(self, connection: u32) -> u64 {
+        (u64::from(connection) << 8) | self as u64
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Completion {
+    pub connection: u32,
+    pub ask: Ask,
+    pub result: i32,
+    pub flags: u32,
+}
+
+impl Completion {
+    #[inline]
+    pub fn of(entry: &cqueue::Entry) -> Completion {
+        let data = entry.user_data();
+        let ask = Ask::ALL[(data & 0xff) as usize];
+        Completion { connection: (data >> 8) as u32, ask, result: entry.result(), flags: entry.flags() }
+    }
+
+    /// True when it is the last word on a request that is counted.
+    #[inline]
+    pub fn ends_a_request(&self) -> bool {
+        !matches!(self.ask, Ask::Send | Ask::Unsent) && !cqueue::more(self.flags)
+    }
+
+    #[inline]
+    pub fn errno(&self) -> Errno {
+        Errno::from_raw_os_error(-self.result)
+    }
+}

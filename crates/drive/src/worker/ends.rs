@@ -1,0 +1,95 @@
+//! The ends of a worker's slices and of its phase.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use super::{Busy, CHECK_NS, Turns, WorkerCore};
+use crate::board::RING;
+use crate::clock::thread_switches;
+use crate::spec::StopReason;
+
+impl WorkerCore {
+    #[cold]
+    pub(super) fn client_is_done(&mut self, now_ns: u64, reason: StopReason) {
+        self.live_clients -= 1;
+        if self.live_clients == 0 {
+            self.end(now_ns, reason);
+        }
+    }
+
+    #[cold]
+    pub(super) fn check(&mut self, now_ns: u64) {
+        let taken = self.shared.taken.load(Acquire);
+        if let Some(end_ns) = &mut self.grid.end_ns {
+            // Only ever later, and long before the end that was planned.
+            *end_ns = (*end_ns).max(self.shared.end_ns.load(Relaxed));
+        }
+        // A worker that has nothing to count any more stays where it is, so that the slice is the phase's last.
+        let is_over = self.in_flight == 0 && (self.has_ended() || self.grid.end_ns.is_some_and(|end| now_ns >= end));
+        let current = if is_over { taken } else { self.grid.at(now_ns, self.slice) };
+        let moves_to = current.min(taken.saturating_add(RING - 1));
+        if moves_to > self.slice {
+            let oldest_ns =
+                self.lanes.iter().filter(|lane| lane.busy != Busy::No as u64).map(|lane| lane.scheduled_ns).min();
+            self.board.oldest_ns.store(oldest_ns.unwrap_or(u64::MAX), Relaxed);
+            self.publish_usage();
+            self.slice = moves_to;
+            self.board.move_to(moves_to);
+        }
+        if self.cancelled_ns.is_none() && self.shared.is_cancelled() {
+            self.cancelled_ns = Some(now_ns);
+        }
+        let planned_end_ns = self.grid.end_ns.filter(|_| self.ended.is_none()).unwrap_or(u64::MAX);
+        if self.ended.is_none() {
+            if now_ns >= planned_end_ns {
+                self.end(planned_end_ns, StopReason::Limit);
+            } else if self.shared.must_end() {
+                self.end(now_ns, StopReason::Cancelled);
+            } else if let Some(due_ns) = self.oldest_unsent_ns()
+                && now_ns.saturating_sub(due_ns) > self.settings.backlog_ns
+            {
+                // A worker that was abreast of its sockets all the while waited for the store.
+                let is_stores = self.caught_up_ns.saturating_sub(due_ns) > self.settings.backlog_ns / 2;
+                self.halt(now_ns, if is_stores { StopReason::Backlog } else { StopReason::Behind });
+            }
+        }
+        let slice_end_ns = self.grid.end(self.slice);
+        let slice_end_ns = if slice_end_ns > now_ns { slice_end_ns } else { now_ns + CHECK_NS / 10 };
+        let planned_end_ns = if self.ended.is_none() { planned_end_ns } else { u64::MAX };
+        self.check_at_ns = slice_end_ns.min(now_ns + CHECK_NS).min(planned_end_ns);
+    }
+
+    pub(super) fn publish_usage(&self) {
+        self.board.cpu_ns.store((self.settings.cpu_ns)().saturating_sub(self.cpu_at_start_ns), Relaxed);
+        self.board.queued_ns.store((self.settings.queued_ns)().saturating_sub(self.queued_at_start_ns), Relaxed);
+        let ((voluntary, involuntary), before) = (thread_switches(), self.switches_at_start);
+        self.board.voluntary.store(voluntary.saturating_sub(before.0), Relaxed);
+        self.board.involuntary.store(involuntary.saturating_sub(before.1), Relaxed);
+    }
+
+    #[cold]
+    pub(super) fn end(&mut self, at_ns: u64, reason: StopReason) {
+        if self.ended.is_some() {
+            return;
+        }
+        // An operation that the stream does not have was never due.
+        if !matches!(reason, StopReason::Exhausted) && self.live_clients > 0 {
+            let unfinished = &self.board.tally(self.slice).unfinished;
+            let mut wait = |due_ns: u64| {
+                let is_due = due_ns < at_ns;
+                if is_due {
+                    unfinished.record(at_ns - due_ns);
+                }
+                is_due
+            };
+            if self.held_ns.take().is_none_or(&mut wait)
+                && let Turns::Own { arrivals, next, stride } = &mut self.turns
+            {
+                while wait(arrivals.at(*next)) {
+                    *next += *stride;
+                }
+            }
+        }
+        self.ended = Some(reason);
+        self.ended_ns = at_ns;
+    }
+}

@@ -1,0 +1,93 @@
+//! A lane: the place of one client, which does one operation at a time; and those that wait for one.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use plimsoll_core::KindId;
+
+/// Longest turn of a worker's loop in which an answer counts as taken when it came: a few dozen sockets' worth. What
+/// is shorter is not carried on from operation to operation: in a queue that is the store's it would add up.
+const ABREAST_NS: u64 = 100_000;
+
+/// An operation that has begun.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    pub kind: KindId,
+    pub cycle: u64,
+    pub scheduled_ns: u64,
+    pub sent_ns: u64,
+}
+
+/// What a lane is busy with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Busy {
+    No,
+    /// One operation that was sent as it is.
+    Op,
+    /// An operation of several steps.
+    Steps,
+}
+
+// `kind` and `busy` are whole words because they are written and read within nanoseconds: a processor that
+// reads a word right after a part of it was written waits for the write to reach its cache.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Lane {
+    pub client: u32,
+    pub kind: u32,
+    /// A [`Busy`].
+    pub busy: u64,
+    /// Number of the next operation.
+    pub cycle: u64,
+    pub scheduled_ns: u64,
+    pub sent_ns: u64,
+    /// When its operation could have been sent by a generator that is never late.
+    pub could_ns: u64,
+    /// When that generator would have had the session idle.
+    pub free_ns: u64,
+    pub ended_ns: u64,
+}
+
+impl Lane {
+    /// When a generator that is never late would have had this session idle again, of which the answer was taken at
+    /// `now_ns` by a worker that had last done all there was to do at `caught_up_ns`.
+    ///
+    /// It would have sent the operation at `could_ns`, and the store would have taken as long as it did. An answer
+    /// that is taken long after the worker was last abreast of its sockets may have been there ever since then,
+    /// and the worker is not given the benefit of the doubt.
+    #[inline]
+    pub fn free_after(&self, now_ns: u64, caught_up_ns: u64) -> u64 {
+        let is_abreast = now_ns.saturating_sub(caught_up_ns) <= ABREAST_NS;
+        let answered_ns = if is_abreast { now_ns } else { caught_up_ns.max(self.sent_ns) };
+        self.could_ns + (answered_ns - self.sent_ns)
+    }
+}
+
+/// Lanes that wait for an operation, longest first. The first stands beside the queue: in a closed loop it is
+/// most often the only one.
+pub(super) struct Idle {
+    pub first: Option<u32>,
+    pub others: VecDeque<u32>,
+}
+
+impl Idle {
+    #[inline]
+    pub fn push(&mut self, lane: u32) {
+        if self.first.is_none() {
+            self.first = Some(lane);
+        } else {
+            self.others.push_back(lane);
+        }
+    }
+
+    #[inline]
+    pub fn pop(&mut self) {
+        self.first = if self.others.is_empty() { None } else { self.others.pop_front() };
+    }
+
+    pub fn remove(&mut self, lanes: &Range<u32>) {
+        self.others.retain(|other| !lanes.contains(other));
+        if self.first.is_some_and(|first| lanes.contains(&first)) {
+            self.pop();
+        }
+    }
+}
