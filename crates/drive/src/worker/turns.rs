@@ -49,14 +49,12 @@ impl WorkerCore {
     }
 
     /// The first coarse wake-up not before `at_ns`.
-    #[inline]
     pub(super) fn coarse(&self, at_ns: u64) -> u64 {
         let after_ns = at_ns.saturating_sub(self.grid.start_ns).div_ceil(COARSE_NS).saturating_mul(COARSE_NS);
         self.grid.start_ns.saturating_add(after_ns)
     }
 
     /// The scheduled time of the next operation; `None` in a closed loop.
-    #[inline]
     pub(super) fn due(&mut self) -> Option<u64> {
         if let Some(at_ns) = self.held_ns {
             return Some(at_ns);
@@ -74,7 +72,6 @@ impl WorkerCore {
     }
 
     /// When the oldest operation that nobody has sent is or was due.
-    #[inline]
     pub(super) fn oldest_unsent_ns(&mut self) -> Option<u64> {
         match &mut self.turns {
             Turns::Closed => None,
