@@ -6,7 +6,7 @@ use std::ops::Range;
 use plimsoll_core::{Durability, IndexMode, Interface, ParamType, ParamValue, Params, WorkloadSpec};
 
 use crate::document::Reading;
-use crate::model::{Drive, Limit, Pace, Phase, Step, Trial, WorkloadUse};
+use crate::model::{Drive, Limit, Pace, PlannedPhase, Step, Trial, WorkloadUse};
 use crate::only::Condition;
 use crate::phases::{DriveDraft, LimitDraft, PhaseDraft, StepDraft};
 use crate::series::{Series, shuffle};
@@ -203,7 +203,7 @@ impl<'c> Reading<'c> {
         for draft in &drafts.phases {
             if draft.only.iter().all(|condition| holds(condition, store, &workload, &mut point)) {
                 self.fits(draft, store, drafts.workload.spec, &phases, &mut point);
-                phases.push(Phase { name: draft.name.clone(), step: step(&draft.step, &mut point) });
+                phases.push(PlannedPhase { name: draft.name.clone(), step: step(&draft.step, &mut point) });
             }
         }
         let mut labels: BTreeMap<String, String> = store.labels.clone();
@@ -225,7 +225,7 @@ impl<'c> Reading<'c> {
         draft: &PhaseDraft,
         store: &StoreDraft<'_>,
         workload: &WorkloadSpec,
-        before: &[Phase],
+        before: &[PlannedPhase],
         point: &mut Point<'_>,
     ) {
         let durability = match &draft.step {

@@ -5,7 +5,7 @@
 //!
 //! | module | what it is about |
 //! |---|---|
-//! | [`model`] | what a plan comes to: [`Plan`], [`Trial`], [`Phase`] |
+//! | [`model`] | what a plan comes to: [`Plan`], [`Trial`], [`PlannedPhase`] |
 //! | [`error`] | what is wrong with a plan, and where |
 //! | `document` | the text as nodes that know where they stand |
 //! | `stores`, `workload`, `phases`, `only`, `wishes`, `params` | the parts of a plan, each read from its table |
@@ -48,8 +48,8 @@ use error::Source;
 pub use error::{PlanError, Problem};
 use expand::Drafts;
 pub use model::{
-    Arrivals, Drive, Figure, Goal, GoalKind, Io, Limit, Line, Pace, Phase, Plan, Published, Rate, Start, Step,
-    StoreUse, Timeouts, Trial, Wake, WorkloadUse,
+    Arrivals, Drive, Figure, Goal, GoalKind, Io, Limit, LineSearch, Pace, Plan, PlannedPhase, Published, Rate, Start,
+    Step, StoreUse, Timeouts, Trial, Wake, WorkloadUse,
 };
 pub use params::defaults;
 pub use schema::schema;

@@ -2,7 +2,7 @@
 
 use crate::document::{Reading, Section};
 use crate::keys::LINE;
-use crate::model::{GoalKind, Line, Plan, Step};
+use crate::model::{GoalKind, LineSearch, Plan, Step};
 
 /// Time for everything, unless said otherwise: five minutes.
 const BUDGET_NS: u64 = 300 * 1_000_000_000;
@@ -11,7 +11,7 @@ const THOROUGH_NS: u64 = 1_800 * 1_000_000_000;
 
 impl Reading<'_> {
     /// The `[line]`, where there is one.
-    pub(crate) fn line(&self, root: &Section<'_>) -> Option<Line> {
+    pub(crate) fn line(&self, root: &Section<'_>) -> Option<LineSearch> {
         let node = root.get("line")?;
         let section = self.section(&node, "[line]", &[LINE])?;
         let rate = |key: &str| self.given(&section, key, |this, node, _| this.rate(node));
@@ -20,7 +20,7 @@ impl Reading<'_> {
         let budget = self.given(&section, "budget", Self::whole);
         let warmup = self.value(&section, "warmup", Self::whole);
         let thorough = self.value(&section, "thorough", Self::bool)?;
-        let line = Line {
+        let line = LineSearch {
             from_per_s: from?,
             least_per_s: least?,
             most_per_s: most?,

@@ -54,7 +54,7 @@ pub struct Plan {
     pub answer_max_bytes: Option<u64>,
     /// The load line of each trial is searched for: its drive is held at one rate after the other.
     #[serde(default)]
-    pub line: Option<Line>,
+    pub line: Option<LineSearch>,
     /// Seconds that the phases with a given duration take. Loads and questions come on top.
     pub timed_s: f64,
 }
@@ -84,7 +84,7 @@ impl Default for Timeouts {
 
 /// The bounds of a search for the load line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct LineSearch {
     /// Operations a second to start from; `None` measures what a closed loop reaches.
     pub from_per_s: Option<f64>,
     /// Lowest rate that is tried.
@@ -119,7 +119,7 @@ pub struct Trial {
     /// The workload.
     pub workload: WorkloadUse,
     /// What is done, in order.
-    pub phases: Vec<Phase>,
+    pub phases: Vec<PlannedPhase>,
 }
 
 impl Trial {
@@ -169,7 +169,7 @@ pub struct WorkloadUse {
 
 /// One step of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Phase {
+pub struct PlannedPhase {
     /// Name in formulas and reports; unique in its trial.
     pub name: String,
     /// What is done.

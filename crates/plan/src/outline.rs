@@ -1,6 +1,6 @@
 //! A plan in plain lines: what would run, and for how long.
 
-use crate::model::{Arrivals, Drive, Goal, GoalKind, Limit, Pace, Phase, Plan, Rate, Step, Trial};
+use crate::model::{Arrivals, Drive, Goal, GoalKind, Limit, Pace, Plan, PlannedPhase, Rate, Step, Trial};
 use crate::quantity::show_ns;
 
 impl Plan {
@@ -79,7 +79,7 @@ fn labels(trial: &Trial) -> String {
     std::iter::once(trial.store.label.clone()).chain(rest).collect::<Vec<_>>().join(" ")
 }
 
-fn phase(phase: &Phase) -> String {
+fn phase(phase: &PlannedPhase) -> String {
     let what = match &phase.step {
         Step::Load { batch, clients, durability } => {
             format!("{batch} records to an operation, {}, {}", counted(*clients as usize, "client"), durability.name())

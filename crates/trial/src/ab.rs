@@ -7,12 +7,12 @@ use plimsoll_analysis::ab::{self, AbFold, AbSpec, Next, PAIR, SIDES, WARM_UP};
 use plimsoll_analysis::compare::rule::signed_percent;
 use plimsoll_analysis::number;
 use plimsoll_core::Workload;
-use plimsoll_plan::model::{Limit, Phase, Start, Step, Trial};
+use plimsoll_plan::model::{Limit, PlannedPhase, Start, Step, Trial};
 use plimsoll_verify::Ledger;
 
 use crate::error::TrialError;
 use crate::open::{Open, fitted, leave, open_store, run_id_of};
-use crate::phase::Bench;
+use crate::phase::RunContext;
 use crate::sink::Told;
 use crate::trial::{self, Found};
 
@@ -44,7 +44,7 @@ enum Part {
 /// Whether both sides can work on one store and its data: all that differs is how it is driven.
 fn share_a_store(a: &Trial, b: &Trial) -> bool {
     let load = |trial: &Trial| {
-        let of = |phase: &Phase| matches!(phase.step, Step::Load { .. }).then(|| phase.step.clone());
+        let of = |phase: &PlannedPhase| matches!(phase.step, Step::Load { .. }).then(|| phase.step.clone());
         trial.phases.iter().find_map(of)
     };
     let (store_a, store_b) = (&a.store, &b.store);
@@ -58,35 +58,35 @@ fn share_a_store(a: &Trial, b: &Trial) -> bool {
 ///
 /// # Errors
 /// What a side or the recording failed with; it says which side and pair.
-pub fn run(bench: &mut Bench<'_>, spec: &AbSpec) -> Result<(), TrialError> {
+pub fn run(context: &mut RunContext<'_>, spec: &AbSpec) -> Result<(), TrialError> {
     let mut places = Vec::new();
-    let mut result = open(bench, spec, &mut places).and_then(|sides| {
-        let (places, bench) = (&mut places[..], &mut *bench);
-        Turns { spec, bench, places, sides, driven: 0, so_far: AbFold::default() }.all()
+    let mut result = open(context, spec, &mut places).and_then(|sides| {
+        let (places, context) = (&mut places[..], &mut *context);
+        Turns { spec, context, places, sides, driven: 0, so_far: AbFold::default() }.all()
     });
     for place in places {
-        let left = leave(bench, place.open, result.is_err());
+        let left = leave(context, place.open, result.is_err());
         result = result.and(left);
     }
     result
 }
 
 /// Both sides, with their stores in `places`.
-fn open(bench: &Bench<'_>, spec: &AbSpec, places: &mut Vec<Place>) -> Result<Vec<Side>, TrialError> {
-    let [a, b] = &bench.plan.trials[..] else {
-        return Err(TrialError::usage(format!("{} trials are not two sides", bench.plan.trials.len())));
+fn open(context: &RunContext<'_>, spec: &AbSpec, places: &mut Vec<Place>) -> Result<Vec<Side>, TrialError> {
+    let [a, b] = &context.plan.trials[..] else {
+        return Err(TrialError::usage(format!("{} trials are not two sides", context.plan.trials.len())));
     };
     let mut sides = Vec::new();
     for (letter, trial) in SIDES.into_iter().zip([a, b]) {
         if places.is_empty() || !share_a_store(a, b) {
-            bench.sinks.show(&Told::Note(format!("opening {letter}: {}", trial.store.kind)));
-            let run_id = side_run_id(&run_id_of(bench.directory()), letter);
-            let open = open_store(bench, &trial.store, run_id)
+            context.sinks.show(&Told::Note(format!("opening {letter}: {}", trial.store.kind)));
+            let run_id = side_run_id(&run_id_of(context.directory()), letter);
+            let open = open_store(context, &trial.store, run_id)
                 .map_err(|error| of_side(error, spec, places.len(), "as it was opened"))?;
             places.push(Place { open, trials: 0, ledger: None });
         }
         let Some(place) = places.last_mut() else { break };
-        let (fitted, workload) = fitted(bench, trial, &mut *place.open.store)?;
+        let (fitted, workload) = fitted(context, trial, &mut *place.open.store)?;
         let trial = fitted.unwrap_or_else(|| trial.clone());
         sides.push(Side { trial, workload, place: places.len() - 1 });
     }
@@ -108,7 +108,7 @@ fn of_side(error: TrialError, spec: &AbSpec, side: usize, when: &str) -> TrialEr
 /// A comparison at work.
 struct Turns<'a, 'b> {
     spec: &'a AbSpec,
-    bench: &'a mut Bench<'b>,
+    context: &'a mut RunContext<'b>,
     places: &'a mut [Place],
     sides: Vec<Side>,
     /// Trials so far.
@@ -122,12 +122,12 @@ impl Turns<'_, '_> {
         for side in 0..SIDES.len() {
             self.part(side, Part::Turn(None))?;
         }
-        while !self.bench.is_stopped() {
+        while !self.context.is_stopped() {
             let Next::Pair(pair) = self.so_far.next(self.spec) else { break };
             let first = ab::first_side(self.spec, pair);
             self.part(first, Part::Turn(Some(pair)))?;
             self.part(1 - first, Part::Turn(Some(pair)))?;
-            if !self.bench.is_stopped() {
+            if !self.context.is_stopped() {
                 self.say();
             }
         }
@@ -143,7 +143,7 @@ impl Turns<'_, '_> {
 
     /// One trial of a side, unless the user wants an end.
     fn part(&mut self, side: usize, part: Part) -> Result<(), TrialError> {
-        if self.bench.is_stopped() {
+        if self.context.is_stopped() {
             return Ok(());
         }
         let letter = SIDES[side];
@@ -161,21 +161,21 @@ impl Turns<'_, '_> {
         self.driven += 1;
         let place = &mut self.places[*place];
         // Of the turns that follow none settles the store again, unless each is to start fresh.
-        let start = self.bench.plan.start;
+        let start = self.context.plan.start;
         let goes_on = place.trials > 0 && trial.loads() && start != Start::Fresh;
         let wanted = if goes_on { Start::AsIs } else { start };
         let keeps = trial::goes_on(&**workload);
         let found = Found { start: wanted, data: keeps && wanted != Start::Fresh && place.trials > 0 };
-        self.bench.ledger = place.ledger.take();
-        self.bench.sinks.show(&Told::Next(match part {
+        self.context.ledger = place.ledger.take();
+        self.context.sinks.show(&Told::Next(match part {
             Part::Turn(Some(pair)) => format!("{letter}, pair {pair}"),
             _ => format!("{letter}, {pair}"),
         }));
-        let done = trial::run(self.bench, &mut place.open.store, &one, Arc::clone(workload), found);
-        place.ledger = self.bench.ledger.take();
+        let done = trial::run(self.context, &mut place.open.store, &one, Arc::clone(workload), found);
+        place.ledger = self.context.ledger.take();
         place.trials += 1;
         done.map_err(|error| of_side(error, self.spec, side, &part.words()))?;
-        if let Some((trial, samples, series)) = self.bench.sinks.fold().trial() {
+        if let Some((trial, samples, series)) = self.context.sinks.fold().trial() {
             self.so_far.take(trial, samples, series);
         }
         Ok(())
@@ -183,8 +183,8 @@ impl Turns<'_, '_> {
 
     /// What of the trial's phases is done in `part`. A load is in all of them, so that it is known what the data are; where
     /// the store holds them already it is left out.
-    fn phases(&self, trial: &Trial, part: Part) -> Vec<Phase> {
-        let of = |phase: &Phase| match (&phase.step, part) {
+    fn phases(&self, trial: &Trial, part: Part) -> Vec<PlannedPhase> {
+        let of = |phase: &PlannedPhase| match (&phase.step, part) {
             (Step::Load { .. }, _) | (Step::Check, Part::Check) => Some(phase.clone()),
             (_, Part::Check) | (Step::Check, _) => None,
             (Step::Drive(drive), _) => {
@@ -192,7 +192,7 @@ impl Turns<'_, '_> {
                 drive.limit = Limit::DurationNs((self.spec.turn_s * 1e9) as u64);
                 drive.warmup_is_found = false;
                 drive.warmup_ns = (self.spec.warmup_s * 1e9) as u64;
-                Some(Phase { name: phase.name.clone(), step: Step::Drive(drive) })
+                Some(PlannedPhase { name: phase.name.clone(), step: Step::Drive(drive) })
             }
             _ => Some(phase.clone()),
         };
@@ -204,7 +204,7 @@ impl Turns<'_, '_> {
         let Some((row, metrics)) = self.so_far.last(self.spec) else { return };
         let mut text = format!("  pair {}", row.pair);
         if let Some(why) = &row.left_out {
-            return self.bench.sinks.show(&Told::Remark(format!("{text} does not count: {why}")));
+            return self.context.sinks.show(&Told::Remark(format!("{text} does not count: {why}")));
         }
         for (metric, values) in metrics.iter().zip(&row.values) {
             if let [Some(a), Some(b)] = values {
@@ -218,7 +218,7 @@ impl Turns<'_, '_> {
                 text.push_str(&format!(" ({} … {})", signed_percent(low), signed_percent(high)));
             }
         }
-        self.bench.sinks.show(&Told::Remark(text));
+        self.context.sinks.show(&Told::Remark(text));
     }
 }
 

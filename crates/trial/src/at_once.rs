@@ -20,11 +20,11 @@ impl TrialRun<'_, '_> {
         end: &mut PhaseEnd,
     ) -> Result<Option<f64>, TrialError> {
         let kinds: Vec<OpKind> = self.workload.kinds().to_vec();
-        let (started, from_ns) = (Instant::now(), self.bench.sinks.clock.now_ns());
+        let (started, from_ns) = (Instant::now(), self.context.sinks.clock.now_ns());
         let (mut client, mut cycle, mut operations) = (0, 0, 0_u64);
-        let bench = &*self.bench;
+        let context = &*self.context;
         let taken = self.store.load_at_once(&kinds, durability, &mut |params| {
-            while client < clients && !bench.is_stopped() {
+            while client < clients && !context.is_stopped() {
                 params.clear();
                 if let Some(kind) = stream.op(client, cycle, params) {
                     cycle += 1;
@@ -38,7 +38,7 @@ impl TrialRun<'_, '_> {
         let Some(how) = taken else { return Ok(None) };
         let seconds = started.elapsed().as_secs_f64();
         if let Some(ledger) = &mut self.ledger {
-            ledger.loaded(from_ns, self.bench.sinks.clock.now_ns());
+            ledger.loaded(from_ns, self.context.sinks.clock.now_ns());
         }
         // It was stopped meanwhile.
         self.server_is_new()?;

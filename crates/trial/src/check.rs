@@ -31,7 +31,7 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
                 // Of what cannot be read nothing is known; that is said too.
                 let found = ReadBack::unreadable(Arc::clone(&trial.workload), &error.to_string());
                 if let Some(check) = verdict(trial, ordinal, |_| found) {
-                    trial.bench.sinks.tell(Told::Ledger(check))?;
+                    trial.context.sinks.tell(Told::Ledger(check))?;
                 }
                 return Err(error);
             }
@@ -51,7 +51,7 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
             check.sentence = format!("The store's own integrity check failed: {error}. {}", check.sentence);
         }
         // Before any error ends the phase: what was lost stays said.
-        trial.bench.sinks.tell(Told::Ledger(check))?;
+        trial.context.sinks.tell(Told::Ledger(check))?;
     }
     let words = match integrity {
         Ok(Some(words)) => words,
@@ -77,7 +77,7 @@ fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<Ledger
         Some(kind) => key_by_key(trial, ordinal, kind)?,
         None => all_at_once(trial, ordinal)?,
     };
-    if trial.bench.is_stopped() {
+    if trial.context.is_stopped() {
         return Ok(None);
     }
     Ok(verdict(trial, ordinal, |ledger| found.unwrap_or_else(|| ledger.found(ordinal as u16))))
@@ -110,7 +110,7 @@ fn key_by_key(trial: &mut TrialRun<'_, '_>, ordinal: u32, kind: KindId) -> Resul
     let Some(ledger) = &mut trial.ledger else { return Ok(None) };
     let records = ledger.records();
     let stream = Arc::new(EachKey::new(Arc::clone(&trial.workload), kind, records, READ_BACK_CLIENTS));
-    let op_timeout = Duration::from_nanos(trial.bench.plan.timeouts.load_ns);
+    let op_timeout = Duration::from_nanos(trial.context.plan.timeouts.load_ns);
     let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, ..trial.spec() };
     // A server that has changed meanwhile may not make such sessions any more: what it holds is to be known all the same.
     let durability = last_durability(trial);
@@ -129,7 +129,7 @@ fn key_by_key(trial: &mut TrialRun<'_, '_>, ordinal: u32, kind: KindId) -> Resul
         reads_back: true,
         keep: Keep::Nothing,
     })?;
-    if !trial.bench.is_stopped() {
+    if !trial.context.is_stopped() {
         trial.must_have_succeeded("reading back", &result)?;
     }
     Ok(None)
@@ -181,7 +181,7 @@ fn once(
     stream: Arc<dyn Stream>,
 ) -> Result<plimsoll_core::Answer, TrialError> {
     let keep = Keep::answer();
-    let op_timeout = Duration::from_nanos(trial.bench.plan.timeouts.work_ns);
+    let op_timeout = Duration::from_nanos(trial.context.plan.timeouts.work_ns);
     let spec = DriveSpec { limit: Limit::Ops(1), op_timeout, ends_on_loss: true, ..trial.spec() };
     let result = trial.driven(Driven {
         ordinal,
@@ -193,7 +193,7 @@ fn once(
         reads_back: false,
         keep: keep.clone(),
     })?;
-    if !trial.bench.is_stopped() {
+    if !trial.context.is_stopped() {
         trial.must_have_succeeded("reading back", &result)?;
         if result.ops == 0 {
             return Err(TrialError::new(StoreErrorKind::Store, "reading back: the store was asked and nothing came"));
@@ -207,7 +207,7 @@ impl TrialRun<'_, '_> {
     pub(crate) fn check_answers(&mut self) -> Result<(), TrialError> {
         let Some(ledger) = self.ledger.as_mut() else { return Ok(()) };
         ledger.drain();
-        let (sinks, trial) = (self.bench.sinks, self.trial.ordinal);
+        let (sinks, trial) = (self.context.sinks, self.trial.ordinal);
         if let Some(gap) = ledger.gap() {
             let text = format!("no answer was held against the truth: {gap}");
             sinks.event(Some(trial), Level::Warning, EventClass::Ledger, "", text)?;

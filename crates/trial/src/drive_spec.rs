@@ -8,8 +8,8 @@ use plimsoll_plan::model::{self, Step};
 
 use crate::error::TrialError;
 
-/// How a drive of the plan is driven; `seed` is that of its arrivals, and `bench` says what the plan leaves open.
-pub fn of(drive: &model::Drive, seed: u64, bench: &DriveSpec) -> DriveSpec {
+/// How a drive of the plan is driven; `seed` is that of its arrivals, and `context` says what the plan leaves open.
+pub fn of(drive: &model::Drive, seed: u64, context: &DriveSpec) -> DriveSpec {
     DriveSpec {
         limit: match drive.limit {
             model::Limit::DurationNs(ns) => Limit::Duration(Duration::from_nanos(ns)),
@@ -23,10 +23,10 @@ pub fn of(drive: &model::Drive, seed: u64, bench: &DriveSpec) -> DriveSpec {
         depth: drive.depth,
         backlog: Duration::from_nanos(drive.backlog_ns),
         wake: drive.wake,
-        io: if drive.io == model::Io::Auto { bench.io } else { drive.io },
+        io: if drive.io == model::Io::Auto { context.io } else { drive.io },
         pin: drive.pin.clone(),
         workers: drive.workers,
-        ..bench.clone()
+        ..context.clone()
     }
 }
 

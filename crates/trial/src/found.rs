@@ -12,7 +12,7 @@ use plimsoll_drive::{Drive, DriveSpec, Limit, StopReason};
 use plimsoll_plan::model::{Step, Trial};
 
 use crate::error::TrialError;
-use crate::phase::{self, Bench};
+use crate::phase::{self, RunContext};
 use crate::sink::Told;
 
 /// Records that are asked for at once.
@@ -24,21 +24,21 @@ const PROBES: u64 = 32;
 /// # Errors
 /// A size that the plan gives and the data have not: both are named. There are no data. What the store says.
 pub fn fitted(
-    bench: &Bench<'_>,
+    context: &RunContext<'_>,
     store: &mut dyn Store,
     trial: &Trial,
     workload: &Arc<dyn Workload>,
 ) -> Result<Option<Trial>, TrialError> {
     let Some(extent) = workload.extent() else { return Ok(None) };
-    bench.sinks.show(&Told::Note(format!("looking how large the data on {} are", trial.store.label)));
+    context.sinks.show(&Told::Note(format!("looking how large the data on {} are", trial.store.label)));
     let durability = trial.phases.iter().find_map(|phase| match &phase.step {
         Step::Drive(drive) => Some(drive.durability),
         _ => None,
     });
     let mut asking =
-        Asking { bench, store, workload, extent: &extent, durability: durability.unwrap_or(Durability::Durable) };
+        Asking { context, store, workload, extent: &extent, durability: durability.unwrap_or(Durability::Durable) };
     let found = if extent.by_record { asking.records()? } else { asking.number()? };
-    if bench.is_stopped() {
+    if context.is_stopped() {
         return Ok(None);
     }
     let (name, [one, many], place) = (extent.param, extent.of, &trial.store.label);
@@ -57,7 +57,7 @@ pub fn fitted(
         return Ok(None);
     }
     let are = if found == 1 { "is" } else { "are" };
-    bench.sinks.show(&Told::Notice(format!("{place}: {name} = {found}, as there {are} {there}")));
+    context.sinks.show(&Told::Notice(format!("{place}: {name} = {found}, as there {are} {there}")));
     let mut fitted = trial.clone();
     let found = i64::try_from(found).unwrap_or(i64::MAX);
     fitted.workload.params.0.insert(name.to_owned(), ParamValue::Int(found));
@@ -65,7 +65,7 @@ pub fn fitted(
 }
 
 struct Asking<'a, 'b> {
-    bench: &'a Bench<'b>,
+    context: &'a RunContext<'b>,
     store: &'a mut dyn Store,
     workload: &'a Arc<dyn Workload>,
     extent: &'a Extent,
@@ -117,11 +117,11 @@ impl Asking<'_, '_> {
     fn ask(&mut self, params: Vec<ValueBuf>) -> Result<Vec<Heard>, TrialError> {
         let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
         let kinds = [self.extent.kind.clone()];
-        let timeouts = self.bench.plan.timeouts;
+        let timeouts = self.context.plan.timeouts;
         // For one number the server may have to read a whole table.
         let op_ns = if self.extent.by_record { timeouts.load_ns } else { timeouts.work_ns };
         let (op_timeout, open_timeout) = (Duration::from_nanos(op_ns), Duration::from_nanos(timeouts.setup_ns));
-        let io = self.bench.io;
+        let io = self.context.io;
         let spec = DriveSpec {
             limit: Limit::Exhausted,
             op_timeout,
@@ -131,20 +131,20 @@ impl Asking<'_, '_> {
             ..DriveSpec::default()
         };
         let drive = Drive {
-            clock: &self.bench.sinks.clock,
+            clock: &self.context.sinks.clock,
             spec: &spec,
             sessions: self.store.sessions(1, self.durability)?,
             kinds: &kinds,
             stream: Arc::new(Questions(params)),
             observers: vec![Box::new(Listener(Arc::clone(&heard)))],
-            stop: Arc::clone(self.bench.spec.stop),
+            stop: Arc::clone(self.context.spec.stop),
         };
         let result = drive.run(&mut |_| {}).map_err(phase::drive_error)?;
         if let StopReason::Refused(error) | StopReason::Lost(error) = result.stop {
             return Err(error.into());
         }
         // What was stopped has no answer, and nobody looks at what there is.
-        if let Some(error) = result.errors.first().filter(|_| !self.bench.is_stopped()) {
+        if let Some(error) = result.errors.first().filter(|_| !self.context.is_stopped()) {
             let what = format!("how large the data are could not be asked ({})", self.extent.of[1]);
             return Err(
                 TrialError::new(StoreErrorKind::Store, what).detail(format!("{} {}", error.code, error.message))

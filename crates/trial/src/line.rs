@@ -9,11 +9,11 @@ use plimsoll_analysis::number;
 use plimsoll_analysis::view::{LineResult, Rung, RungState, RungView};
 use plimsoll_core::Workload;
 use plimsoll_lab::OpenStore;
-use plimsoll_plan::model::{Arrivals, Drive, Limit, Line, Pace, Phase, Rate, Start, Step, Trial};
+use plimsoll_plan::model::{Arrivals, Drive, Limit, LineSearch, Pace, PlannedPhase, Rate, Start, Step, Trial};
 use plimsoll_record::data::Goal;
 
 use crate::error::TrialError;
-use crate::phase::Bench;
+use crate::phase::RunContext;
 use crate::sink::Told;
 use crate::trial::{self, Found};
 use crate::writes;
@@ -25,7 +25,7 @@ pub const RUNG: &str = "rung";
 const WATCH: Duration = Duration::from_secs(3);
 
 /// The spec of the search that `line` and the plan's goals come to.
-pub fn spec(line: &Line, goals: &[Goal]) -> LineSpec {
+pub fn spec(line: &LineSearch, goals: &[Goal]) -> LineSpec {
     let default = LineSpec::default();
     LineSpec {
         goals: goals.to_vec(),
@@ -57,21 +57,21 @@ impl Search<'_> {
     ///
     /// # Errors
     /// What a rung or the recording failed with.
-    pub fn run(&self, bench: &mut Bench<'_>, store: &mut OpenStore) -> Result<u32, TrialError> {
-        bench.ledger = None;
-        let start = bench.plan.start;
+    pub fn run(&self, context: &mut RunContext<'_>, store: &mut OpenStore) -> Result<u32, TrialError> {
+        context.ledger = None;
+        let start = context.plan.start;
         let keeps = start != Start::Fresh && trial::goes_on(&**self.workload);
         let reads = !writes::asked(self.trial, &**self.workload).iter().any(|(_, kind)| kind.writes());
         let mut driven = 0;
-        let seen = bench.witness.as_ref().map(|witness| witness.watch_for(WATCH, bench.spec.stop));
+        let seen = context.witness.as_ref().map(|witness| witness.watch_for(WATCH, context.spec.stop));
         let finer = seen
-            .filter(|_| !bench.is_stopped())
+            .filter(|_| !context.is_stopped())
             .and_then(|seen| line::finer_than_machine(&self.spec.goals, &|ns| seen.share_above(ns)));
         if let Some(finer) = finer {
-            bench.sinks.show(&Told::Remark(format!("  {finer}")));
+            context.sinks.show(&Told::Remark(format!("  {finer}")));
         }
         let mut search = LineFold::new(self.spec, &self.trial.store.label);
-        while !bench.is_stopped() {
+        while !context.is_stopped() {
             let rung = match search.next() {
                 Next::Rung(rung) => rung.clone(),
                 Next::Done(result) if search.rungs().is_empty() => {
@@ -79,14 +79,14 @@ impl Search<'_> {
                         .next("give the search a longer --budget or a higher --from, or its goals lower percentiles"));
                 }
                 Next::Done(result) => {
-                    say_result(bench, result);
+                    say_result(context, result);
                     break;
                 }
             };
             let asked = line::asked_words(&rung);
             let number = rung.ordinal + 1;
             let name = format!("{}, rung {number}: {asked} ({})", self.trial.store.label, rung.purpose.name());
-            bench.sinks.show(&Told::Next(name));
+            context.sinks.show(&Told::Next(name));
             let mut found = Found { start, data: keeps && driven > 0 };
             let mut trial = self.rung(&rung, search.search().may_last_s(&rung), self.first + driven);
             if reads && found.data {
@@ -94,16 +94,16 @@ impl Search<'_> {
                 found.start = Start::AsIs;
                 trial.phases.retain(|phase| phase.step != Step::Check);
             }
-            bench.rung = Some(rung.purpose);
-            let done = trial::run(bench, store, &trial, Arc::clone(self.workload), found);
-            bench.rung = None;
+            context.rung = Some(rung.purpose);
+            let done = trial::run(context, store, &trial, Arc::clone(self.workload), found);
+            context.rung = None;
             done?;
             driven += 1;
             let known = search.rungs().len();
-            if let Some((trial, samples, series)) = bench.sinks.fold().trial() {
+            if let Some((trial, samples, series)) = context.sinks.fold().trial() {
                 search.take(trial, samples, series);
             }
-            search.rungs().iter().skip(known).for_each(|rung| say_rung(bench, rung));
+            search.rungs().iter().skip(known).for_each(|rung| say_rung(context, rung));
         }
         Ok(driven)
     }
@@ -113,7 +113,7 @@ impl Search<'_> {
         let number = (rung.ordinal + 1).to_string();
         let phases = self.trial.phases.iter().map(|phase| match &phase.step {
             Step::Drive(drive) => {
-                Phase { name: format!("{RUNG}_{number}"), step: Step::Drive(at(drive, rung, most_s)) }
+                PlannedPhase { name: format!("{RUNG}_{number}"), step: Step::Drive(at(drive, rung, most_s)) }
             }
             _ => phase.clone(),
         });
@@ -144,14 +144,14 @@ fn at(drive: &Drive, rung: &Rung, most_s: f64) -> Drive {
 }
 
 /// What the last rung came to: `  1,770/s held: 1,770/s done, p99 12.3 ms`.
-fn say_rung(bench: &Bench<'_>, view: &RungView) {
+fn say_rung(context: &RunContext<'_>, view: &RungView) {
     let mut text = format!("  {}", line::asked_words(&view.rung));
     if view.state != RungState::Start {
         text.push_str(&format!(" {}", view.state.name().replace('_', " ")));
     }
     // What a rung measured that says nothing is no figure.
     if let Some(reason) = &view.reason {
-        return bench.sinks.show(&Told::Remark(format!("{text}: {reason}")));
+        return context.sinks.show(&Told::Remark(format!("{text}: {reason}")));
     }
     text.push_str(&format!(": {} done", number::with_unit(view.rate_per_s, "1/s")));
     for goal in &view.goals {
@@ -166,14 +166,14 @@ fn say_rung(bench: &Bench<'_>, view: &RungView) {
             None => text.push_str(&format!(", {} not measured", line::goal_name(goal.what.name()))),
         }
     }
-    bench.sinks.show(&Told::Remark(text));
+    context.sinks.show(&Told::Remark(text));
 }
 
 /// The same sentence as the report's, once the search is over: with several stores the others go on.
-fn say_result(bench: &Bench<'_>, result: &LineResult) {
-    bench.sinks.show(&Told::Remark(format!("  {}", result.sentence)));
+fn say_result(context: &RunContext<'_>, result: &LineResult) {
+    context.sinks.show(&Told::Remark(format!("  {}", result.sentence)));
     if let Some(words) = &result.cycle_words {
-        bench.sinks.show(&Told::Remark(format!("  {words}.")));
+        context.sinks.show(&Told::Remark(format!("  {words}.")));
     }
 }
 
@@ -205,10 +205,10 @@ mod tests {
             durability: plimsoll_core::Durability::Buffered,
             op_timeout_ns: 1,
         };
-        let bench = DriveSpec::default();
-        assert_eq!(drive_spec::of(&drive, 1, &bench).undisturbed, None, "nobody asked for it");
+        let context = DriveSpec::default();
+        assert_eq!(drive_spec::of(&drive, 1, &context).undisturbed, None, "nobody asked for it");
         let rung = Rung { ordinal: 0, rate_per_s: Some(9.0), purpose: Purpose::Climb, warmup_s: 1.0, seconds: 3.0 };
-        let spec = drive_spec::of(&at(&drive, &rung, 5.5), 1, &bench);
+        let spec = drive_spec::of(&at(&drive, &rung, 5.5), 1, &context);
         let wanted = spec.undisturbed.unwrap();
         assert_eq!((wanted.at_least, wanted.at_most), (Duration::from_secs(3), Duration::from_millis(5_500)));
         assert_eq!(

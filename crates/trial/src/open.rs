@@ -17,7 +17,7 @@ use crate::drive_spec;
 use crate::error::TrialError;
 use crate::found;
 use crate::needs::needs;
-use crate::phase::Bench;
+use crate::phase::RunContext;
 use crate::precheck;
 use crate::run::RunSpec;
 use crate::sink::{Sink, Told};
@@ -82,21 +82,21 @@ pub fn announce(
 ///
 /// # Errors
 /// What the store says.
-pub fn open_store(bench: &Bench<'_>, store_use: &StoreUse, run_id: String) -> Result<Open, TrialError> {
-    let kind = bench
+pub fn open_store(context: &RunContext<'_>, store_use: &StoreUse, run_id: String) -> Result<Open, TrialError> {
+    let kind = context
         .catalogue
         .store(&store_use.kind)
         .ok_or_else(|| TrialError::usage(format!("there is no store `{}`", store_use.kind)))?;
-    let limits = bench.plan.timeouts;
+    let limits = context.plan.timeouts;
     let (setup, work) = (Duration::from_nanos(limits.setup_ns), Duration::from_nanos(limits.work_ns));
-    let waits = Waits::new(setup, work, Arc::clone(bench.spec.stop));
-    let options = OpenOptions { waits: waits.clone(), ..options(store_use, bench.directory(), run_id, bench.spec) };
+    let waits = Waits::new(setup, work, Arc::clone(context.spec.stop));
+    let options = OpenOptions { waits: waits.clone(), ..options(store_use, context.directory(), run_id, context.spec) };
     if let Target::Private { data_dir, .. } = &options.target {
         std::fs::create_dir_all(data_dir)
             .and_then(|()| data::let_others_through(data_dir))
             .map_err(|error| TrialError::io(data_dir.display(), &error))?;
     }
-    let store = plimsoll_lab::open(kind, options, &mut |text| bench.sinks.show(&Told::Note(text.to_owned())))?;
+    let store = plimsoll_lab::open(kind, options, &mut |text| context.sinks.show(&Told::Note(text.to_owned())))?;
     Ok(Open { store_use: store_use.clone(), store, waits })
 }
 
@@ -120,7 +120,7 @@ fn options(store_use: &StoreUse, directory: &Path, run_id: String, spec: &RunSpe
 
 /// Has a store remove what it made. Where that fails after another failure, or after the user wanted an end, it is said
 /// what is left, and no error.
-pub fn leave(bench: &Bench<'_>, open: Open, failed: bool) -> Result<(), TrialError> {
+pub fn leave(context: &RunContext<'_>, open: Open, failed: bool) -> Result<(), TrialError> {
     let Open { store_use, store, waits } = open;
     waits.leave(failed);
     if failed && store_use.url.is_none() {
@@ -129,13 +129,13 @@ pub fn leave(bench: &Bench<'_>, open: Open, failed: bool) -> Result<(), TrialErr
         return Ok(());
     }
     let Err(error) = store.close() else { return Ok(()) };
-    if !failed && !bench.is_stopped() {
+    if !failed && !context.is_stopped() {
         return Err(error.into());
     }
     let next = error.next.as_ref().map(|next| format!("\n  → {next}")).unwrap_or_default();
-    bench.sinks.show(&Told::Notice(format!("warning: {error}{next}")));
+    context.sinks.show(&Told::Notice(format!("warning: {error}{next}")));
     let text = format!("{error}{}", next.replace('\n', ""));
-    Ok(bench.sinks.event(None, Level::Warning, EventClass::Store, &store_use.label, text)?)
+    Ok(context.sinks.event(None, Level::Warning, EventClass::Store, &store_use.label, text)?)
 }
 
 /// What `trial` asks of `store`, and the trial as it fits what others have made there, where that is taken as it is.
@@ -143,15 +143,15 @@ pub fn leave(bench: &Bench<'_>, open: Open, failed: bool) -> Result<(), TrialErr
 /// # Errors
 /// A workload that cannot be made of what the plan says, or that does not fit.
 pub fn fitted(
-    bench: &Bench<'_>,
+    context: &RunContext<'_>,
     trial: &Trial,
     store: &mut dyn Store,
 ) -> Result<(Option<Trial>, Arc<dyn Workload>), TrialError> {
-    let workload = make_workload(bench.catalogue, trial)?;
-    let as_is = trial.takes_as_is(bench.plan.start);
-    store.set_read_only(as_is && !bench.plan.allow_writes);
-    let fitted = if as_is { found::fitted(bench, store, trial, &workload)? } else { None };
-    let workload = fitted.as_ref().map_or(Ok(workload), |fitted| make_workload(bench.catalogue, fitted))?;
+    let workload = make_workload(context.catalogue, trial)?;
+    let as_is = trial.takes_as_is(context.plan.start);
+    store.set_read_only(as_is && !context.plan.allow_writes);
+    let fitted = if as_is { found::fitted(context, store, trial, &workload)? } else { None };
+    let workload = fitted.as_ref().map_or(Ok(workload), |fitted| make_workload(context.catalogue, fitted))?;
     Ok((fitted, workload))
 }
 

@@ -28,7 +28,7 @@ use crate::watch::{StoreCounters, Watch};
 const DRAIN: Duration = Duration::from_millis(20);
 
 /// What all trials of a run share.
-pub struct Bench<'a> {
+pub struct RunContext<'a> {
     /// What is run.
     pub plan: &'a Plan,
     /// What it may name.
@@ -49,7 +49,7 @@ pub struct Bench<'a> {
     pub rung: Option<Purpose>,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> RunContext<'a> {
     /// True once the user wants an end.
     pub fn is_stopped(&self) -> bool {
         self.spec.stop.load(Ordering::SeqCst)
@@ -69,7 +69,7 @@ impl<'a> Bench<'a> {
 /// A trial at work.
 pub struct TrialRun<'a, 'b> {
     /// What it shares with the run's other trials.
-    pub(crate) bench: &'a mut Bench<'b>,
+    pub(crate) context: &'a mut RunContext<'b>,
     /// The store, open.
     pub(crate) store: &'a mut OpenStore,
     /// What reads the store's counters; `None` where it has none.
@@ -224,9 +224,9 @@ impl TrialRun<'_, '_> {
                 .map(|_| Box::new(Keeper { inner: observers.pop(), keep: driven.keep.clone() }) as Box<dyn Observer>)
                 .collect();
         }
-        let Self { bench, probe, ledger, workload, trial, .. } = self;
-        let (sinks, slice) = (bench.sinks, bench.slice());
-        let watches_store = bench.plan.samplers.iter().any(|name| name == plimsoll_sample::STORE.name);
+        let Self { context, probe, ledger, workload, trial, .. } = self;
+        let (sinks, slice) = (context.sinks, context.slice());
+        let watches_store = context.plan.samplers.iter().any(|name| name == plimsoll_sample::STORE.name);
         let probe = probe.as_mut().filter(|_| driven.measured && watches_store);
         let mut recording_failed = None;
         let mut on_slice = |mut slice: Slice| {
@@ -236,7 +236,7 @@ impl TrialRun<'_, '_> {
             if let Err(error) = told.and_then(|()| sinks.slice(trial, phase, slice, measured)) {
                 // The phase ends at once: what is not recorded was not measured.
                 recording_failed.get_or_insert(error);
-                bench.spec.stop.store(true, Ordering::SeqCst);
+                context.spec.stop.store(true, Ordering::SeqCst);
             }
         };
         let drive = Drive {
@@ -246,7 +246,7 @@ impl TrialRun<'_, '_> {
             kinds: workload.kinds(),
             stream: driven.stream,
             observers,
-            stop: Arc::clone(bench.spec.stop),
+            stop: Arc::clone(context.spec.stop),
         };
         let (stop, stopped) = channel::<()>();
         let (close, closed) = channel::<()>();
@@ -289,7 +289,7 @@ impl TrialRun<'_, '_> {
         let records = if self.workload.kinds().iter().any(many) { self.workload.record_count() } else { 1 };
         // Records as texts, with their lengths before them, are several times of what they hold.
         let room = records.saturating_mul(8 * self.workload.record_bytes()).saturating_add(16 << 20);
-        usize::try_from(self.bench.plan.answer_max_bytes.unwrap_or(room)).unwrap_or(usize::MAX)
+        usize::try_from(self.context.plan.answer_max_bytes.unwrap_or(room)).unwrap_or(usize::MAX)
     }
 
     /// A load that lost an operation is no load.

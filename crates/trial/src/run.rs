@@ -19,7 +19,7 @@ use crate::data;
 use crate::error::TrialError;
 use crate::line;
 use crate::open::{Open, announce, fitted, leave, open_store, run_id_of};
-use crate::phase::Bench;
+use crate::phase::RunContext;
 use crate::sink::{Sink, Sinks, Told};
 use crate::sockets;
 use crate::trial::{self, Found};
@@ -89,8 +89,8 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
             None
         }
     };
-    let mut bench =
-        Bench { plan, catalogue, spec, sinks: &sinks, server: &server, io, witness, ledger: None, rung: None };
+    let mut context =
+        RunContext { plan, catalogue, spec, sinks: &sinks, server: &server, io, witness, ledger: None, rung: None };
     let result = std::thread::scope(|scope| {
         let (stop, stopped) = channel::<()>();
         let watch = Watch { sinks: &sinks, label: "", slice: Duration::from_nanos(plan.slice_ns) };
@@ -98,7 +98,7 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
             .name("sampler".to_owned())
             .spawn_scoped(scope, move || watch.follow(samplers, &stopped))
             .map_err(|error| TrialError::io("the sampling thread", &error))?;
-        let result = trials(&mut bench);
+        let result = trials(&mut context);
         drop(stop);
         // A sampler that panicked has already said so on stderr.
         let _ = sampling.join();
@@ -106,7 +106,7 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     });
     let state = match &result {
         Err(error) => RunState::Failed(error.to_string()),
-        Ok(()) if bench.is_stopped() => RunState::Interrupted,
+        Ok(()) if context.is_stopped() => RunState::Interrupted,
         Ok(()) => RunState::Complete,
     };
     let end_ns = clock.now_ns();
@@ -121,56 +121,56 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
 }
 
 /// All trials, and afterwards nothing but the recording is left, however they ended.
-fn trials(bench: &mut Bench<'_>) -> Result<(), TrialError> {
+fn trials(context: &mut RunContext<'_>) -> Result<(), TrialError> {
     let mut open = None;
-    let made = data::make(bench.directory(), bench.plan.dir.as_deref());
-    let mut result = made.and_then(|()| match bench.spec.ab {
-        Some(spec) => ab::run(bench, spec),
-        None => each_trial(bench, &mut open),
+    let made = data::make(context.directory(), context.plan.dir.as_deref());
+    let mut result = made.and_then(|()| match context.spec.ab {
+        Some(spec) => ab::run(context, spec),
+        None => each_trial(context, &mut open),
     });
     if let Some(open) = open {
-        let left = leave(bench, open, result.is_err());
+        let left = leave(context, open, result.is_err());
         result = result.and(left);
     }
     // Wherever a server was waited for when the user wanted an end: that is no error.
     result = result.or_else(|error| if error.is_interrupt() { Ok(()) } else { Err(error) });
     // Stores remove their own files; the directories they were given are ours.
-    result.and(data::remove(bench.directory()))
+    result.and(data::remove(context.directory()))
 }
 
 /// One trial after the other; one store serves the consecutive trials that use it. The last one stays in `open`.
-fn each_trial(bench: &mut Bench<'_>, open: &mut Option<Open>) -> Result<(), TrialError> {
-    let plan = bench.plan;
+fn each_trial(context: &mut RunContext<'_>, open: &mut Option<Open>) -> Result<(), TrialError> {
+    let plan = context.plan;
     let line = plan.line.as_ref().map(|line| line::spec(line, &plan.goals));
     let mut rungs = 0;
     let mut before: Option<&Trial> = None;
     for trial in &plan.trials {
-        if bench.is_stopped() {
+        if context.is_stopped() {
             break;
         }
-        bench.sinks.show(&Told::Next(trial_name(plan, trial)));
+        context.sinks.show(&Told::Next(trial_name(plan, trial)));
         if open.as_ref().is_none_or(|open| open.store_use != trial.store) {
             if let Some(before) = open.take() {
-                leave(bench, before, false)?;
+                leave(context, before, false)?;
             }
-            bench.sinks.show(&Told::Note(format!("opening {}", trial.store.label)));
-            *open = Some(open_store(bench, &trial.store, run_id_of(bench.directory()))?);
+            context.sinks.show(&Told::Note(format!("opening {}", trial.store.label)));
+            *open = Some(open_store(context, &trial.store, run_id_of(context.directory()))?);
             before = None;
-            bench.ledger = None;
+            context.ledger = None;
         }
         let Some(Open { store, .. }) = open else { break };
-        let (fitted, workload) = fitted(bench, trial, &mut **store)?;
+        let (fitted, workload) = fitted(context, trial, &mut **store)?;
         let planned = trial;
         let trial = fitted.as_ref().unwrap_or(trial);
         if let Some(spec) = &line {
             let search = line::Search { trial, spec, workload: &workload, first: rungs };
-            rungs += search.run(bench, store)?;
+            rungs += search.run(context, store)?;
             continue;
         }
         let same = before.is_some_and(|before| before.has_same_data(planned) && before.loads() == planned.loads())
             && trial::goes_on(&*workload);
         let found = Found { start: plan.start, data: same && plan.start != Start::Fresh };
-        trial::run(bench, store, trial, workload, found)?;
+        trial::run(context, store, trial, workload, found)?;
         before = Some(planned);
     }
     Ok(())

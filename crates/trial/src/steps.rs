@@ -19,7 +19,12 @@ use crate::pin;
 
 impl TrialRun<'_, '_> {
     /// Does what `phase` says; `end` takes what came of it.
-    pub(crate) fn step(&mut self, ordinal: u32, phase: &model::Phase, end: &mut PhaseEnd) -> Result<(), TrialError> {
+    pub(crate) fn step(
+        &mut self,
+        ordinal: u32,
+        phase: &model::PlannedPhase,
+        end: &mut PhaseEnd,
+    ) -> Result<(), TrialError> {
         match &phase.step {
             Step::Load { batch, clients, durability } => self.load(ordinal, *batch, *clients, *durability, end),
             Step::Ask { op, count, op_timeout_ns } => self.ask(ordinal, op, *count, *op_timeout_ns, end),
@@ -77,11 +82,11 @@ impl TrialRun<'_, '_> {
             seconds += finishing.elapsed().as_secs_f64();
             return self.end_load(seconds, durability, written, end);
         }
-        let op_timeout = Duration::from_nanos(self.bench.plan.timeouts.load_ns);
+        let op_timeout = Duration::from_nanos(self.context.plan.timeouts.load_ns);
         let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, ..self.spec() };
         let result = self.driven(Driven::measured(ordinal, clients, durability, &stream, spec))?;
         self.push_totals(end, &result);
-        if self.bench.is_stopped() {
+        if self.context.is_stopped() {
             return Ok(());
         }
         self.must_have_succeeded("load", &result)?;
@@ -165,7 +170,7 @@ impl TrialRun<'_, '_> {
         self.push_totals(end, &result);
         ended(&result, end, false)?;
         // Afterwards: before, it would warm what may have to be cold.
-        if !self.bench.is_stopped() && end.state == PhaseState::Complete {
+        if !self.context.is_stopped() && end.state == PhaseState::Complete {
             let kinds: Vec<OpKind> = self.workload.kinds().to_vec();
             if let Some(words) = self.store.explain(&kinds[usize::from(kind)], params.values())? {
                 end.remarks.push((About::Plan, words));
@@ -180,7 +185,7 @@ impl TrialRun<'_, '_> {
         let spec = DriveSpec { first_cycle: self.first_cycle(ordinal), ..drive_spec::of(drive, seed, &self.spec()) };
         let written = self.written_bytes();
         let cycles = self.cycles()?;
-        let witness_ns = self.bench.witness.as_ref().map(Witness::cpu_ns);
+        let witness_ns = self.context.witness.as_ref().map(Witness::cpu_ns);
         let result = self.driven(Driven::measured(ordinal, drive.clients, drive.durability, &stream, spec))?;
         end.push(ResultName::Seconds, (result.end_ns - result.measured_from_ns) as f64 / 1e9);
         self.push_totals(end, &result);
@@ -192,8 +197,8 @@ impl TrialRun<'_, '_> {
             let value = (ended - cycles.get(&subject).copied().unwrap_or(0.0)).max(0.0);
             end.results.push(PhaseResult { name: ResultName::Cycles, subject, value, n: 1 });
         }
-        if self.bench.rung.is_some()
-            && !self.bench.is_stopped()
+        if self.context.rung.is_some()
+            && !self.context.is_stopped()
             && let Some(cycle) = self.store.cycle()?
         {
             let drove_s = result.end_ns.saturating_sub(result.start_ns) as f64 / 1e9;
@@ -207,7 +212,7 @@ impl TrialRun<'_, '_> {
                 end.remarks.push((About::Cycle, cycle.words));
             }
         }
-        if let (Some(witness), Some(before_ns)) = (&self.bench.witness, witness_ns) {
+        if let (Some(witness), Some(before_ns)) = (&self.context.witness, witness_ns) {
             end.push(ResultName::WitnessCpuSeconds, witness.cpu_ns().saturating_sub(before_ns) as f64 / 1e9);
         }
         end.push(ResultName::Unfinished, result.unfinished as f64);
@@ -224,9 +229,11 @@ impl TrialRun<'_, '_> {
         }
         end.push(ResultName::InvoluntarySwitches, result.involuntary_switches as f64);
         self.push_written(end, written);
-        ended(&result, end, self.bench.spec.strict)?;
+        ended(&result, end, self.context.spec.strict)?;
         // That a rate is not carried is what a rung is there to find out.
-        if matches!(end.state, PhaseState::Failed(_)) && result.stop == StopReason::Backlog && self.bench.rung.is_some()
+        if matches!(end.state, PhaseState::Failed(_))
+            && result.stop == StopReason::Backlog
+            && self.context.rung.is_some()
         {
             end.state = PhaseState::Complete;
         }
@@ -251,14 +258,14 @@ impl TrialRun<'_, '_> {
 
     /// After its server has been started again.
     pub(crate) fn server_is_new(&mut self) -> Result<(), TrialError> {
-        self.bench.server.set(self.store.processes());
-        pin::server(&self.store.processes(), &self.bench.plan.server_pin)
+        self.context.server.set(self.store.processes());
+        pin::server(&self.store.processes(), &self.context.plan.server_pin)
     }
 
     /// What all phases of a run have in common.
     pub(crate) fn spec(&self) -> DriveSpec {
-        let (slice, io, witness) = (self.bench.slice(), self.bench.io, self.bench.witness.clone());
-        let open_timeout = Duration::from_nanos(self.bench.plan.timeouts.setup_ns);
+        let (slice, io, witness) = (self.context.slice(), self.context.io, self.context.witness.clone());
+        let open_timeout = Duration::from_nanos(self.context.plan.timeouts.setup_ns);
         DriveSpec { slice, io, witness, open_timeout, ..DriveSpec::default() }
     }
 
@@ -289,7 +296,7 @@ impl TrialRun<'_, '_> {
         }
         let tell = |level, class, subject: String, text| {
             // A recording that cannot take it fails the next call that matters.
-            let _ = self.bench.sinks.event(Some(self.trial.ordinal), level, class, &subject, text);
+            let _ = self.context.sinks.event(Some(self.trial.ordinal), level, class, &subject, text);
         };
         for error in &result.errors {
             let text = format!("{} × {} {}: {}", error.count, error.outcome.name(), error.code, error.message);

@@ -11,7 +11,7 @@ use plimsoll_verify::Ledger;
 
 use crate::drive_spec::nothing_to_load;
 use crate::error::TrialError;
-use crate::phase::{Bench, TrialRun};
+use crate::phase::{RunContext, TrialRun};
 use crate::pin;
 use crate::sink::Told;
 
@@ -29,16 +29,16 @@ pub struct Found {
 /// # Errors
 /// What the store or the recording failed with; the recording says in which phase.
 pub fn run(
-    bench: &mut Bench<'_>,
+    context: &mut RunContext<'_>,
     store: &mut OpenStore,
     trial: &model::Trial,
     workload: Arc<dyn Workload>,
     mut found: Found,
 ) -> Result<(), TrialError> {
     let keeps_data = store.spec().keeps_data;
-    let ledger = ledger(bench, keeps_data, trial, &workload, &mut found);
-    bench.server.set(store.processes());
-    pin::server(&store.processes(), &bench.plan.server_pin)?;
+    let ledger = ledger(context, keeps_data, trial, &workload, &mut found);
+    context.server.set(store.processes());
+    pin::server(&store.processes(), &context.plan.server_pin)?;
     let mut description = store.describe()?;
     if let Some(in_force) = settings_in_force(&mut **store, trial)? {
         description.settings = in_force;
@@ -49,7 +49,7 @@ pub fn run(
     let has_data = found.data || (trial.loads() && keeps_data && !nothing_to_load(&*workload));
     let to_settle = found.start == Start::Settled && has_data;
     params.insert("start".to_owned(), start_words(start, to_settle).to_owned());
-    bench.sinks.tell(Told::BeginTrial(TrialHeader {
+    context.sinks.tell(Told::BeginTrial(TrialHeader {
         ordinal: trial.ordinal,
         store: trial.store.kind.clone(),
         store_label: trial.store.label.clone(),
@@ -62,18 +62,18 @@ pub fn run(
         kinds: workload.kinds().to_vec(),
         record_count: workload.record_count(),
         record_bytes: workload.record_bytes(),
-        start_ns: bench.sinks.clock.now_ns(),
+        start_ns: context.sinks.clock.now_ns(),
     }))?;
     if trial.workload.params.0.get("ledger").is_some_and(|value| *value == ParamValue::Text("off".to_owned())) {
         let text = "the ledger is off: no answer is held against the truth, and no write is looked for";
-        bench.sinks.event(Some(trial.ordinal), Level::Warning, EventClass::Ledger, "", text.to_owned())?;
+        context.sinks.event(Some(trial.ordinal), Level::Warning, EventClass::Ledger, "", text.to_owned())?;
     }
     // What is to be taken as it is has been made by somebody else.
     if !trial.loads() && !found.data && found.start != Start::AsIs {
         store.create(workload.layout())?;
     }
     let mut run = TrialRun {
-        bench,
+        context,
         probe: store.probe(),
         store,
         trial,
@@ -89,10 +89,10 @@ pub fn run(
     // A phase that failed makes no wrong answer before it right.
     let checked = run.check_answers();
     phases.and(checked)?;
-    let sinks = run.bench.sinks;
+    let sinks = run.context.sinks;
     sinks.tell(Told::EndTrial(trial.ordinal, sinks.clock.now_ns()))?;
     // A phase that was cut short leaves data that nobody has seen the whole of.
-    run.bench.ledger = run.ledger.take().filter(|_| !run.bench.is_stopped());
+    run.context.ledger = run.ledger.take().filter(|_| !run.context.is_stopped());
     Ok(())
 }
 
@@ -132,13 +132,13 @@ pub fn goes_on(workload: &dyn Workload) -> bool {
 /// go on, the trial is to find nothing. What keeps nothing has nothing to be held against; nor has what was loaded by
 /// somebody else.
 fn ledger(
-    bench: &mut Bench<'_>,
+    context: &mut RunContext<'_>,
     keeps_data: bool,
     trial: &model::Trial,
     workload: &Arc<dyn Workload>,
     found: &mut Found,
 ) -> Option<Ledger> {
-    let before = bench.ledger.take();
+    let before = context.ledger.take();
     let is_theirs = !trial.loads() && found.start == Start::AsIs;
     if !keeps_data || workload.truth().is_none() || is_theirs {
         return None;
@@ -176,7 +176,7 @@ impl TrialRun<'_, '_> {
             failed = failed.or(died);
             let done = self.phase(ordinal as u32, phase);
             failed = failed.or(done.err());
-            if self.bench.is_stopped() {
+            if self.context.is_stopped() {
                 break;
             }
         }
@@ -188,7 +188,7 @@ impl TrialRun<'_, '_> {
         let Some(ended) = self.store.revive()? else { return Ok(()) };
         self.server_is_new()?;
         let text = format!("{ended}; it was started again, for what it had acknowledged to be looked for");
-        self.bench.sinks.event(
+        self.context.sinks.event(
             Some(self.trial.ordinal),
             Level::Warning,
             EventClass::Store,
@@ -198,7 +198,7 @@ impl TrialRun<'_, '_> {
         Err(ended.into())
     }
 
-    fn phase(&mut self, ordinal: u32, phase: &model::Phase) -> Result<(), TrialError> {
+    fn phase(&mut self, ordinal: u32, phase: &model::PlannedPhase) -> Result<(), TrialError> {
         match &phase.step {
             Step::Load { .. } if self.found.data => return Ok(()),
             Step::Load { .. } if nothing_to_load(&*self.workload) => {
@@ -211,18 +211,18 @@ impl TrialRun<'_, '_> {
         // A question to a store that was to be cold and is not would be a wrong figure.
         if let (Some(why), Step::Ask { .. }) = (self.not_cold.take(), &phase.step) {
             let text = format!("{} was left out: {} could not be made cold: {why}", phase.name, self.trial.store.label);
-            self.bench.sinks.show(&Told::Notice(text.clone()));
-            return Ok(self.bench.sinks.tell(Told::Event(self.of_store(text)))?);
+            self.context.sinks.show(&Told::Notice(text.clone()));
+            return Ok(self.context.sinks.tell(Told::Event(self.of_store(text)))?);
         }
         let mut end = PhaseEnd { state: PhaseState::Complete, ..PhaseEnd::default() };
         self.size_first(&phase.step, &mut end)?;
-        let sinks = self.bench.sinks;
+        let sinks = self.context.sinks;
         let header = PhaseHeader {
             trial: self.trial.ordinal,
             ordinal,
             name: phase.name.clone(),
             start_ns: sinks.clock.now_ns(),
-            ..header(&phase.step, self.bench.rung)
+            ..header(&phase.step, self.context.rung)
         };
         sinks.tell(Told::BeginPhase(header, duration(&phase.step)))?;
         let result = self.step(ordinal, phase, &mut end);
@@ -231,7 +231,7 @@ impl TrialRun<'_, '_> {
         let result = result.or_else(|error| if error.is_interrupt() { Ok(()) } else { Err(error) });
         if let Err(error) = &result {
             end.state = PhaseState::Failed(error.to_string());
-        } else if end.state == PhaseState::Complete && self.bench.is_stopped() {
+        } else if end.state == PhaseState::Complete && self.context.is_stopped() {
             end.state = PhaseState::Interrupted;
         }
         let recorded = sinks.tell(Told::EndPhase(self.trial.ordinal, ordinal, end));
@@ -242,7 +242,7 @@ impl TrialRun<'_, '_> {
     /// The store's own tidying before the first operation that counts.
     fn settle_first(&mut self) -> Result<(), TrialError> {
         self.to_settle = false;
-        let sinks = self.bench.sinks;
+        let sinks = self.context.sinks;
         let from_ns = sinks.clock.now_ns();
         sinks.show(&Told::Note(format!("{} settles", self.trial.store.label)));
         self.store.settle()?;
@@ -253,7 +253,7 @@ impl TrialRun<'_, '_> {
 
     /// What is to be known of the store, now.
     fn of_store(&self, text: String) -> Event {
-        let now_ns = self.bench.sinks.clock.now_ns();
+        let now_ns = self.context.sinks.clock.now_ns();
         Event {
             from_ns: now_ns,
             until_ns: now_ns,

@@ -13,7 +13,7 @@ impl TrialRun<'_, '_> {
             return plimsoll_sample::process_tree_io(&processes).ok().map(|io| io.write_bytes);
         }
         let own = plimsoll_sample::own_io().ok().filter(|_| self.store.spec().schemes.is_empty())?;
-        Some(own.write_bytes.saturating_sub(self.bench.sinks.recorder.bytes_written()))
+        Some(own.write_bytes.saturating_sub(self.context.sinks.recorder.bytes_written()))
     }
 
     /// Adds to the end of a phase what was written since there were `before` bytes, where that can be known.

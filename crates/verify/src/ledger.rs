@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering;
 use plimsoll_core::{Observer, Outcome, Truth, Version, Workload};
 
 use crate::field::Field;
+use crate::inbox::{Inbox, Write};
 use crate::judge::Judge;
-use crate::line::{Line, Write};
 use crate::log::{ALIEN, CLOCK_SKEW_NS, NEVER, Row, Watch};
 use crate::readback::{ReadBack, key_position};
 use crate::records::Records;
@@ -49,7 +49,7 @@ const NO_BOUNDS: [Field; 2] = [Field::Null, Field::Null];
 /// is left out makes the verdict *incomplete*.
 pub struct Ledger {
     pub(crate) post: Post,
-    lines: Vec<Line>,
+    inboxes: Vec<Inbox>,
     words: Vec<u64>,
     pub(crate) records: Records,
     judge: Judge,
@@ -86,7 +86,7 @@ impl Ledger {
         let watches: Arc<[Watch]> = workload.kinds().iter().map(|kind| Watch::of(kind, columns)).collect();
         let key = key_position(&*workload);
         Some(Self {
-            lines: Vec::new(),
+            inboxes: Vec::new(),
             words: Vec::new(),
             records: Records::new(Arc::clone(&workload), &watches),
             judge: Judge::new(Arc::clone(&workload), Arc::clone(&watches)),
@@ -127,7 +127,7 @@ impl Ledger {
         let mut observer = || -> Box<dyn Observer> {
             let ring = Ring::new(words, tickets, self.post.watches.len());
             let watches = Arc::clone(&self.post.watches);
-            self.lines.push(Line::new(Arc::clone(&ring), watches, phase, tickets, reads_back));
+            self.inboxes.push(Inbox::new(Arc::clone(&ring), watches, phase, tickets, reads_back));
             Box::new(Witness::new(self.post.clone(), ring, tickets, reads_back))
         };
         (0..workers).map(|_| observer()).collect()
@@ -147,55 +147,55 @@ impl Ledger {
     pub fn drain(&mut self) {
         // First, for what an observer notes before it goes is taken over now.
         self.at_work = self.post.shared.at_work.load(Ordering::Acquire);
-        for line in &mut self.lines {
-            line.take(&mut self.words, &mut self.judge.aliens);
-            for (kind, count) in line.ring.take_skipped().filter(|(_, count)| *count > 0) {
-                self.judge.tally(line.phase, kind).0.unanswered += count;
+        for inbox in &mut self.inboxes {
+            inbox.take(&mut self.words, &mut self.judge.aliens);
+            for (kind, count) in inbox.ring.take_skipped().filter(|(_, count)| *count > 0) {
+                self.judge.tally(inbox.phase, kind).0.unanswered += count;
                 self.skipped += count;
             }
         }
         let (certain_ns, likely_ns) = self.told();
         self.go_through(certain_ns, likely_ns);
         self.judge.take_waiting(&mut self.records, certain_ns);
-        self.lines.retain(|line| !line.is_closed || !line.writes.is_empty() || !line.answers.is_empty());
+        self.inboxes.retain(|inbox| !inbox.is_closed || !inbox.writes.is_empty() || !inbox.answers.is_empty());
         self.records.sweep(self.horizon_ns(), likely_ns);
     }
 
     /// Up to which time everything has been told, for certain and as far as silent workers have nothing to tell.
     fn told(&self) -> (u64, u64) {
-        let open = || self.lines.iter().filter(|line| !line.is_closed);
-        let now_ns = self.lines.iter().map(|line| line.last_ns).max().unwrap_or(0);
-        let certain = open().map(|line| line.last_ns).min().unwrap_or(NEVER);
+        let open = || self.inboxes.iter().filter(|inbox| !inbox.is_closed);
+        let now_ns = self.inboxes.iter().map(|inbox| inbox.last_ns).max().unwrap_or(0);
+        let certain = open().map(|inbox| inbox.last_ns).min().unwrap_or(NEVER);
         (certain, if certain == NEVER { NEVER } else { certain.max(now_ns.saturating_sub(SILENCE_NS)) })
     }
 
     /// Nobody asks any more for anything before this.
     fn horizon_ns(&self) -> u64 {
-        let now_ns = self.lines.iter().map(|line| line.last_ns).max().unwrap_or(0);
-        let of_line = |line: &Line| {
-            let floor_ns = if line.is_closed { NEVER } else { line.floor_ns.max(now_ns.saturating_sub(SILENCE_NS)) };
+        let now_ns = self.inboxes.iter().map(|inbox| inbox.last_ns).max().unwrap_or(0);
+        let of_inbox = |inbox: &Inbox| {
+            let floor_ns = if inbox.is_closed { NEVER } else { inbox.floor_ns.max(now_ns.saturating_sub(SILENCE_NS)) };
             // What is open is known to be open however long its worker says nothing.
-            let open_ns = if line.is_closed { None } else { line.ring.oldest_open_ns() };
-            line.earliest_ns().min(floor_ns).min(open_ns.unwrap_or(NEVER))
+            let open_ns = if inbox.is_closed { None } else { inbox.ring.oldest_open_ns() };
+            inbox.earliest_ns().min(floor_ns).min(open_ns.unwrap_or(NEVER))
         };
-        let lines = self.lines.iter().filter(|line| !line.reads_back).map(of_line).min();
+        let inboxes = self.inboxes.iter().filter(|inbox| !inbox.reads_back).map(of_inbox).min();
         // With nobody at work, what comes next comes after what has come.
-        lines.unwrap_or(now_ns).min(now_ns).min(self.judge.earliest_ns()).saturating_sub(CLOCK_SKEW_NS)
+        inboxes.unwrap_or(now_ns).min(now_ns).min(self.judge.earliest_ns()).saturating_sub(CLOCK_SKEW_NS)
     }
 
     /// Goes through what was noted in the order of its times, up to `told_ns`. Up to `certain_ns` nothing more can come.
     fn go_through(&mut self, certain_ns: u64, told_ns: u64) {
         let mut horizon_ns = self.horizon_ns();
         let mut notes = 0;
-        // For each line its writes, and its answers: writes first where times are the same.
-        let due = |lines: &[Line], place: usize| {
-            let line = &lines[place / 2];
-            if place.is_multiple_of(2) { line.writes.front().map(|write| write.at_ns) } else { line.answer_due_ns() }
+        // For each inbox its writes, and its answers: writes first where times are the same.
+        let due = |inboxes: &[Inbox], place: usize| {
+            let inbox = &inboxes[place / 2];
+            if place.is_multiple_of(2) { inbox.writes.front().map(|write| write.at_ns) } else { inbox.answer_due_ns() }
         };
         let key = |time_ns: u64, place: usize| Reverse((time_ns, place % 2, place));
         let mut queue = BinaryHeap::new();
-        for place in 0..2 * self.lines.len() {
-            queue.extend(due(&self.lines, place).filter(|time_ns| *time_ns < told_ns).map(|at| key(at, place)));
+        for place in 0..2 * self.inboxes.len() {
+            queue.extend(due(&self.inboxes, place).filter(|time_ns| *time_ns < told_ns).map(|at| key(at, place)));
         }
         while let Some(Reverse((_, _, place))) = queue.pop() {
             loop {
@@ -203,14 +203,14 @@ impl Ledger {
                     horizon_ns = self.horizon_ns();
                 }
                 if notes % NOTES_AHEAD == 0 {
-                    self.lines.iter().for_each(|line| line.touch(&self.records, NOTES_AHEAD));
+                    self.inboxes.iter().for_each(|inbox| inbox.touch(&self.records, NOTES_AHEAD));
                 }
                 notes += 1;
                 match place % 2 {
                     0 => self.write(place / 2, horizon_ns),
                     _ => self.answer(place / 2, certain_ns),
                 }
-                let next_ns = due(&self.lines, place).filter(|time_ns| *time_ns < told_ns);
+                let next_ns = due(&self.inboxes, place).filter(|time_ns| *time_ns < told_ns);
                 let Some(time_ns) = next_ns else { break };
                 if queue.peek().is_some_and(|next| *next > key(time_ns, place)) {
                     queue.push(key(time_ns, place));
@@ -220,10 +220,10 @@ impl Ledger {
         }
     }
 
-    fn write(&mut self, line: usize, horizon_ns: u64) {
-        let line = &mut self.lines[line];
-        let Some(Write { at_ns, stamp, id, ticket, outcome }) = line.writes.pop_front() else { return };
-        let Some(open) = line.open.get_mut(ticket as usize) else { return };
+    fn write(&mut self, inbox: usize, horizon_ns: u64) {
+        let inbox = &mut self.inboxes[inbox];
+        let Some(Write { at_ns, stamp, id, ticket, outcome }) = inbox.writes.pop_front() else { return };
+        let Some(open) = inbox.open.get_mut(ticket as usize) else { return };
         let Some(outcome) = outcome else {
             if id != ALIEN {
                 let number = self.records.sent(id, stamp, at_ns, horizon_ns);
@@ -241,13 +241,13 @@ impl Ledger {
         }
     }
 
-    fn answer(&mut self, line: usize, told_ns: u64) {
-        let line = &mut self.lines[line];
-        let Some(event) = line.next_answer() else { return };
+    fn answer(&mut self, inbox: usize, told_ns: u64) {
+        let inbox = &mut self.inboxes[inbox];
+        let Some(event) = inbox.next_answer() else { return };
         let value = [Row { id: event.id, digest: 0, stamp: event.stamp }];
         let (watch, rows) = (self.post.watches[usize::from(event.kind)], event.row_count as usize);
         self.operations += u64::from(!watch.writes());
-        if line.reads_back {
+        if inbox.reads_back {
             if event.outcome == Outcome::Ok && rows > 0 && event.id != ALIEN {
                 self.found.1.extend(value);
             }
@@ -257,9 +257,9 @@ impl Ledger {
             let rows = &value[..rows.min(1)];
             return self.judge.take(&mut self.records, &event, rows, &NO_BOUNDS, told_ns);
         }
-        let rows: Vec<Row> = line.rows.drain(..rows.min(line.rows.len())).collect();
+        let rows: Vec<Row> = inbox.rows.drain(..rows.min(inbox.rows.len())).collect();
         let bounds = match watch {
-            Watch::Find { .. } => line.bounds.pop_front().unwrap_or(NO_BOUNDS),
+            Watch::Find { .. } => inbox.bounds.pop_front().unwrap_or(NO_BOUNDS),
             _ => NO_BOUNDS,
         };
         self.judge.take(&mut self.records, &event, &rows, &bounds, told_ns);

@@ -27,7 +27,7 @@
 //! |---|---|
 //! | [`ledger`] | [`Ledger`]: gathers from all workers, judges while the phase runs, and forgets what can matter no more |
 //! | `witness` | the worker's side, without waiting or allocating |
-//! | `ring`, `line` | notes between a worker and the ledger; what one worker has noted, in order |
+//! | `ring`, `inbox` | notes between a worker and the ledger; what one worker has noted, in order |
 //! | `records`, `contents` | what each record can be from now on; what its states hold |
 //! | `past` | what is remembered of what it was |
 //! | `judge`, `range` | holds an answer against that; the same of ranges of keys |
@@ -43,8 +43,8 @@ mod audit;
 mod contents;
 mod digest;
 mod field;
+mod inbox;
 mod judge;
-mod line;
 mod log;
 mod past;
 mod range;

@@ -23,7 +23,7 @@ use crate::response::{self, Framing, Head, Malformed};
 const DEPTH_MAX: u32 = 64;
 /// What arrives next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum Awaited {
     Head,
     /// So many bytes of the body.
     Body(u64),
@@ -44,7 +44,7 @@ pub struct HttpSession {
     refused: Option<StoreError>,
     requests: Vec<Request>,
     queue: VecDeque<(Ticket, u16)>,
-    phase: Phase,
+    awaited: Awaited,
     /// The server was asked who it is, and answered.
     is_greeted: bool,
     /// Of the answer whose body is arriving.
@@ -73,7 +73,7 @@ impl HttpSession {
             refused: None,
             requests: Vec::new(),
             queue: VecDeque::new(),
-            phase: Phase::Head,
+            awaited: Awaited::Head,
             is_greeted: false,
             status: 0,
             reason: Vec::new(),
@@ -183,12 +183,12 @@ impl HttpSession {
                     return self.finish(body, done).map(|()| body.len());
                 }
                 self.body.clear();
-                self.phase = Phase::Body(length);
+                self.awaited = Awaited::Body(length);
             }
             Framing::Chunked => {
                 self.body.clear();
                 self.trailer_bytes = 0;
-                self.phase = Phase::ChunkLine;
+                self.awaited = Awaited::ChunkLine;
             }
             Framing::Unsaid => {
                 let error = self.broken("does not say how long its answer is, but ends it with the connection");
@@ -214,7 +214,7 @@ impl HttpSession {
     /// An answer is complete; `body` is all of it where it arrived in one piece.
     #[inline]
     fn finish(&mut self, body: &[u8], done: &mut dyn Done) -> Result<(), StoreError> {
-        self.phase = Phase::Head;
+        self.awaited = Awaited::Head;
         if !matches!(self.state, WireState::Ready) {
             self.opened()?;
         } else if let Some((ticket, kind)) = self.queue.pop_front() {
@@ -336,44 +336,45 @@ impl HttpSession {
     /// Takes what stands at the beginning of `bytes`, which are some; 0 when more is needed.
     #[inline]
     fn step(&mut self, bytes: &[u8], done: &mut dyn Done) -> Result<usize, StoreError> {
-        match self.phase {
-            Phase::Head => match response::head(bytes) {
+        match self.awaited {
+            Awaited::Head => match response::head(bytes) {
                 Ok(Some((head, used))) => Ok(used + self.take_head(head, &bytes[used..], done)?),
                 Ok(None) => Ok(0),
                 Err(malformed) => Err(self.no_http(bytes, malformed)),
             },
-            Phase::Body(left) => {
+            Awaited::Body(left) => {
                 let taken = self.take_piece(left, bytes)?;
-                self.phase = Phase::Body(left - taken as u64);
+                self.awaited = Awaited::Body(left - taken as u64);
                 if taken as u64 == left {
                     self.finish(&[], done)?;
                 }
                 Ok(taken)
             }
-            Phase::ChunkLine => match response::chunk(bytes) {
+            Awaited::ChunkLine => match response::chunk(bytes) {
                 Ok(Some((length, used))) => {
-                    self.phase = if length == 0 { Phase::Trailers } else { Phase::Chunk(length) };
+                    self.awaited = if length == 0 { Awaited::Trailers } else { Awaited::Chunk(length) };
                     Ok(used)
                 }
                 Ok(None) => Ok(0),
                 Err(malformed) => Err(self.no_http(bytes, malformed)),
             },
-            Phase::Chunk(left) => {
+            Awaited::Chunk(left) => {
                 let taken = self.take_piece(left, bytes)?;
-                self.phase = if taken as u64 == left { Phase::ChunkEnd } else { Phase::Chunk(left - taken as u64) };
+                self.awaited =
+                    if taken as u64 == left { Awaited::ChunkEnd } else { Awaited::Chunk(left - taken as u64) };
                 Ok(taken)
             }
-            Phase::ChunkEnd => {
+            Awaited::ChunkEnd => {
                 let used = match bytes {
                     [b'\n', ..] => 1,
                     [b'\r', b'\n', ..] => 2,
                     [b'\r'] => return Ok(0),
                     _ => return Err(self.no_http(bytes, Malformed("a chunk longer than it says"))),
                 };
-                self.phase = Phase::ChunkLine;
+                self.awaited = Awaited::ChunkLine;
                 Ok(used)
             }
-            Phase::Trailers => match response::trailer(bytes) {
+            Awaited::Trailers => match response::trailer(bytes) {
                 Ok(Some((true, used))) => self.finish(&[], done).map(|()| used),
                 Ok(Some((false, used))) => {
                     self.trailer_bytes += used;
@@ -394,7 +395,7 @@ impl WireSession for HttpSession {
         self.queue.clear();
         self.answer.clear();
         self.body.clear();
-        self.phase = Phase::Head;
+        self.awaited = Awaited::Head;
         self.requests.clear();
         self.refused = self.prepare(kinds).err();
         if self.is_greeted {

@@ -29,13 +29,13 @@ enum Prepared {
     },
     Select {
         sql: String,
-        shape: Shape,
+        format: RowFormat,
         one: bool,
     },
     /// As [`tables::Shape::Bounds`] has them.
     Find {
         sql: [String; 4],
-        shape: Shape,
+        format: RowFormat,
     },
     /// `params` is how many the operation must have.
     Change {
@@ -55,7 +55,7 @@ enum Prepared {
 }
 
 /// How rows become values.
-struct Shape {
+struct RowFormat {
     types: Vec<ValueType>,
     keep: bool,
 }
@@ -113,15 +113,15 @@ impl SqlSession {
         done
     }
 
-    fn select(&self, sql: &str, shape: &Shape, params: Values<'_>, answer: &mut Answer) -> rusqlite::Result<()> {
+    fn select(&self, sql: &str, format: &RowFormat, params: Values<'_>, answer: &mut Answer) -> rusqlite::Result<()> {
         let mut statement = self.connection.prepare_cached(sql)?;
         bind_given(&mut statement, params)?;
-        answer.columns = shape.types.len();
+        answer.columns = format.types.len();
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next()? {
             answer.rows += 1;
-            if shape.keep {
-                for (column, value_type) in shape.types.iter().enumerate() {
+            if format.keep {
+                for (column, value_type) in format.types.iter().enumerate() {
                     answer.values.push(typed(row.get_ref(column)?, *value_type)?);
                 }
             }
@@ -159,12 +159,12 @@ impl BlockingSession for SqlSession {
                 return answer.fail(Outcome::Rejected, "REFUSED", "the number of values is not that of the operation");
             }
             Prepared::Insert { sql, width } => self.insert(sql, *width, params),
-            Prepared::Select { sql, shape, one } => {
-                self.select(sql, shape, params, answer).map(|()| found(*one, answer.rows))
+            Prepared::Select { sql, format, one } => {
+                self.select(sql, format, params, answer).map(|()| found(*one, answer.rows))
             }
-            Prepared::Find { sql, shape } => {
+            Prepared::Find { sql, format } => {
                 let (which, used) = tables::Shape::Bounds.statement(params);
-                self.select(&sql[which], shape, used, answer).map(|()| Outcome::Ok)
+                self.select(&sql[which], format, used, answer).map(|()| Outcome::Ok)
             }
             Prepared::Change { sql, .. } => self.change(sql, params),
             Prepared::Sql { sql, keep, wanted } => self
@@ -204,10 +204,10 @@ fn prepared(layout: &Layout, kind: &OpKind) -> Result<Prepared, StoreError> {
         Call::Sql(_) | Call::SqlRow(_) => return Ok(Prepared::Sql { sql: sql(), keep, wanted }),
         Call::SqlText => return Ok(Prepared::SqlText { keep }),
         Call::Kv(call) => {
-            let shape = |columns| Shape { types: vec![ValueType::Bytes; columns], keep };
+            let format = |columns| RowFormat { types: vec![ValueType::Bytes; columns], keep };
             return Ok(match call {
-                KvCall::Get => Prepared::Select { sql: sql(), shape: shape(1), one: wanted },
-                KvCall::Scan => Prepared::Select { sql: sql(), shape: shape(2), one: wanted },
+                KvCall::Get => Prepared::Select { sql: sql(), format: format(1), one: wanted },
+                KvCall::Scan => Prepared::Select { sql: sql(), format: format(2), one: wanted },
                 KvCall::Put => Prepared::Change { sql: sql(), params: 2 },
                 KvCall::Delete => Prepared::Change { sql: sql(), params: 1 },
             });
@@ -215,17 +215,17 @@ fn prepared(layout: &Layout, kind: &OpKind) -> Result<Prepared, StoreError> {
         // Of all others none has a statement.
         _ => return Ok(Prepared::Nothing),
     };
-    let shape = Shape { types: collection.fields.iter().map(|field| field.value_type).collect(), keep };
+    let format = RowFormat { types: collection.fields.iter().map(|field| field.value_type).collect(), keep };
     Ok(match call {
         RecordsCall::Insert => Prepared::Insert { sql: sql(), width: collection.fields.len() },
-        RecordsCall::Get | RecordsCall::All => Prepared::Select { sql: sql(), shape, one: wanted },
+        RecordsCall::Get | RecordsCall::All => Prepared::Select { sql: sql(), format, one: wanted },
         RecordsCall::Delete => Prepared::Change { sql: sql(), params: 1 },
         RecordsCall::Update { fields } if fields.contains(&collection.key) => {
             let what = format!("operation `{}`: the key of `{}` cannot be set", kind.name, collection.name);
             return Err(StoreError::new(StoreErrorKind::Usage, what));
         }
         RecordsCall::Update { fields } => Prepared::Change { sql: sql(), params: fields.len() + 1 },
-        RecordsCall::Find { .. } => Prepared::Find { sql: [sql(), sql(), sql(), sql()], shape },
+        RecordsCall::Find { .. } => Prepared::Find { sql: [sql(), sql(), sql(), sql()], format },
     })
 }
 

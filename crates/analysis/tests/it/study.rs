@@ -47,7 +47,7 @@ impl Dice {
 }
 
 /// What one trial of the study is like.
-struct Shape {
+struct TrialProfile {
     store: &'static str,
     version: &'static str,
     index: &'static str,
@@ -60,8 +60,8 @@ struct Shape {
     plan: &'static str,
 }
 
-const SHAPES: [Shape; 5] = [
-    Shape {
+const PROFILES: [TrialProfile; 5] = [
+    TrialProfile {
         store: "sqlite",
         version: "3.50.2",
         index: "none",
@@ -72,7 +72,7 @@ const SHAPES: [Shape; 5] = [
         index_bytes: Some(0),
         plan: "SCAN coupons",
     },
-    Shape {
+    TrialProfile {
         store: "sqlite",
         version: "3.50.2",
         index: "own",
@@ -83,7 +83,7 @@ const SHAPES: [Shape; 5] = [
         index_bytes: Some(1_921_024),
         plan: "SEARCH coupons USING INDEX coupons_redeemed (redeemed>? AND redeemed<?)",
     },
-    Shape {
+    TrialProfile {
         store: "sqlite",
         version: "3.50.2",
         index: "keyindex",
@@ -94,7 +94,7 @@ const SHAPES: [Shape; 5] = [
         index_bytes: None,
         plan: "range of index keys, then one get per match",
     },
-    Shape {
+    TrialProfile {
         store: "fjall",
         version: "3.1.13",
         index: "none",
@@ -105,7 +105,7 @@ const SHAPES: [Shape; 5] = [
         index_bytes: Some(0),
         plan: "scan of all records",
     },
-    Shape {
+    TrialProfile {
         store: "fjall",
         version: "3.1.13",
         index: "keyindex",
@@ -152,8 +152,8 @@ fn make() -> Run {
     let mut dice = Dice(1);
     let mut at_ns = 120_000_000;
     let mut trials = Vec::new();
-    for (ordinal, shape) in SHAPES.iter().enumerate() {
-        let trial = trial(ordinal as u32, shape, at_ns, &mut dice);
+    for (ordinal, profile) in PROFILES.iter().enumerate() {
+        let trial = trial(ordinal as u32, profile, at_ns, &mut dice);
         at_ns = trial.end_ns.unwrap() + 80_000_000;
         trials.push(trial);
     }
@@ -403,34 +403,34 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_string(), (*value).to_string())).collect()
 }
 
-fn trial(ordinal: u32, shape: &Shape, start_ns: u64, dice: &mut Dice) -> Trial {
+fn trial(ordinal: u32, profile: &TrialProfile, start_ns: u64, dice: &mut Dice) -> Trial {
     let mut phases = Phases { trial: ordinal, at_ns: start_ns + 30_000_000, phases: Vec::new() };
     let footprint = Footprint {
         data_bytes: 21_803_008,
-        index_bytes: shape.index_bytes,
-        total_bytes: Some(21_803_008 + shape.index_bytes.unwrap_or(3_300_000) + 4_120_000),
+        index_bytes: profile.index_bytes,
+        total_bytes: Some(21_803_008 + profile.index_bytes.unwrap_or(3_300_000) + 4_120_000),
     };
-    let load_ns = (shape.load_s * 1e9) as u64;
+    let load_ns = (profile.load_s * 1e9) as u64;
     let load = phases.add("load", PhaseKind::Load, Some(Durability::AtEnd), 1, load_ns);
     load.slices = vec![slice(0, load.header.start_ns, load_ns, false, &[(0, load_ns as f64 / 105.0, 100)], dice)];
     load.end.results = vec![
-        result(ResultName::Seconds, shape.load_s, 1),
+        result(ResultName::Seconds, profile.load_s, 1),
         result(ResultName::Ops, 100.0, 100),
         result(ResultName::SyncSeconds, 0.021, 1),
-        result(ResultName::DeviceBytes, 48_300_000.0 * shape.load_s.sqrt(), 1),
+        result(ResultName::DeviceBytes, 48_300_000.0 * profile.load_s.sqrt(), 1),
     ];
     let settle = phases.add("settle", PhaseKind::Settle, None, 0, 180_000_000);
     settle.end.footprint = Some(footprint);
     settle.end.results = vec![result(ResultName::Seconds, 0.18, 1), result(ResultName::DeviceBytes, 1_900_000.0, 1)];
     let mut check = Vec::new();
-    ask(&mut phases, "warm", 5, shape.warm_s, shape.plan, dice);
+    ask(&mut phases, "warm", 5, profile.warm_s, profile.plan, dice);
     check.push(answers(ordinal, 2, "query", 5, 5 * 507));
     let cold = phases.add("cold", PhaseKind::Cold, None, 0, 240_000_000);
     cold.end.remarks = vec![(About::NotCold, "reopened; 0 of 24.8 MiB of its files stayed in the page cache".into())];
-    ask(&mut phases, "cold_query", 1, shape.cold_s, shape.plan, dice);
+    ask(&mut phases, "cold_query", 1, profile.cold_s, profile.plan, dice);
     check.push(answers(ordinal, 4, "query", 1, 507));
     let mut acknowledged = RECORDS;
-    if let Some(mixed) = shape.mixed {
+    if let Some(mixed) = profile.mixed {
         let phase = phases.add("mixed", PhaseKind::Drive, Some(Durability::Durable), 8, 11 * SECOND_NS);
         for at in 0..11 {
             let stall = if at == 6 { 0.35 } else { 0.95 + 0.1 * dice.unit() };
@@ -474,11 +474,11 @@ fn trial(ordinal: u32, shape: &Shape, start_ns: u64, dice: &mut Dice) -> Trial {
     Trial {
         header: TrialHeader {
             ordinal,
-            store: shape.store.into(),
-            store_label: shape.store.into(),
+            store: profile.store.into(),
+            store_label: profile.store.into(),
             place: "embedded".into(),
-            version: shape.version.into(),
-            settings: if shape.store == "sqlite" {
+            version: profile.version.into(),
+            settings: if profile.store == "sqlite" {
                 vec![
                     setting("journal_mode", "wal", "delete"),
                     setting("synchronous", "FULL (durable), OFF and one sync (at-end)", "FULL"),
@@ -487,8 +487,8 @@ fn trial(ordinal: u32, shape: &Shape, start_ns: u64, dice: &mut Dice) -> Trial {
                 vec![setting("manual_journal_persist", "true", "false")]
             },
             workload: "coupons".into(),
-            params: labels(&[("records", "100000"), ("index", shape.index), ("below", "50")]),
-            labels: labels(&[("store", shape.store), ("index", shape.index)]),
+            params: labels(&[("records", "100000"), ("index", profile.index), ("below", "50")]),
+            labels: labels(&[("store", profile.store), ("index", profile.index)]),
             kinds: kinds(),
             record_count: RECORDS,
             record_bytes: 203,

@@ -14,7 +14,7 @@ use crate::calibration::{self, Calibration};
 use crate::error::{CliError, exit};
 use crate::verbs::{honesty, report};
 
-/// How bad a line is.
+/// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Grade {
     Fine,
@@ -24,13 +24,13 @@ enum Grade {
     Missing,
 }
 
-struct Line {
+struct Finding {
     grade: Grade,
     what: String,
     next: Option<String>,
 }
 
-impl Line {
+impl Finding {
     fn fine(what: impl Into<String>) -> Self {
         Self { grade: Grade::Fine, what: what.into(), next: None }
     }
@@ -102,65 +102,65 @@ fn calibrated(made: Option<&Calibration>) -> Table {
 fn diagnose(catalogue: &Catalogue, runs_dir: &Path) -> (Vec<(&'static str, &'static str, Table)>, bool) {
     let machine = [clock_source(), governor(), load(), memory(), swap(), disk(runs_dir), sockets()];
     let stores = catalogue.stores.iter().map(|store| match store.installed() {
-        Ok(found) => Line::fine(format!("{}: {found}", store.spec().name)),
-        Err(error) => Line::missing(format!("{}: {error}", store.spec().name), error.next),
+        Ok(found) => Finding::fine(format!("{}: {found}", store.spec().name)),
+        Err(error) => Finding::missing(format!("{}: {error}", store.spec().name), error.next),
     });
     let stores: Vec<_> = stores.collect();
-    let well = machine.iter().chain(&stores).all(|line| line.grade == Grade::Fine);
+    let well = machine.iter().chain(&stores).all(|finding| finding.grade == Grade::Fine);
     (vec![("machine", "", graded(machine)), ("stores", "", graded(stores))], well)
 }
 
-fn graded(lines: impl IntoIterator<Item = Line>) -> Table {
+fn graded(findings: impl IntoIterator<Item = Finding>) -> Table {
     let mut table = Table::new("Diagnosis", vec![words(""), words("")]);
-    for line in lines {
-        let mark = match line.grade {
+    for finding in findings {
+        let mark = match finding.grade {
             Grade::Fine => Tone::Good.text("ok"),
             Grade::Spoils => Tone::Open.text("spoils"),
             Grade::Missing => Tone::Bad.text("missing"),
         };
-        table.row(cells![mark, line.what]);
-        line.next.into_iter().for_each(|next| table.row(cells!["", format!("→ {next}")]));
+        table.row(cells![mark, finding.what]);
+        finding.next.into_iter().for_each(|next| table.row(cells!["", format!("→ {next}")]));
     }
     table
 }
 
-fn sockets() -> Line {
-    Line::fine(format!("sockets over {}", plimsoll_trial::sockets_taken(Io::Auto)))
+fn sockets() -> Finding {
+    Finding::fine(format!("sockets over {}", plimsoll_trial::sockets_taken(Io::Auto)))
 }
 
-fn clock_source() -> Line {
+fn clock_source() -> Finding {
     match environment::clock_source().as_deref() {
-        Some(good @ ("tsc" | "kvm-clock" | "arch_sys_counter")) => Line::fine(format!("clock source {good}")),
-        Some(slow) => Line::spoils(
+        Some(good @ ("tsc" | "kvm-clock" | "arch_sys_counter")) => Finding::fine(format!("clock source {good}")),
+        Some(slow) => Finding::spoils(
             format!("clock source {slow}: each reading of the clock is a system call or slower"),
             "boot with clocksource=tsc where the processor has a stable one",
         ),
-        None => Line::spoils("clock source unknown: /sys is not readable", "run where /sys is mounted"),
+        None => Finding::spoils("clock source unknown: /sys is not readable", "run where /sys is mounted"),
     }
 }
 
-fn governor() -> Line {
+fn governor() -> Finding {
     let governors = environment::governors();
     let saving = governors.iter().filter(|governor| *governor != "performance").count();
     match (governors.len(), saving) {
-        (0, _) => Line::fine("CPU governor: none to set here"),
-        (all, 0) => Line::fine(format!("CPU governor performance on all {all} processors")),
-        (all, saving) => Line::spoils(
+        (0, _) => Finding::fine("CPU governor: none to set here"),
+        (all, 0) => Finding::fine(format!("CPU governor performance on all {all} processors")),
+        (all, saving) => Finding::spoils(
             format!("CPU governor is not performance on {saving} of {all} processors: latencies rise when idle"),
             "cpupower frequency-set -g performance",
         ),
     }
 }
 
-fn load() -> Line {
+fn load() -> Finding {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     match environment::load_average() {
-        Some(load) if load > 0.25 * processors as f64 => Line::spoils(
+        Some(load) if load > 0.25 * processors as f64 => Finding::spoils(
             format!("other load: {load:.2} tasks on average in the last minute, on {processors} processors"),
             "stop what else is running, or wait a minute",
         ),
-        Some(load) => Line::fine(format!("other load {load:.2} on {processors} processors")),
-        None => Line::spoils("other load unknown: /proc/loadavg is not readable", "run where /proc is mounted"),
+        Some(load) => Finding::fine(format!("other load {load:.2} on {processors} processors")),
+        None => Finding::spoils("other load unknown: /proc/loadavg is not readable", "run where /proc is mounted"),
     }
 }
 
@@ -170,24 +170,24 @@ fn meminfo(key: &str) -> Option<u64> {
     line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-fn memory() -> Line {
+fn memory() -> Finding {
     let (Some(total), Some(available)) = (meminfo("MemTotal"), meminfo("MemAvailable")) else {
-        return Line::spoils("memory unknown: /proc/meminfo is not readable", "run where /proc is mounted");
+        return Finding::spoils("memory unknown: /proc/meminfo is not readable", "run where /proc is mounted");
     };
     let text = format!("memory {} available of {}", gib(available), gib(total));
-    if available < 1 << 30 { Line::spoils(text, "free at least 1 GiB") } else { Line::fine(text) }
+    if available < 1 << 30 { Finding::spoils(text, "free at least 1 GiB") } else { Finding::fine(text) }
 }
 
-fn swap() -> Line {
+fn swap() -> Finding {
     let used = meminfo("SwapTotal").unwrap_or(0).saturating_sub(meminfo("SwapFree").unwrap_or(0));
     if used > 64 << 20 {
-        Line::spoils(format!("swap: {} are swapped out", gib(used)), "free memory, then swapoff -a; swapon -a")
+        Finding::spoils(format!("swap: {} are swapped out", gib(used)), "free memory, then swapoff -a; swapon -a")
     } else {
-        Line::fine("swap is not in use")
+        Finding::fine("swap is not in use")
     }
 }
 
-fn disk(runs_dir: &Path) -> Line {
+fn disk(runs_dir: &Path) -> Finding {
     // The directory may not be there yet: its nearest ancestor is on the same file system.
     let there = runs_dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
     match rustix::fs::statvfs(there) {
@@ -195,12 +195,12 @@ fn disk(runs_dir: &Path) -> Line {
             let free = stat.f_bavail * stat.f_frsize;
             let text = format!("disk {} free for recordings and private stores in {}", gib(free), runs_dir.display());
             if free < 2 << 30 {
-                Line::spoils(text, "free at least 2 GiB, or set XDG_STATE_HOME to a larger file system")
+                Finding::spoils(text, "free at least 2 GiB, or set XDG_STATE_HOME to a larger file system")
             } else {
-                Line::fine(text)
+                Finding::fine(text)
             }
         }
-        Err(error) => Line::missing(
+        Err(error) => Finding::missing(
             format!("disk: {}: {error}", there.display()),
             Some("set XDG_STATE_HOME to a directory that can be written".to_owned()),
         ),
@@ -217,8 +217,8 @@ mod tests {
 
     #[test]
     fn a_full_disk_spoils_and_a_missing_directory_is_judged_by_its_ancestor() {
-        let line = disk(Path::new("/proc/plimsoll/nowhere"));
-        assert_eq!(line.grade, Grade::Spoils, "{}", line.what);
+        let finding = disk(Path::new("/proc/plimsoll/nowhere"));
+        assert_eq!(finding.grade, Grade::Spoils, "{}", finding.what);
         assert!(disk(&std::env::temp_dir().join("not/yet/there")).what.contains("free"));
     }
 }

@@ -10,9 +10,9 @@
 //! **Writers of one record** wait for each other when their sessions are of one `Records`. Over a store that
 //! several processes write to, a record wants one owner.
 
+mod layout;
 mod pairs;
 mod session;
-mod shape;
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use plimsoll_core::{Access, Call, IndexMode, Kv, Layout, OpKind, RecordsCall, St
 pub use session::RecordsSession;
 
 use crate::{Check, Entries, Extract, IndexError, IndexSpec, Indexes, KeyLocks};
-use shape::Shape;
+use layout::RecordLayout;
 
 /// Most fields of an index.
 const INDEX_FIELDS_MAX: usize = 8;
@@ -37,7 +37,7 @@ pub struct Records {
 #[derive(Debug)]
 struct Kept {
     name: String,
-    shape: Shape,
+    layout: RecordLayout,
     /// Fields of each index that is kept.
     indexes: Vec<Vec<usize>>,
 }
@@ -56,7 +56,7 @@ impl Extract for Fields {
         let fields = &kept.indexes[index];
         let mut values = [Value::Null; INDEX_FIELDS_MAX];
         for (value, field) in values.iter_mut().zip(fields) {
-            *value = kept.shape.field(key, record, *field)?;
+            *value = kept.layout.field(key, record, *field)?;
         }
         entries.add(&values[..fields.len()]);
         Ok(())
@@ -98,7 +98,7 @@ impl Records {
                 if layout.index == IndexMode::None {
                     indexes.clear();
                 }
-                Ok(Kept { name: collection.name.clone(), shape: Shape::new(collection), indexes })
+                Ok(Kept { name: collection.name.clone(), layout: RecordLayout::new(collection), indexes })
             })
             .collect::<Result<_, _>>()?;
         Ok(Records { collections, locks: Arc::default() })

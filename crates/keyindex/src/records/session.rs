@@ -119,17 +119,17 @@ impl<K: Kv> RecordsSession<K> {
             RecordsCall::All => Prepared::All { collection, keep },
             RecordsCall::Update { fields } => {
                 for field in fields {
-                    if usize::from(*field) == kept.shape.key_field() {
+                    if usize::from(*field) == kept.layout.key_field() {
                         return bad(format!("the key of `{}` cannot be set", kept.name));
                     }
-                    if kept.shape.value_type(usize::from(*field)).is_none() {
+                    if kept.layout.value_type(usize::from(*field)).is_none() {
                         return bad(format!("`{}` has no field number {field}", kept.name));
                     }
                 }
                 Prepared::Update { collection, fields: fields.clone() }
             }
             RecordsCall::Find { field, access } => {
-                if kept.shape.value_type(usize::from(*field)).is_none() {
+                if kept.layout.value_type(usize::from(*field)).is_none() {
                     return bad(format!("`{}` has no field number {field}", kept.name));
                 }
                 Prepared::Find { collection, field: usize::from(*field), index: kept.index_for(*field, *access), keep }
@@ -138,19 +138,19 @@ impl<K: Kv> RecordsSession<K> {
     }
 
     fn insert(&mut self, collection: usize, params: Values<'_>) -> Result<Outcome, Failure> {
-        let shape = &self.records.collections[collection].shape;
-        if params.is_empty() || !params.len().is_multiple_of(shape.width()) {
+        let layout = &self.records.collections[collection].layout;
+        if params.is_empty() || !params.len().is_multiple_of(layout.width()) {
             return Err(Failure::Refused("the number of values is not a multiple of the number of fields"));
         }
         self.rows.clear();
-        for row in params.rows(shape.width()) {
-            if !row.iter().enumerate().all(|(field, value)| shape.accepts(field, value)) {
+        for row in params.rows(layout.width()) {
+            if !row.iter().enumerate().all(|(field, value)| layout.accepts(field, value)) {
                 return Err(WRONG_TYPE);
             }
             let mut named = true;
             self.rows.push_with(
-                |bytes| named = shape.push_key(bytes, row.get(shape.key_field())),
-                |bytes| shape.push_record(bytes, row),
+                |bytes| named = layout.push_key(bytes, row.get(layout.key_field())),
+                |bytes| layout.push_record(bytes, row),
             );
             if !named {
                 return Err(Failure::Refused("a key is null"));
@@ -163,10 +163,10 @@ impl<K: Kv> RecordsSession<K> {
     }
 
     fn get(&mut self, collection: usize, keep: bool, key: Value<'_>, answer: &mut Answer) -> Result<Outcome, Failure> {
-        let shape = &self.records.collections[collection].shape;
-        answer.columns = shape.width();
+        let layout = &self.records.collections[collection].layout;
+        answer.columns = layout.width();
         self.key.clear();
-        if !shape.push_key(&mut self.key, key) {
+        if !layout.push_key(&mut self.key, key) {
             return Err(WRONG_TYPE);
         }
         if !self.indexes[collection].get(&mut self.kv, &self.key, &mut self.record)? {
@@ -174,33 +174,33 @@ impl<K: Kv> RecordsSession<K> {
         }
         answer.rows = 1;
         if keep {
-            shape.push_row(&self.key, &self.record, &mut answer.values)?;
+            layout.push_row(&self.key, &self.record, &mut answer.values)?;
         }
         Ok(Outcome::Ok)
     }
 
     fn update(&mut self, kind: usize, params: Values<'_>) -> Result<Outcome, Failure> {
         let Prepared::Update { collection, fields } = &self.kinds[kind] else { return Err(NOT_PREPARED) };
-        let shape = &self.records.collections[*collection].shape;
+        let layout = &self.records.collections[*collection].layout;
         let values = params.slice(1..params.len());
         if values.len() != fields.len() {
             return Err(Failure::Refused("the number of values is not the number of fields that are set"));
         }
-        if !values.iter().zip(fields).all(|(value, field)| shape.accepts(usize::from(*field), value)) {
+        if !values.iter().zip(fields).all(|(value, field)| layout.accepts(usize::from(*field), value)) {
             return Err(WRONG_TYPE);
         }
         self.key.clear();
-        if !shape.push_key(&mut self.key, params.get(0)) {
+        if !layout.push_key(&mut self.key, params.get(0)) {
             return Err(WRONG_TYPE);
         }
         let there = self.indexes[*collection]
-            .update(&mut self.kv, &self.key, |old, new| shape.push_changed(new, old, fields, values))?;
+            .update(&mut self.kv, &self.key, |old, new| layout.push_changed(new, old, fields, values))?;
         Ok(if there { Outcome::Ok } else { Outcome::NotFound })
     }
 
     fn delete(&mut self, collection: usize, key: Value<'_>) -> Result<Outcome, Failure> {
         self.key.clear();
-        if !self.records.collections[collection].shape.push_key(&mut self.key, key) {
+        if !self.records.collections[collection].layout.push_key(&mut self.key, key) {
             return Err(WRONG_TYPE);
         }
         let there = self.indexes[collection].delete(&mut self.kv, &self.key)?;
@@ -213,15 +213,15 @@ impl<K: Kv> RecordsSession<K> {
         params: Values<'_>,
         answer: &mut Answer,
     ) -> Result<Outcome, Failure> {
-        let shape = &self.records.collections[collection].shape;
+        let layout = &self.records.collections[collection].layout;
         let (low, high) = (params.get(0), params.get(1));
-        if !shape.accepts(field, low) || !shape.accepts(field, high) {
+        if !layout.accepts(field, low) || !layout.accepts(field, high) {
             return Err(WRONG_TYPE);
         }
         let Some(index) = index else {
             return self.scan(collection, keep, Some((field, low, high)), answer);
         };
-        answer.columns = shape.width();
+        answer.columns = layout.width();
         let bound =
             |value, bound: fn(_) -> Bound<_>| if value == Value::Null { Bound::Unbounded } else { bound(value) };
         self.query.reset(index);
@@ -229,7 +229,7 @@ impl<K: Kv> RecordsSession<K> {
         let mut unread = Ok(());
         let page = self.indexes[collection].find(&mut self.kv, &self.query, &mut |key, record| {
             if keep && unread.is_ok() {
-                unread = shape.push_row(key, record, &mut answer.values);
+                unread = layout.push_row(key, record, &mut answer.values);
             }
         })?;
         unread?;
@@ -245,8 +245,8 @@ impl<K: Kv> RecordsSession<K> {
         range: Option<(usize, Value<'_>, Value<'_>)>,
         answer: &mut Answer,
     ) -> Result<Outcome, Failure> {
-        let shape = &self.records.collections[collection].shape;
-        answer.columns = shape.width();
+        let layout = &self.records.collections[collection].layout;
+        answer.columns = layout.width();
         let prefix = record_prefix(collection as u8);
         self.high.clear();
         self.high.extend_from_slice(&prefix);
@@ -257,11 +257,11 @@ impl<K: Kv> RecordsSession<K> {
             let key = &key[RECORD_PREFIX_LEN..];
             let wanted = match range {
                 None => Ok(true),
-                Some((field, low, high)) => shape.field(key, record, field).map(|value| lies_in(value, low, high)),
+                Some((field, low, high)) => layout.field(key, record, field).map(|value| lies_in(value, low, high)),
             };
             let read = wanted.and_then(|wanted| {
                 *rows += u64::from(wanted);
-                if wanted && keep { shape.push_row(key, record, values) } else { Ok(()) }
+                if wanted && keep { layout.push_row(key, record, values) } else { Ok(()) }
             });
             match read {
                 Ok(()) => ControlFlow::Continue(()),

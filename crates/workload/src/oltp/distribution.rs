@@ -13,11 +13,11 @@ const SPECIAL_SHARE: f64 = 0.75;
 #[derive(Debug, Clone)]
 pub(super) struct Distribution {
     count: f64,
-    shape: Shape,
+    family: Family,
 }
 
 #[derive(Debug, Clone)]
-enum Shape {
+enum Family {
     Uniform,
     Gaussian,
     Special,
@@ -33,24 +33,24 @@ impl Distribution {
     /// The distribution `name` over `1 ..= count`; `pareto_h` is between 0 and 1, `exponent` above 0.
     pub(super) fn new(name: &str, count: u64, pareto_h: f64, exponent: f64) -> Self {
         let count = count.max(1) as f64;
-        let shape = match name {
-            "uniform" => Shape::Uniform,
-            "gaussian" => Shape::Gaussian,
+        let family = match name {
+            "uniform" => Family::Uniform,
+            "gaussian" => Family::Gaussian,
             // 1 - h of the questions go to h of the rows.
-            "pareto" => Shape::Pareto(pareto_h.ln() / (1.0 - pareto_h).ln()),
-            "zipfian" => Shape::Zipfian(Zipfian::new(count, exponent)),
-            _ => Shape::Special,
+            "pareto" => Family::Pareto(pareto_h.ln() / (1.0 - pareto_h).ln()),
+            "zipfian" => Family::Zipfian(Zipfian::new(count, exponent)),
+            _ => Family::Special,
         };
-        Self { count, shape }
+        Self { count, family }
     }
 
     /// A number of it.
     #[inline]
     pub(super) fn next(&self, random: &mut Random) -> i64 {
-        let at = match &self.shape {
-            Shape::Uniform => random.unit() * self.count,
-            Shape::Gaussian => mean(random) * self.count,
-            Shape::Special => {
+        let at = match &self.family {
+            Family::Uniform => random.unit() * self.count,
+            Family::Gaussian => mean(random) * self.count,
+            Family::Special => {
                 // One number decides both which sort it is and, when special, which of them.
                 let even = random.unit();
                 if even < 1.0 - SPECIAL_SHARE {
@@ -60,8 +60,8 @@ impl Distribution {
                     even * (special + 1.0) + (self.count - 1.0 - special) / 2.0
                 }
             }
-            Shape::Pareto(power) => random.unit().powf(*power) * self.count,
-            Shape::Zipfian(zipfian) => zipfian.next(random) - 1.0,
+            Family::Pareto(power) => random.unit().powf(*power) * self.count,
+            Family::Zipfian(zipfian) => zipfian.next(random) - 1.0,
         };
         1 + at.clamp(0.0, self.count - 1.0) as i64
     }

@@ -50,7 +50,7 @@ const UTF8MB4: u8 = 45;
 const UNSUPPORTED_PS: u16 = 1295;
 
 /// What the session waits for.
-pub(super) enum Phase {
+pub(super) enum ConnectionPhase {
     /// [`plimsoll_core::WireSession::open`].
     Closed,
     /// The server's greeting.
@@ -83,9 +83,9 @@ impl MySession {
     #[cold]
     pub(super) fn take_opening(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
         match &mut self.phase {
-            Phase::Greeting => self.greet(payload, out),
-            Phase::Refused(error) => Err(error.clone()),
-            Phase::Authenticating(auth) => {
+            ConnectionPhase::Greeting => self.greet(payload, out),
+            ConnectionPhase::Refused(error) => Err(error.clone()),
+            ConnectionPhase::Authenticating(auth) => {
                 match auth.take(payload, &self.login)? {
                     Reply::Send(bytes) => {
                         self.number = packet::message(out, self.number, |out| out.extend_from_slice(&bytes));
@@ -95,7 +95,7 @@ impl MySession {
                 }
                 Ok(())
             }
-            Phase::Settings(position) => {
+            ConnectionPhase::Settings(position) => {
                 let position = *position;
                 match payload.first() {
                     Some(0x00) => {
@@ -106,11 +106,13 @@ impl MySession {
                     _ => Err(unexpected(payload, "while the session was set up")),
                 }
             }
-            Phase::Preparing(preparing) => {
+            ConnectionPhase::Preparing(preparing) => {
                 let preparing = *preparing;
                 self.take_preparing(preparing, payload, out)
             }
-            Phase::Closed | Phase::Ready => Err(unexpected(payload, "before the connection was opened")),
+            ConnectionPhase::Closed | ConnectionPhase::Ready => {
+                Err(unexpected(payload, "before the connection was opened"))
+            }
         }
     }
 
@@ -193,7 +195,7 @@ impl MySession {
                 out.extend_from_slice(&attributes);
             }
         });
-        self.phase = Phase::Authenticating(auth);
+        self.phase = ConnectionPhase::Authenticating(auth);
         Ok(())
     }
 
@@ -201,7 +203,7 @@ impl MySession {
         match self.settings.get(position) {
             Some(setting) => {
                 self.number = packet::command(out, COM_QUERY, setting.as_bytes());
-                self.phase = Phase::Settings(position);
+                self.phase = ConnectionPhase::Settings(position);
             }
             None => self.prepare_from(0, 0, out),
         }
@@ -213,13 +215,18 @@ impl MySession {
             // What comes as text is not there yet.
             if let Some(next) = prepared.statements.get(statement).filter(|next| !next.is_plain()) {
                 self.number = packet::command(out, COM_STMT_PREPARE, next.text.sql.as_bytes());
-                self.phase =
-                    Phase::Preparing(Preparing { kind, statement, known: false, parameters_left: 0, columns_left: 0 });
+                self.phase = ConnectionPhase::Preparing(Preparing {
+                    kind,
+                    statement,
+                    known: false,
+                    parameters_left: 0,
+                    columns_left: 0,
+                });
                 return;
             }
             (kind, statement) = (kind + 1, 0);
         }
-        self.phase = Phase::Ready;
+        self.phase = ConnectionPhase::Ready;
         self.state = WireState::Ready;
     }
 
@@ -257,7 +264,7 @@ impl MySession {
         if at.parameters_left == 0 && at.columns_left == 0 {
             self.prepare_from(at.kind, at.statement + 1, out);
         } else {
-            self.phase = Phase::Preparing(at);
+            self.phase = ConnectionPhase::Preparing(at);
         }
         Ok(())
     }

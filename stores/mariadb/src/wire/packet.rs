@@ -19,7 +19,7 @@ pub(crate) const GREETING_BYTES_MAX: usize = 64 << 10;
 /// Length of a packet's header: three bytes of length, one of number.
 pub(crate) const HEADER_BYTES: usize = 4;
 
-/// Commands ("Command Phase").
+/// Commands ("Command ConnectionPhase").
 pub(crate) const COM_QUIT: u8 = 0x01;
 pub(crate) const COM_QUERY: u8 = 0x03;
 pub(crate) const COM_PING: u8 = 0x0e;

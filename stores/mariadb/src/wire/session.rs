@@ -9,7 +9,7 @@ use plimsoll_core::{
 };
 
 use super::auth::Login;
-use super::opening::Phase;
+use super::opening::ConnectionPhase;
 use super::packet::{
     self, COM_PING, COM_QUERY, COM_QUIT, Completion, GREETING_BYTES_MAX, HEADER_BYTES, MORE_RESULTS, PACKET_BYTES_MAX,
     Reader, ServerError, broken, unexpected,
@@ -68,7 +68,7 @@ pub struct MySession {
     /// Statements run once before anything is prepared.
     pub(super) settings: Vec<String>,
     pub(super) state: WireState,
-    pub(super) phase: Phase,
+    pub(super) phase: ConnectionPhase,
     pub(super) kinds: Vec<Prepared>,
     /// The server leaves out definitions of columns that it has sent already, and says so.
     pub(super) caches_definitions: bool,
@@ -110,7 +110,7 @@ impl MySession {
             layout,
             settings,
             state: WireState::Opening,
-            phase: Phase::Closed,
+            phase: ConnectionPhase::Closed,
             kinds: Vec::new(),
             caches_definitions: false,
             has_eof: false,
@@ -227,7 +227,7 @@ impl MySession {
     /// Ends the connection for good: what is in flight is unknown.
     #[cold]
     pub(crate) fn end(&mut self, error: StoreError, done: &mut dyn Done) {
-        self.phase = Phase::Closed;
+        self.phase = ConnectionPhase::Closed;
         if let Some(in_flight) = self.in_flight.take() {
             if self.answer.code.is_empty() && self.answer.message.is_empty() {
                 self.answer.message.push_str(&error.to_string());
@@ -243,7 +243,7 @@ impl MySession {
     #[inline]
     fn take(&mut self, payload: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> Result<(), StoreError> {
         match self.phase {
-            Phase::Ready => self.take_answer(payload, out, done),
+            ConnectionPhase::Ready => self.take_answer(payload, out, done),
             _ => self.take_opening(payload, out),
         }
     }
@@ -469,7 +469,7 @@ impl MySession {
     #[inline]
     fn discards_rows(&self) -> bool {
         match (&self.phase, self.in_flight, self.expect) {
-            (Phase::Ready, Some(InFlight { what: What::Statement(kind, position), .. }), Expect::Row) => {
+            (ConnectionPhase::Ready, Some(InFlight { what: What::Statement(kind, position), .. }), Expect::Row) => {
                 let kind = &self.kinds[kind];
                 !kind.keep_answer && !kind.statements[position].is_plain()
             }
@@ -526,7 +526,10 @@ impl MySession {
         self.skip_bytes -= at;
         while let Some((head, rest)) = bytes[at..].split_first_chunk() {
             let (length, number) = packet::header(*head);
-            let greets = matches!(self.phase, Phase::Greeting | Phase::Authenticating(_) | Phase::Refused(_));
+            let greets = matches!(
+                self.phase,
+                ConnectionPhase::Greeting | ConnectionPhase::Authenticating(_) | ConnectionPhase::Refused(_)
+            );
             if number != self.number || (greets && length > GREETING_BYTES_MAX) {
                 return Err(self.implausible(&bytes[at..]));
             }
@@ -589,7 +592,7 @@ impl WireSession for MySession {
             }
         }
         // An executor looks at the state when bytes arrive, so it must not fail before.
-        self.phase = refused.map_or(Phase::Greeting, Phase::Refused);
+        self.phase = refused.map_or(ConnectionPhase::Greeting, ConnectionPhase::Refused);
         self.state = WireState::Opening;
     }
 
@@ -631,14 +634,14 @@ impl WireSession for MySession {
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {
-        if matches!(self.phase, Phase::Ready) {
+        if matches!(self.phase, ConnectionPhase::Ready) {
             packet::command(&mut self.written, COM_QUIT, &[]);
             self.send_written(out);
         }
         if let Some(tls) = &mut self.tls {
             tls.close(out);
         }
-        self.phase = Phase::Closed;
+        self.phase = ConnectionPhase::Closed;
     }
 }
 

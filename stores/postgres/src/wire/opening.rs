@@ -5,7 +5,7 @@ use plimsoll_core::{StoreError, StoreErrorKind, WireState};
 use super::auth::{Auth, refusal};
 use super::given_up::BackendKey;
 use super::message::{self, Reader, SYNC, ServerError, broken, cstr, frame, unexpected};
-use super::session::{PgSession, Phase};
+use super::session::{ConnectionPhase, PgSession};
 use super::value::Format;
 
 /// What values as text look like, whatever the server or the role has set.
@@ -19,7 +19,7 @@ impl PgSession {
             return Ok(());
         }
         match &mut self.phase {
-            Phase::Greeting(auth) => match tag {
+            ConnectionPhase::Greeting(auth) => match tag {
                 b'R' => auth.request(body, &self.login, &self.channel, out),
                 b'E' => Err(match ServerError::parse(body) {
                     Some(error) => refusal(&error, &self.login),
@@ -39,17 +39,17 @@ impl PgSession {
                 }
                 _ => Err(unexpected(tag, "during authentication")),
             },
-            Phase::Refused(error) => Err(error.clone()),
-            Phase::Settings => match tag {
+            ConnectionPhase::Refused(error) => Err(error.clone()),
+            ConnectionPhase::Settings => match tag {
                 b'C' | b'I' => Ok(()),
                 b'Z' => {
-                    self.phase = Phase::Preparing(0);
+                    self.phase = ConnectionPhase::Preparing(0);
                     Ok(())
                 }
                 b'E' => Err(self.not_prepared(body, &self.settings)),
                 _ => Err(unexpected(tag, "while the session was set up")),
             },
-            Phase::Preparing(next) => {
+            ConnectionPhase::Preparing(next) => {
                 let position = *next;
                 let statement = self.kinds.iter_mut().flat_map(|kind| &mut kind.statements).nth(position);
                 let taken = match (tag, statement) {
@@ -72,13 +72,15 @@ impl PgSession {
                 };
                 if taken { Ok(()) } else { Err(unexpected(tag, "while statements were prepared")) }
             }
-            Phase::Closed | Phase::Ready => Err(unexpected(tag, "before the connection was opened")),
+            ConnectionPhase::Closed | ConnectionPhase::Ready => {
+                Err(unexpected(tag, "before the connection was opened"))
+            }
         }
     }
 
     /// Sends the settings and all statements at once: two round trips from login to the first operation.
     fn send_settings(&mut self, out: &mut Vec<u8>) {
-        self.phase = Phase::Settings;
+        self.phase = ConnectionPhase::Settings;
         frame(out, b'Q', |out| {
             if self.kinds.iter().any(|kind| kind.format == Format::Text) {
                 out.extend_from_slice(TEXT_SETTINGS.as_bytes());
@@ -95,7 +97,7 @@ impl PgSession {
         for kind in &self.kinds {
             kind.check()?;
         }
-        self.phase = Phase::Ready;
+        self.phase = ConnectionPhase::Ready;
         self.state = WireState::Ready;
         Ok(())
     }

@@ -60,7 +60,7 @@ impl Transaction {
 }
 
 /// What the session waits for.
-pub(super) enum Phase {
+pub(super) enum ConnectionPhase {
     /// [`WireSession::open`].
     Closed,
     /// The server's greeting.
@@ -117,7 +117,7 @@ pub struct PgSession {
     /// Some kinds are parsed when they are executed.
     parses_again: bool,
     pub(super) state: WireState,
-    pub(super) phase: Phase,
+    pub(super) phase: ConnectionPhase,
     pub(super) channel: Channel,
     pub(super) kinds: Vec<Prepared>,
     /// What cancels an operation on this connection.
@@ -153,7 +153,7 @@ impl PgSession {
             protocol: Protocol::Prepared,
             parses_again: false,
             state: WireState::Opening,
-            phase: Phase::Closed,
+            phase: ConnectionPhase::Closed,
             channel: Channel::Plain,
             kinds: Vec::new(),
             key: None,
@@ -225,7 +225,7 @@ impl PgSession {
     /// Ends the connection for good: everything in flight is unknown.
     #[cold]
     pub(crate) fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
-        self.phase = Phase::Closed;
+        self.phase = ConnectionPhase::Closed;
         while let Some(op) = self.queue.pop_front() {
             if self.answer.code.is_empty() && self.answer.message.is_empty() {
                 self.answer.message.push_str(&error.to_string());
@@ -241,7 +241,7 @@ impl PgSession {
     #[inline]
     fn take(&mut self, tag: u8, body: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> Result<(), StoreError> {
         match self.phase {
-            Phase::Ready => self.take_answer(tag, body, out, done),
+            ConnectionPhase::Ready => self.take_answer(tag, body, out, done),
             _ => self.take_opening(tag, body, out),
         }
     }
@@ -474,7 +474,7 @@ impl PgSession {
     /// True when the operation being answered keeps no rows: they need not be buffered whole.
     fn discards_rows(&self) -> bool {
         match (&self.phase, self.queue.get(self.joint.position())) {
-            (Phase::Ready, Some(InFlight { what: What::Kind(kind), .. })) => {
+            (ConnectionPhase::Ready, Some(InFlight { what: What::Kind(kind), .. })) => {
                 !self.kinds[usize::from(*kind)].keep_answer
             }
             _ => false,
@@ -509,7 +509,7 @@ impl WireSession for PgSession {
         }
         let given = self.kinds.iter().any(|kind| kind.format == Format::Text);
         self.parses_again = given || self.protocol != Protocol::Prepared;
-        self.phase = refused.map_or(Phase::Greeting(Auth::Asked), Phase::Refused);
+        self.phase = refused.map_or(ConnectionPhase::Greeting(Auth::Asked), ConnectionPhase::Refused);
         self.state = WireState::Opening;
         let login = &*self.login;
         let mut parameters = vec![
@@ -572,7 +572,7 @@ impl WireSession for PgSession {
         while let Some((header, rest)) = bytes[at..].split_first_chunk::<5>() {
             let [tag, length @ ..] = *header;
             let length = u32::from_be_bytes(length) as usize;
-            let length_max = if matches!(self.phase, Phase::Greeting(_) | Phase::Refused(_)) {
+            let length_max = if matches!(self.phase, ConnectionPhase::Greeting(_) | ConnectionPhase::Refused(_)) {
                 GREETING_BYTES_MAX
             } else {
                 MESSAGE_BYTES_MAX
@@ -606,9 +606,9 @@ impl WireSession for PgSession {
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {
-        if !matches!(self.phase, Phase::Closed) {
+        if !matches!(self.phase, ConnectionPhase::Closed) {
             out.extend_from_slice(&TERMINATE);
         }
-        self.phase = Phase::Closed;
+        self.phase = ConnectionPhase::Closed;
     }
 }

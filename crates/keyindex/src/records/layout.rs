@@ -31,7 +31,7 @@ enum Place {
 
 /// How the records of one collection are written.
 #[derive(Debug, Clone)]
-pub(crate) struct Shape {
+pub(crate) struct RecordLayout {
     types: Vec<ValueType>,
     places: Vec<Place>,
     key: usize,
@@ -41,7 +41,7 @@ pub(crate) struct Shape {
     fixed_len: usize,
 }
 
-impl Shape {
+impl RecordLayout {
     pub(crate) fn new(collection: &Collection) -> Self {
         let types: Vec<ValueType> = collection.fields.iter().map(|field| field.value_type).collect();
         let key = usize::from(collection.key);
@@ -63,7 +63,7 @@ impl Shape {
                 }
             })
             .collect();
-        Shape { types, places, key, variable, fixed_len }
+        RecordLayout { types, places, key, variable, fixed_len }
     }
 
     /// Number of fields.
@@ -299,14 +299,14 @@ mod tests {
 
     use super::*;
 
-    fn all_types(key: u16) -> Shape {
+    fn all_types(key: u16) -> RecordLayout {
         use ValueType::{Bool, Bytes, Float, Int, Text, Timestamp};
         let fields = [Text, Int, Bool, Bytes, Float, Text, Timestamp, Int, Bytes]
             .into_iter()
             .enumerate()
             .map(|(n, value_type)| Field { name: format!("f{n}"), value_type })
             .collect();
-        Shape::new(&Collection { name: "all".into(), fields, key, indexes: Vec::new() })
+        RecordLayout::new(&Collection { name: "all".into(), fields, key, indexes: Vec::new() })
     }
 
     fn row_of(values: &[Value<'_>]) -> ValueBuf {
@@ -315,10 +315,10 @@ mod tests {
         row
     }
 
-    fn record_of(shape: &Shape, row: &ValueBuf) -> (Vec<u8>, Vec<u8>) {
+    fn record_of(layout: &RecordLayout, row: &ValueBuf) -> (Vec<u8>, Vec<u8>) {
         let (mut key, mut record) = (Vec::new(), Vec::new());
-        assert!(shape.push_key(&mut key, row.values().get(shape.key_field())));
-        shape.push_record(&mut record, row.values());
+        assert!(layout.push_key(&mut key, row.values().get(layout.key_field())));
+        layout.push_record(&mut record, row.values());
         (key, record)
     }
 
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn a_record_comes_back_whatever_its_key_is_and_whichever_fields_are_null() {
         for key in 0..9 {
-            let shape = all_types(key);
+            let layout = all_types(key);
             for nulls in 0..1u32 << 9 {
                 let mut values = sample();
                 for (field, value) in values.iter_mut().enumerate() {
@@ -351,12 +351,12 @@ mod tests {
                     }
                 }
                 let row = row_of(&values);
-                let (key, record) = record_of(&shape, &row);
+                let (key, record) = record_of(&layout, &row);
                 let mut back = ValueBuf::new();
-                shape.push_row(&key, &record, &mut back).unwrap();
+                layout.push_row(&key, &record, &mut back).unwrap();
                 assert_eq!(back.values().iter().collect::<Vec<_>>(), values);
                 for (field, value) in values.iter().enumerate() {
-                    assert_eq!(shape.field(&key, &record, field).unwrap(), *value);
+                    assert_eq!(layout.field(&key, &record, field).unwrap(), *value);
                 }
             }
         }
@@ -364,8 +364,8 @@ mod tests {
 
     #[test]
     fn setting_fields_sets_those_and_no_others() {
-        let shape = all_types(0);
-        let (key, old) = record_of(&shape, &row_of(&sample()));
+        let layout = all_types(0);
+        let (key, old) = record_of(&layout, &row_of(&sample()));
         let mut other = sample();
         other[1..].copy_from_slice(&[
             Value::Int(1),
@@ -381,9 +381,9 @@ mod tests {
             let fields: Vec<u16> = (1..9).filter(|field| set >> field & 1 == 1).collect();
             let values = row_of(&fields.iter().map(|field| other[usize::from(*field)]).collect::<Vec<_>>());
             let mut new = Vec::new();
-            shape.push_changed(&mut new, &old, &fields, values.values()).unwrap();
+            layout.push_changed(&mut new, &old, &fields, values.values()).unwrap();
             let mut back = ValueBuf::new();
-            shape.push_row(&key, &new, &mut back).unwrap();
+            layout.push_row(&key, &new, &mut back).unwrap();
             for field in 0..9u16 {
                 let expected = if fields.contains(&field) { other } else { sample() }[usize::from(field)];
                 assert_eq!(back.values().get(usize::from(field)), expected, "field {field} of set {set:b}");
@@ -393,28 +393,28 @@ mod tests {
 
     #[test]
     fn what_is_no_record_is_refused_and_never_panics() {
-        let shape = all_types(1);
-        let (key, record) = record_of(&shape, &row_of(&sample()));
+        let layout = all_types(1);
+        let (key, record) = record_of(&layout, &row_of(&sample()));
         for cut in 0..record.len() {
             let mut row = ValueBuf::new();
-            assert!(shape.push_row(&key, &record[..cut], &mut row).is_err(), "cut to {cut}");
+            assert!(layout.push_row(&key, &record[..cut], &mut row).is_err(), "cut to {cut}");
         }
         for at in 0..record.len() {
             for bit in 0..8 {
                 let mut bent = record.clone();
                 bent[at] ^= 1 << bit;
-                let _ = shape.push_row(&key, &bent, &mut ValueBuf::new());
-                let _ = shape.push_changed(&mut Vec::new(), &bent, &[5], row_of(&[Value::Null]).values());
+                let _ = layout.push_row(&key, &bent, &mut ValueBuf::new());
+                let _ = layout.push_changed(&mut Vec::new(), &bent, &[5], row_of(&[Value::Null]).values());
             }
         }
-        assert!(shape.push_row(&key[1..], &record, &mut ValueBuf::new()).is_err());
+        assert!(layout.push_row(&key[1..], &record, &mut ValueBuf::new()).is_err());
     }
 
     #[test]
     fn a_key_is_not_null_and_of_its_type() {
-        let shape = all_types(1);
-        assert!(!shape.push_key(&mut Vec::new(), Value::Null));
-        assert!(!shape.push_key(&mut Vec::new(), Value::Text("1")));
-        assert!(shape.push_key(&mut Vec::new(), Value::Int(1)));
+        let layout = all_types(1);
+        assert!(!layout.push_key(&mut Vec::new(), Value::Null));
+        assert!(!layout.push_key(&mut Vec::new(), Value::Text("1")));
+        assert!(layout.push_key(&mut Vec::new(), Value::Int(1)));
     }
 }

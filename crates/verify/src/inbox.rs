@@ -26,7 +26,7 @@ pub(crate) struct Write {
 }
 
 /// One observer, seen from the ledger.
-pub(crate) struct Line {
+pub(crate) struct Inbox {
     pub ring: Arc<Ring>,
     watches: Arc<[Watch]>,
     pub phase: u16,
@@ -54,7 +54,7 @@ pub(crate) struct Line {
     gone: u64,
 }
 
-impl Line {
+impl Inbox {
     pub fn new(ring: Arc<Ring>, watches: Arc<[Watch]>, phase: u16, tickets: usize, reads_back: bool) -> Self {
         let has_bounds = watches.iter().any(|watch| matches!(watch, Watch::Find { .. }));
         Self {
