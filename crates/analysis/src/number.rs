@@ -3,10 +3,8 @@
 //! Three significant digits for what was measured, all digits for what was counted, thousands separated by
 //! commas, and always the unit.
 
-/// A count, all digits: `1,234,567`.
-pub fn count(n: u64) -> String {
-    group(&n.to_string())
-}
+pub use plimsoll_core::shown::count;
+use plimsoll_core::shown::grouped;
 
 /// Three significant digits, never an exponent: `0.00123`, `1.38`, `12.3`, `1,230`.
 pub fn significant(value: f64) -> String {
@@ -34,8 +32,8 @@ pub fn significant(value: f64) -> String {
         format!("{size:.decimals$}")
     };
     match text.split_once('.') {
-        Some((whole, rest)) => format!("{sign}{}.{rest}", group(whole)),
-        None => format!("{sign}{}", group(&text)),
+        Some((whole, rest)) => format!("{sign}{}.{rest}", grouped(whole)),
+        None => format!("{sign}{}", grouped(&text)),
     }
 }
 
@@ -96,8 +94,8 @@ pub fn exact(value: f64, unit: &str) -> String {
     let sign = if value < 0.0 { "−" } else { "" };
     let digits = value.abs().to_string();
     let digits = match digits.split_once('.') {
-        Some((whole, rest)) => format!("{}.{rest}", group(whole)),
-        None => group(&digits),
+        Some((whole, rest)) => format!("{}.{rest}", grouped(whole)),
+        None => grouped(&digits),
     };
     if unit.is_empty() { format!("{sign}{digits}") } else { format!("{sign}{digits} {unit}") }
 }
@@ -126,17 +124,6 @@ pub fn list(names: &[String]) -> String {
 pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| format!("{}{}", first.to_uppercase(), letters.as_str()))
-}
-
-fn group(digits: &str) -> String {
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// `text` with the mark of a number that a late generator may have moved, where `late`.

@@ -15,33 +15,34 @@ pub struct StoreError {
     pub next: Option<String>,
 }
 
-/// Classes of trouble with a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum StoreErrorKind {
-    /// A parameter, URL or combination that this store cannot do.
-    Usage,
-    /// Nobody answers there.
-    Unreachable,
-    /// The server does not accept these credentials.
-    Authentication,
-    /// The server's program or a part of it is not installed.
-    Missing,
-    /// The address or port is in use.
-    AddressTaken,
-    /// No space left on a device.
-    DiskFull,
-    /// This machine, or a limit on this process, has no more memory, threads or file descriptors.
-    Exhausted,
-    /// The operating system or the server does not permit it.
-    Permission,
-    /// What it holds is damaged, or its parts do not agree: its integrity check failed.
-    Corrupt,
-    /// The store broke: a crash, a corrupt file, an answer that is no answer.
-    Broken,
-    /// The user wanted an end while it was waited for.
-    Interrupted,
-    /// Anything else the store said.
-    Store,
+crate::words! {
+    /// Classes of trouble with a store.
+    pub enum StoreErrorKind {
+        /// A parameter, URL or combination that this store cannot do.
+        Usage = "USAGE",
+        /// Nobody answers there.
+        Unreachable = "UNREACHABLE",
+        /// The server does not accept these credentials.
+        Authentication = "AUTHENTICATION",
+        /// The server's program or a part of it is not installed.
+        Missing = "MISSING",
+        /// The address or port is in use.
+        AddressTaken = "ADDRESS_TAKEN",
+        /// No space left on a device.
+        DiskFull = "DISK_FULL",
+        /// This machine, or a limit on this process, has no more memory, threads or file descriptors.
+        Exhausted = "EXHAUSTED",
+        /// The operating system or the server does not permit it.
+        Permission = "PERMISSION",
+        /// What it holds is damaged, or its parts do not agree: its integrity check failed.
+        Corrupt = "CORRUPT",
+        /// The store broke: a crash, a corrupt file, an answer that is no answer.
+        Broken = "BROKEN",
+        /// The user wanted an end while it was waited for.
+        Interrupted = "stopped",
+        /// Anything else the store said.
+        Store = "STORE",
+    }
 }
 
 impl StoreError {

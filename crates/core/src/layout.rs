@@ -22,6 +22,10 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// Nothing has to exist.
+    pub const NOTHING: Layout =
+        Layout { collections: Vec::new(), index: IndexMode::None, statements: Vec::new(), after_load: Vec::new() };
+
     /// The texts of `statements` that are for `dialect`.
     pub fn texts_for(statements: &[Statement], dialect: Dialect) -> impl Iterator<Item = &str> {
         statements.iter().filter(move |statement| statement.is_for(dialect)).map(|statement| statement.text.as_str())

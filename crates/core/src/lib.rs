@@ -25,10 +25,12 @@
 //! | [`quantity`] | what can be known of a phase, by the names that formulas use |
 //! | [`mod@nearest`] | what somebody may have meant by a word that nobody knows |
 //! | [`catalogue`] | [`Catalogue`]: everything a plan may name |
+//! | [`mod@calendar`] | days as dates |
 //! | [`waits`] | [`Waits`]: how long a server is waited for, and what ends that |
 //! | `words` | enums whose values have one word each |
 //! | [`error`] | [`StoreError`]: what went wrong with a store, where, and what to do |
 
+pub mod calendar;
 pub mod catalogue;
 pub mod error;
 pub mod formula;
@@ -79,4 +81,4 @@ pub use store::{
 };
 pub use value::{Value, ValueBuf, ValueType, Values};
 pub use waits::Waits;
-pub use workload::{Extent, Mix, Step, Steps, Stream, StreamSpec, Truth, Version, Workload};
+pub use workload::{Extent, Mix, Step, Steps, Stream, StreamSpec, Truth, Version, Workload, in_turn};

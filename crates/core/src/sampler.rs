@@ -150,9 +150,6 @@ pub struct Unavailable(pub String);
 
 /// Reads figures of the host, a process or a store.
 pub trait Sampler: Send {
-    /// Name as in plans, and the source of its series: `cpu`, `disk`.
-    fn name(&self) -> &'static str;
-
     /// Reads everything that can be read now.
     fn sample(&mut self) -> Vec<Reading>;
 }

@@ -1,4 +1,5 @@
-//! Text of users and servers, as it may stand on a terminal: without control characters, and not longer than anybody reads.
+//! Text of users and servers, as it may stand on a terminal: without control characters, and not longer than anybody
+//! reads; and counts.
 
 use std::borrow::Cow;
 
@@ -7,6 +8,23 @@ const WHOLE_MAX: usize = 1_000;
 /// Characters that are shown of a longer one, of its beginning and of its end.
 const HEAD: usize = 240;
 const TAIL: usize = 60;
+
+/// A count, all digits: `1,234,567`.
+pub fn count(n: u64) -> String {
+    grouped(&n.to_string())
+}
+
+/// Digits with a comma between thousands.
+pub fn grouped(digits: &str) -> String {
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
 
 /// Text without control characters, each of which is replaced by U+FFFD: what somebody else says must not move the
 /// cursor, change its colour, or turn its direction round.

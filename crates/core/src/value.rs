@@ -3,11 +3,12 @@
 //! An operation's parameters are written into a [`ValueBuf`] that its worker owns and clears
 //! before the next one, so that nothing is allocated per operation once the buffer has grown.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// The type of a field or a parameter.
+/// The type of a field or a parameter; types follow one another as their values do in [`Value::order`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueType {
@@ -17,12 +18,12 @@ pub enum ValueType {
     Int,
     /// An IEEE 754 double.
     Float,
+    /// Microseconds since 1970-01-01 00:00 UTC.
+    Timestamp,
     /// UTF-8 text.
     Text,
     /// Any bytes.
     Bytes,
-    /// Microseconds since 1970-01-01 00:00 UTC.
-    Timestamp,
 }
 
 /// One value, borrowed from the buffer it stands in.
@@ -56,6 +57,28 @@ impl Value<'_> {
             Value::Bytes(_) => ValueType::Bytes,
             Value::Timestamp(_) => ValueType::Timestamp,
         })
+    }
+
+    /// The order of values: null, false, true, integers, floats, timestamps, texts, bytes; within a type by value,
+    /// texts by their bytes. All NaN are one value, above every other float; the two zeros are one too.
+    pub fn order(self, other: Value<'_>) -> Ordering {
+        let plain = |value: f64| if value.is_nan() { f64::NAN.abs() } else { value + 0.0 };
+        let rank = |value: Value<'_>| value.value_type().map(|value_type| value_type as u8);
+        match (self, other) {
+            (Value::Bool(a), Value::Bool(b)) => a.cmp(&b),
+            (Value::Int(a), Value::Int(b)) | (Value::Timestamp(a), Value::Timestamp(b)) => a.cmp(&b),
+            (Value::Float(a), Value::Float(b)) => plain(a).total_cmp(&plain(b)),
+            (Value::Text(a), Value::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+            (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
+            (a, b) => rank(a).cmp(&rank(b)),
+        }
+    }
+
+    /// True where a value that is not null lies from `low` on and below `high`; a bound of null is none.
+    pub fn lies_in(self, low: Value<'_>, high: Value<'_>) -> bool {
+        self != Value::Null
+            && (low == Value::Null || low.order(self).is_le())
+            && (high == Value::Null || self.order(high).is_lt())
     }
 }
 
@@ -239,6 +262,15 @@ impl<'a> Values<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bounds_take_a_minus_zero_for_a_zero_and_all_nans_for_one() {
+        let float = Value::Float;
+        assert!(float(-0.0).lies_in(float(0.0), Value::Null), "every store gives -0.0 for 0.0 <= x");
+        assert!(!float(-0.0).lies_in(Value::Null, float(0.0)));
+        assert!(!float(-f64::NAN).lies_in(Value::Null, float(0.0)), "a NaN is above every other float");
+        assert!(float(f64::NEG_INFINITY).lies_in(Value::Null, float(0.0)));
+    }
 
     #[test]
     fn values_come_back_as_they_were_pushed() {

@@ -58,6 +58,35 @@ pub trait Stream: Send + Sync {
     }
 }
 
+/// Every record once, dealt to the clients in turn: operations of `kind` with `batch` records each, which `push` writes
+/// by their numbers, from 0.
+pub fn in_turn(
+    kind: KindId,
+    records: u64,
+    batch: u32,
+    clients: u32,
+    push: impl Fn(u64, &mut ValueBuf) + Send + Sync + 'static,
+) -> Box<dyn Stream> {
+    Box::new(InTurn { kind, records, batch: u64::from(batch).max(1), clients: u64::from(clients).max(1), push })
+}
+
+struct InTurn<F> {
+    kind: KindId,
+    records: u64,
+    batch: u64,
+    clients: u64,
+    push: F,
+}
+
+impl<F: Fn(u64, &mut ValueBuf) + Send + Sync> Stream for InTurn<F> {
+    fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
+        let first = (cycle * self.clients + u64::from(client)) * self.batch;
+        let end = (first + self.batch).min(self.records);
+        (first..end).for_each(|id| (self.push)(id, params));
+        (first < end).then_some(self.kind)
+    }
+}
+
 /// What is next within an operation of several steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -133,8 +162,11 @@ pub struct Extent {
 
 /// A workload with its parameters set.
 pub trait Workload: Send + Sync {
-    /// What has to exist before.
-    fn layout(&self) -> &Layout;
+    /// What has to exist before; nothing, unless it says so.
+    fn layout(&self) -> &Layout {
+        static NOTHING: Layout = Layout::NOTHING;
+        &NOTHING
+    }
 
     /// All kinds of operation, by position.
     fn kinds(&self) -> &[OpKind];

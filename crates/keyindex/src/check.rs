@@ -15,7 +15,7 @@ use crate::keyspace::{
     INDEX_PREFIX_LEN, INDEX_ROLE, RECORD_PREFIX_LEN, index_key, record_key, record_prefix, split_index_key,
 };
 use crate::locks::Stripes;
-use crate::{IndexError, KeyLocks};
+use crate::{IndexError, KeyLocks, Rows};
 
 /// Most records or index keys in a page.
 pub const PAGE_RECORDS: usize = 500;
@@ -92,7 +92,7 @@ impl<X: Extract> Indexes<X> {
         let mut written = 0;
         self.records_by_page(kv, &mut |indexes, kv, page| {
             indexes.batch.clear();
-            for (key, record) in page.iter() {
+            for (key, record) in records(page) {
                 indexes.entries.clear();
                 indexes.extract.entries(index, key, record, &mut indexes.entries)?;
                 for entry in indexes.entries.iter() {
@@ -127,13 +127,13 @@ impl<X: Extract> Indexes<X> {
     fn check_records(
         &mut self,
         kv: &mut (impl Kv + ?Sized),
-        page: &Pairs,
+        page: &Rows,
         mend: bool,
         check: &mut Check,
     ) -> Result<(), IndexError> {
         self.batch.clear();
         let mut unused = Vec::new();
-        for (key, record) in page.iter() {
+        for (key, record) in records(page) {
             check.records += 1;
             for index in 0..self.specs.len() {
                 self.entries.clear();
@@ -159,7 +159,7 @@ impl<X: Extract> Indexes<X> {
     fn check_index_keys(
         &mut self,
         kv: &mut (impl Kv + ?Sized),
-        page: &Pairs,
+        page: &Rows,
         mend: bool,
         check: &mut Check,
     ) -> Result<(), IndexError> {
@@ -204,29 +204,16 @@ impl<X: Extract> Indexes<X> {
     fn records_by_page<K: Kv + ?Sized>(
         &mut self,
         kv: &mut K,
-        work: &mut dyn FnMut(&mut Self, &mut K, &Pairs) -> Result<(), IndexError>,
+        work: &mut dyn FnMut(&mut Self, &mut K, &Rows) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
         let (locks, prefix) = (self.locks.clone(), record_prefix(self.collection));
-        pages(kv, &locks, &prefix, &mut |kv, page| {
-            page.cut = RECORD_PREFIX_LEN;
-            work(self, kv, page)
-        })
+        pages(kv, &locks, &prefix, &mut |kv, page| work(self, kv, page))
     }
 }
 
-/// Pairs of one page, copied: nothing can be read while a scan runs.
-#[derive(Default)]
-struct Pairs {
-    bytes: Vec<u8>,
-    spans: Vec<(usize, usize, usize)>,
-    /// Bytes left out at the front of each key.
-    cut: usize,
-}
-
-impl Pairs {
-    fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.spans.iter().map(|&(start, middle, end)| (&self.bytes[start + self.cut..middle], &self.bytes[middle..end]))
-    }
+/// The records of a page by their own keys.
+fn records(page: &Rows) -> impl Iterator<Item = (&[u8], &[u8])> {
+    page.iter().map(|(key, record)| (&key[RECORD_PREFIX_LEN..], record))
 }
 
 /// Reads all pairs whose keys begin with `prefix`, page by page, each under all locks.
@@ -234,32 +221,30 @@ fn pages<K: Kv + ?Sized>(
     kv: &mut K,
     locks: &KeyLocks,
     prefix: &[u8],
-    work: &mut dyn FnMut(&mut K, &mut Pairs) -> Result<(), IndexError>,
+    work: &mut dyn FnMut(&mut K, &Rows) -> Result<(), IndexError>,
 ) -> Result<(), IndexError> {
     let mut low = prefix.to_vec();
     let mut high = prefix.to_vec();
     let bounded = raise_past(&mut high);
-    let mut page = Pairs::default();
+    // Copied: nothing can be read while a scan runs.
+    let mut page = Rows::new();
     loop {
         let _guard = locks.lock(Stripes::ALL);
-        page.bytes.clear();
-        page.spans.clear();
+        page.clear();
         kv.scan(&low, bounded.then_some(high.as_slice()), &mut |key, value| {
-            let start = page.bytes.len();
-            page.bytes.extend_from_slice(key);
-            let middle = page.bytes.len();
-            page.bytes.extend_from_slice(value);
-            page.spans.push((start, middle, page.bytes.len()));
-            if page.spans.len() == PAGE_RECORDS || page.bytes.len() >= PAGE_BYTES {
+            page.push(key, value);
+            if page.len() == PAGE_RECORDS || page.bytes() >= PAGE_BYTES {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
             }
         })?;
-        let Some(&(start, middle, _)) = page.spans.last() else { return Ok(()) };
+        if page.is_empty() {
+            return Ok(());
+        }
         low.clear();
-        low.extend_from_slice(&page.bytes[start..middle]);
+        low.extend_from_slice(page.key(page.len() - 1));
         low.push(0);
-        work(kv, &mut page)?;
+        work(kv, &page)?;
     }
 }

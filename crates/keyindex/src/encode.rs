@@ -15,8 +15,6 @@
 //! Values of different types order as in the table. Numbers order as numbers, −0 is 0, and a NaN (all of
 //! them are one) is above every other float; texts and bytes order as their bytes.
 
-use std::cmp::Ordering;
-
 use plimsoll_core::{Value, ValueBuf};
 
 const NULL: u8 = 0x05;
@@ -110,19 +108,6 @@ pub fn read(bytes: &[u8], out: &mut ValueBuf) -> Option<usize> {
     Some(len)
 }
 
-/// The order in which encodings stand, decided on the values themselves.
-pub fn compare(a: Value<'_>, b: Value<'_>) -> Ordering {
-    match (a, b) {
-        (Value::Null, Value::Null) => Ordering::Equal,
-        (Value::Bool(a), Value::Bool(b)) => a.cmp(&b),
-        (Value::Int(a), Value::Int(b)) | (Value::Timestamp(a), Value::Timestamp(b)) => a.cmp(&b),
-        (Value::Float(a), Value::Float(b)) => float_bits(a).cmp(&float_bits(b)),
-        (Value::Text(a), Value::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
-        (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
-        (a, b) => type_rank(a).cmp(&type_rank(b)),
-    }
-}
-
 /// Makes `bytes` the lowest byte string above all that begin with it. False, and `bytes` empty, when
 /// there is none because all its bytes are `FF`; that never is so for encodings.
 pub(crate) fn raise_past(bytes: &mut Vec<u8>) -> bool {
@@ -134,18 +119,6 @@ pub(crate) fn raise_past(bytes: &mut Vec<u8>) -> bool {
         bytes.pop();
     }
     false
-}
-
-fn type_rank(value: Value<'_>) -> u8 {
-    match value {
-        Value::Null => NULL,
-        Value::Bool(_) => FALSE,
-        Value::Int(_) => INT_ZERO,
-        Value::Float(_) => FLOAT,
-        Value::Timestamp(_) => TIMESTAMP,
-        Value::Text(_) => TEXT,
-        Value::Bytes(_) => BYTES,
-    }
 }
 
 /// The bits of a float, made to order as the float does.
@@ -261,7 +234,7 @@ mod tests {
             .collect();
         for pair in all.windows(2) {
             assert!(encoded(pair[0]) < encoded(pair[1]), "{pair:?}");
-            assert_eq!(compare(pair[0], pair[1]), Ordering::Less, "{pair:?}");
+            assert_eq!(pair[0].order(pair[1]), std::cmp::Ordering::Less, "{pair:?}");
         }
         for value in all {
             let mut bytes = encoded(value);

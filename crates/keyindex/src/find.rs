@@ -9,7 +9,7 @@ use crate::entries::Extract;
 use crate::indexes::Indexes;
 use crate::keyspace::{INDEX_PREFIX_LEN, RECORD_PREFIX_LEN, index_prefix, record_prefix, split_index_key};
 use crate::query::{Cursor, Query};
-use crate::{Entries, IndexError};
+use crate::{Entries, IndexError, Rows};
 
 /// Keys fetched by one [`Kv::get_many`]; their references stand on the stack.
 pub(crate) const FETCH: usize = 64;
@@ -26,38 +26,16 @@ pub struct Page {
     pub next: Option<Cursor>,
 }
 
-/// Index keys read and not yet followed: a buffer.
+/// Index keys read and not yet followed, a buffer: entries, and the store keys of their records.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    bytes: Vec<u8>,
-    /// Start of an entry, end of it and start of the record's store key, end of that.
-    spans: Vec<(usize, usize, usize)>,
+    rows: Rows,
     order: Vec<usize>,
 }
 
 impl Found {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.spans.clear();
-    }
-
-    fn add(&mut self, collection: u8, entry: &[u8], key: &[u8]) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(entry);
-        let middle = self.bytes.len();
-        self.bytes.extend_from_slice(&record_prefix(collection));
-        self.bytes.extend_from_slice(key);
-        self.spans.push((start, middle, self.bytes.len()));
-    }
-
-    fn entry(&self, position: usize) -> &[u8] {
-        let (start, middle, _) = self.spans[position];
-        &self.bytes[start..middle]
-    }
-
     fn store_key(&self, position: usize) -> &[u8] {
-        let (_, middle, end) = self.spans[position];
-        &self.bytes[middle..end]
+        self.rows.record(position)
     }
 
     /// The record's own key.
@@ -69,14 +47,11 @@ impl Found {
     fn keep_first(&mut self) {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
-        order.extend(0..self.spans.len());
+        order.extend(0..self.rows.len());
         order.sort_unstable_by(|a, b| self.store_key(*a).cmp(self.store_key(*b)).then(a.cmp(b)));
         order.dedup_by(|later, first| self.store_key(*later) == self.store_key(*first));
         order.sort_unstable();
-        for (to, from) in order.iter().enumerate() {
-            self.spans[to] = self.spans[*from];
-        }
-        self.spans.truncate(order.len());
+        self.rows.keep(&order);
         self.order = order;
     }
 
@@ -87,8 +62,8 @@ impl Found {
         visit: &mut dyn FnMut(usize, &[u8]) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
         let mut result = Ok(());
-        for base in (0..self.spans.len()).step_by(FETCH) {
-            let count = FETCH.min(self.spans.len() - base);
+        for base in (0..self.rows.len()).step_by(FETCH) {
+            let count = FETCH.min(self.rows.len() - base);
             let mut keys = [&[][..]; FETCH];
             for (offset, key) in keys[..count].iter_mut().enumerate() {
                 *key = self.store_key(base + offset);
@@ -160,10 +135,10 @@ impl<X: Extract> Indexes<X> {
         }
         self.collect(kv, query, None, usize::MAX)?;
         self.found.keep_first();
-        for position in 0..self.found.spans.len() {
+        for position in 0..self.found.rows.len() {
             visit(self.found.key(position));
         }
-        Ok(Page { matches: self.found.spans.len() as u64, next: None })
+        Ok(Page { matches: self.found.rows.len() as u64, next: None })
     }
 
     /// Number of records that match; reads what [`Indexes::find_keys`] reads.
@@ -193,7 +168,7 @@ impl<X: Extract> Indexes<X> {
                 // Of a record's entries in the range the first one counts, and it must be the record's own: so a
                 // record comes once over all pages without remembering which have been.
                 let first = first_admitted(extract, query, found.key(position), record, entries)?;
-                if first == Some(found.entry(position)) {
+                if first == Some(found.rows.key(position)) {
                     page.matches += 1;
                     visit(found.key(position), record);
                 }
@@ -243,12 +218,18 @@ impl<X: Extract> Indexes<X> {
         most: usize,
     ) -> Result<Read, IndexError> {
         let mut found = std::mem::take(&mut self.found);
-        found.clear();
+        found.rows.clear();
         let (collection, width) = (self.collection, self.specs[query.index].width);
         let mut read = Read::default();
         let scanned = self.scan_bounds(kv, query, after, &mut |body| {
             if let Some((entry, key)) = split_index_key(body, width) {
-                found.add(collection, entry, key);
+                found.rows.push_with(
+                    |bytes| bytes.extend_from_slice(entry),
+                    |bytes| {
+                        bytes.extend_from_slice(&record_prefix(collection));
+                        bytes.extend_from_slice(key);
+                    },
+                );
             }
             read.keys += 1;
             if read.keys < most {

@@ -56,6 +56,24 @@ impl Rows {
         &self.bytes[middle..end]
     }
 
+    /// All rows: keys and records.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        (0..self.len()).map(|position| (self.key(position), self.record(position)))
+    }
+
+    /// Bytes of all keys and records.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Keeps the rows at these positions, which ascend.
+    pub(crate) fn keep(&mut self, positions: &[usize]) {
+        for (to, from) in positions.iter().enumerate() {
+            self.spans[to] = self.spans[*from];
+        }
+        self.spans.truncate(positions.len());
+    }
+
     /// Replaces `order` by the positions of all rows, in the order of their keys; rows of one key stay in order.
     pub(crate) fn by_key(&self, order: &mut Vec<usize>) {
         order.clear();

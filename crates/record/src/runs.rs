@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
+use plimsoll_core::calendar;
+
 use crate::data::{PhaseState, Run, RunState};
 use crate::error::RecordError;
 use crate::schema::{APPLICATION_ID, FILE_NAME};
@@ -62,19 +64,11 @@ pub fn run_id(started_wall_ns: i64, random: u64) -> String {
     format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}-{fraction:02x}{:02x}", random & 0xff)
 }
 
-/// Year, month, day, hour, minute and second, UTC, of nanoseconds since 1970: `civil_from_days` of Howard Hinnant's
-/// "chrono-compatible low-level date algorithms", in which years begin on 1 March, so that a leap day is the last.
+/// Year, month, day, hour, minute and second, UTC, of nanoseconds since 1970.
 pub fn utc(wall_ns: i64) -> [i64; 6] {
     let seconds = wall_ns.div_euclid(1_000_000_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (year, month, day) = calendar::date(days);
     [year, month, day, second / 3_600, second / 60 % 60, second % 60]
 }
 

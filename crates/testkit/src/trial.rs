@@ -8,7 +8,7 @@ use plimsoll_core::{
     ValueBuf, Workload, WorkloadSpec,
 };
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
-use plimsoll_verify::{AnswerVerdict, EachKey, Ledger, LedgerVerdict, ReadBack};
+use plimsoll_verify::{AnswerVerdict, Ledger, LedgerVerdict, ReadBack};
 
 use crate::ask::{OP_TIMEOUT, Script, ask};
 use crate::params::defaults;
@@ -79,9 +79,9 @@ impl Trial {
         let by_key = (0..).zip(self.workload.kinds()).find(|(_, kind)| kind.call == Call::Kv(KvCall::Get));
         let found = match by_key {
             Some((kind, _)) => {
-                let each = EachKey::new(Arc::clone(&self.workload), kind, ledger.records(), 1);
+                let each = ledger.each_key(kind, 1);
                 let sessions = store.sessions(1, self.durability).map_err(|error| error.to_string())?;
-                self.phase(READ_BACK, &clock, &load, sessions, Box::new(each), &mut ledger)?;
+                self.phase(READ_BACK, &clock, &load, sessions, each, &mut ledger)?;
                 ledger.found(READ_BACK)
             }
             None => self.read_back(store)?,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use plimsoll_core::{Truth, ValueBuf, Version, Workload};
 
 use crate::digest::digest;
-use crate::field::{Field, within};
+use crate::field::Field;
 use crate::log::{Row, Watch};
 
 /// Of each state, by its number, what is asked for.
@@ -109,7 +109,7 @@ impl Contents {
     pub fn matches(&self, number: u32, field: u16, [low, high]: &[Field; 2]) -> bool {
         let column = self.columns.iter().find(|column| column.field == field);
         let value = column.and_then(|column| column.values.get(number as usize));
-        value.is_some_and(|value| within(value.value(), low.value(), high.value()))
+        value.is_some_and(|value| value.value().lies_in(low.value(), high.value()))
     }
 
     /// The records with a state whose field is within these bounds, each once.

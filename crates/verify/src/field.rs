@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use plimsoll_core::Value;
 
-/// A value of its own memory. In order as [`compare`] says.
+/// A value of its own memory. In order as [`Value::order`] says.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Field {
     #[default]
@@ -45,7 +45,7 @@ impl Field {
 
 impl Ord for Field {
     fn cmp(&self, other: &Self) -> Ordering {
-        compare(self.value(), other.value())
+        self.value().order(other.value())
     }
 }
 
@@ -62,39 +62,3 @@ impl PartialEq for Field {
 }
 
 impl Eq for Field {}
-
-/// True when `low <= value < high`; a null bound is open, and a null value never matches.
-pub(crate) fn within(value: Value<'_>, low: Value<'_>, high: Value<'_>) -> bool {
-    value != Value::Null
-        && (low == Value::Null || compare(value, low).is_ge())
-        && (high == Value::Null || compare(value, high).is_lt())
-}
-
-/// The order of two values of one type; those of different types are in the order of their types.
-fn compare(a: Value<'_>, b: Value<'_>) -> Ordering {
-    match (a, b) {
-        (Value::Bool(a), Value::Bool(b)) => a.cmp(&b),
-        (Value::Int(a), Value::Int(b)) | (Value::Timestamp(a), Value::Timestamp(b)) => a.cmp(&b),
-        (Value::Float(a), Value::Float(b)) => {
-            let plain = |value: f64| if value.is_nan() { f64::NAN.abs() } else { value + 0.0 };
-            plain(a).total_cmp(&plain(b))
-        }
-        (Value::Text(a), Value::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
-        (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
-        _ => a.value_type().map(|t| t as u8).cmp(&b.value_type().map(|t| t as u8)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bounds_take_a_minus_zero_for_a_zero_and_all_nans_for_one() {
-        let float = Value::Float;
-        assert!(within(float(-0.0), float(0.0), Value::Null), "every store gives -0.0 for 0.0 <= x");
-        assert!(!within(float(-0.0), Value::Null, float(0.0)));
-        assert!(!within(float(-f64::NAN), Value::Null, float(0.0)), "a NaN is above every other float");
-        assert!(within(float(f64::NEG_INFINITY), Value::Null, float(0.0)));
-    }
-}

@@ -13,7 +13,7 @@ use crate::log::{ALIEN, Event, Interval, NEVER, NO_STAMP, Row, Watch, is_absent}
 use crate::range::Order;
 use crate::records::{Always, Look, Records};
 use crate::verdict::AnswerVerdict;
-use crate::words::{EXAMPLES_PER_SORT, Examples, Words};
+use crate::words::{AGAIN, EXAMPLES_PER_SORT, Examples, REFUSED, Words, claim};
 
 /// Answers that may wait at most, and records in them: 8 MiB and 32 MiB.
 const WAITING_MAX: usize = 1 << 16;
@@ -261,7 +261,7 @@ impl Judge {
         let words = Words::new(&*self.workload);
         for row in &rows[1..] {
             verdict.duplicated += 1;
-            examples.add("duplicated", || words.duplicated(event, *row));
+            examples.add("duplicated", || words.has(event, *row, AGAIN));
         }
         if row.id != ALIEN && row.id != event.id {
             verdict.wrong_content += 1;
@@ -378,17 +378,14 @@ impl Judge {
             examples.add("missing", || words.missing(event, id, stood.as_ref()));
         }
         for (place, row) in misplaced {
-            let (count, sort) = match place {
-                Place::Duplicated => (&mut verdict.duplicated, "duplicated"),
-                Place::NotMatching => (&mut verdict.not_matching, "not_matching"),
-                Place::Disordered => (&mut verdict.disordered, "disordered"),
+            let behind = " behind a record that should follow it";
+            let (count, sort, what) = match place {
+                Place::Duplicated => (&mut verdict.duplicated, "duplicated", AGAIN),
+                Place::NotMatching => (&mut verdict.not_matching, "not_matching", ", which does not match"),
+                Place::Disordered => (&mut verdict.disordered, "disordered", behind),
             };
             *count += 1;
-            examples.add(sort, || match place {
-                Place::Duplicated => words.duplicated(event, row),
-                Place::NotMatching => words.not_matching(event, row),
-                Place::Disordered => words.disordered(event, row),
-            });
+            examples.add(sort, || words.has(event, row, what));
         }
         for (row, worth) in rows.iter().zip(worths).filter(|(_, worth)| *worth != Worth::Right) {
             self.count(records, event, *row, worth);
@@ -421,11 +418,11 @@ impl Judge {
             }
             Worth::WrongContent => {
                 verdict.wrong_content += 1;
-                examples.add("wrong_content", || words.wrong_content(event, row));
+                examples.add("wrong_content", || words.has(event, row, &format!(" with {}", claim(row))));
             }
             Worth::Refused => {
                 verdict.refused += 1;
-                examples.add("refused", || words.refused(event, row));
+                examples.add("refused", || words.has(event, row, REFUSED));
             }
             Worth::Stale(number) => {
                 verdict.stale += 1;
@@ -449,7 +446,7 @@ impl Judge {
             verdict.refused += shown.count;
             let words = Words::new(&*self.workload);
             for (event, row) in shown.some {
-                examples.add("refused", || words.refused(&event, row));
+                examples.add("refused", || words.has(&event, row, REFUSED));
             }
         }
     }

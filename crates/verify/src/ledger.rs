@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use plimsoll_core::{Observer, Outcome, Truth, Version, Workload};
+use plimsoll_core::{KindId, Observer, Outcome, Stream, Truth, ValueBuf, Version, Workload, in_turn};
 
 use crate::field::Field;
 use crate::inbox::{Inbox, Write};
@@ -309,6 +309,17 @@ impl Ledger {
     /// Records that were loaded or that anybody tried to write have numbers below this.
     pub fn records(&self) -> u64 {
         (self.records.len() as u64).max(self.post.workload.record_count())
+    }
+
+    /// Reads every record there may be once, by its key, dealt to `clients` in turn.
+    pub fn each_key(&self, kind: KindId, clients: u32) -> Box<dyn Stream> {
+        let workload = Arc::clone(&self.post.workload);
+        let push = move |id, params: &mut ValueBuf| {
+            if let Some(truth) = workload.truth() {
+                truth.key(id, params);
+            }
+        };
+        in_turn(kind, self.records(), 1, clients, push)
     }
 
     /// What `phase` read key by key, with observers of [`Ledger::observers_reading_back`].

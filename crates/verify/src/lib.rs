@@ -56,5 +56,5 @@ mod witness;
 mod words;
 
 pub use ledger::Ledger;
-pub use readback::{EachKey, ReadBack};
+pub use readback::ReadBack;
 pub use verdict::{AnswerVerdict, LedgerVerdict};

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use plimsoll_core::{Answer, Call, KindId, OpKind, RecordsCall, Stream, Truth, ValueBuf, Values, Version, Workload};
+use plimsoll_core::{Answer, Call, OpKind, RecordsCall, Truth, ValueBuf, Values, Version, Workload};
 
 use crate::digest::digest;
-use crate::field::within;
 use crate::log::{ALIEN, NO_STAMP, Row};
 use crate::witness::record_number;
 use crate::words::shown;
@@ -67,7 +66,7 @@ impl ReadBack {
             let row = self.row(values);
             if let Some(index) = &mut self.index {
                 let bounds = index.bounds.values();
-                if row.id != ALIEN && within(values.get(index.field), bounds.get(0), bounds.get(1)) {
+                if row.id != ALIEN && values.get(index.field).lies_in(bounds.get(0), bounds.get(1)) {
                     index.by_record.insert(row.id, row);
                 }
             }
@@ -81,7 +80,7 @@ impl ReadBack {
             let row = self.row(values);
             if let Some(index) = &mut self.index {
                 let bounds = index.bounds.values();
-                index.by_index.push((row, within(values.get(index.field), bounds.get(0), bounds.get(1))));
+                index.by_index.push((row, values.get(index.field).lies_in(bounds.get(0), bounds.get(1))));
             }
         }
     }
@@ -111,30 +110,4 @@ impl ReadBack {
 /// Position of the value that names a record, in a row.
 pub(crate) fn key_position(workload: &dyn Workload) -> usize {
     workload.layout().collections.first().map_or(0, |collection| usize::from(collection.key))
-}
-
-/// Reads every record there may be once, by its key, dealt to `clients` in turn.
-pub struct EachKey {
-    workload: Arc<dyn Workload>,
-    kind: KindId,
-    records: u64,
-    clients: u64,
-}
-
-impl EachKey {
-    /// For the kind of operation at position `kind`, which reads one record by its key.
-    pub fn new(workload: Arc<dyn Workload>, kind: KindId, records: u64, clients: u32) -> Self {
-        Self { workload, kind, records, clients: u64::from(clients).max(1) }
-    }
-}
-
-impl Stream for EachKey {
-    fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
-        let id = cycle * self.clients + u64::from(client);
-        if id >= self.records {
-            return None;
-        }
-        self.workload.truth()?.key(id, params);
-        Some(self.kind)
-    }
 }

@@ -223,29 +223,13 @@ pub(crate) struct Header {
 
 impl Header {
     pub fn word(self) -> u64 {
-        let outcome = match self.outcome {
-            Outcome::Ok => 0,
-            Outcome::NotFound => 1,
-            Outcome::Rejected => 2,
-            Outcome::Unknown => 3,
-        };
-        self.note as u64 | outcome << 8 | u64::from(self.kind) << 16 | u64::from(self.ticket) << 32
+        self.note as u64 | (self.outcome as u64) << 8 | u64::from(self.kind) << 16 | u64::from(self.ticket) << 32
     }
 
     pub fn of(word: u64) -> Self {
-        let note = match word & 0xff {
-            0 => Note::Sent,
-            1 => Note::Ended,
-            2 => Note::Value,
-            3 => Note::Rows,
-            _ => Note::Bounds,
-        };
-        let outcome = match word >> 8 & 0xff {
-            0 => Outcome::Ok,
-            1 => Outcome::NotFound,
-            2 => Outcome::Rejected,
-            _ => Outcome::Unknown,
-        };
+        const NOTES: [Note; 5] = [Note::Sent, Note::Ended, Note::Value, Note::Rows, Note::Bounds];
+        let note = NOTES[(word & 0xff) as usize];
+        let outcome = Outcome::ALL[(word >> 8 & 0xff) as usize];
         Self { note, outcome, kind: (word >> 16) as u16, ticket: (word >> 32) as u32 }
     }
 }

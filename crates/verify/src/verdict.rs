@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::words::{grouped, seconds};
+use plimsoll_core::shown::count;
+
+use crate::words::seconds;
 
 /// How the answers to one kind of operation in one phase compare with the truth.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -103,18 +105,20 @@ pub struct LedgerVerdict {
 impl LedgerVerdict {
     /// Every disagreement but losses, by its name and count; those that did not occur are left out.
     pub fn wrong(&self) -> BTreeMap<String, u64> {
-        [
-            ("resurrected", self.resurrected),
-            ("duplicated", self.duplicated),
-            ("alien", self.alien),
-            ("wrong_content", self.wrong_content),
-            ("refused", self.refused),
-            ("index_disagrees", self.index_disagrees),
-        ]
-        .into_iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(name, count)| (name.to_owned(), count))
-        .collect()
+        self.disagreements().map(|(name, count, _)| (name.to_owned(), count)).collect()
+    }
+
+    /// Those that occurred: name, count and how a sentence goes on about so many records.
+    fn disagreements(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> + use<> {
+        let all = [
+            ("resurrected", self.resurrected, "show what had been overwritten or deleted, and had been seen to be"),
+            ("duplicated", self.duplicated, "are there more than once"),
+            ("alien", self.alien, "were never written"),
+            ("wrong_content", self.wrong_content, "have values that nobody wrote"),
+            ("refused", self.refused, "show a write that the store had refused"),
+            ("index_disagrees", self.index_disagrees, "are not what the index says"),
+        ];
+        all.into_iter().filter(|(_, count, _)| *count > 0)
     }
 
     /// True when the ledger is complete and the store kept every promise.
@@ -134,35 +138,24 @@ impl fmt::Display for LedgerVerdict {
             return write!(f, "The ledger is incomplete and vouches for nothing: {gap}.");
         }
         if self.is_kept() {
-            write!(f, "All {} acknowledged writes are there", grouped(self.acknowledged))?;
+            write!(f, "All {} acknowledged writes are there", count(self.acknowledged))?;
             if let Some(bound) = self.loss_upper_bound {
-                write!(f, " (95 % sure: fewer than 1 in {} lost)", grouped((1.0 / bound) as u64))?;
+                write!(f, " (95 % sure: fewer than 1 in {} lost)", count((1.0 / bound) as u64))?;
             }
             if self.unknown > 0 {
-                write!(f, "; of {} the outcome is unknown", grouped(self.unknown))?;
+                write!(f, "; of {} the outcome is unknown", count(self.unknown))?;
             }
             return f.write_str(".");
         }
         let mut parts = Vec::new();
         if self.lost > 0 {
-            let mut part =
-                format!("{} of {} acknowledged writes are lost", grouped(self.lost), grouped(self.acknowledged));
+            let mut part = format!("{} of {} acknowledged writes are lost", count(self.lost), count(self.acknowledged));
             if let Some((first, last)) = self.lost_window_ns {
                 part += &format!(" (acknowledged between {} and {})", seconds(first), seconds(last));
             }
             parts.push(part);
         }
-        let phrases = [
-            (self.resurrected, "show what had been overwritten or deleted, and had been seen to be"),
-            (self.duplicated, "are there more than once"),
-            (self.alien, "were never written"),
-            (self.wrong_content, "have values that nobody wrote"),
-            (self.refused, "show a write that the store had refused"),
-            (self.index_disagrees, "are not what the index says"),
-        ];
-        for (count, phrase) in phrases.iter().filter(|(count, _)| *count > 0) {
-            parts.push(format!("{} records {phrase}", grouped(*count)));
-        }
+        parts.extend(self.disagreements().map(|(_, n, what)| format!("{} records {what}", count(n))));
         write!(f, "{}.", parts.join("; "))
     }
 }

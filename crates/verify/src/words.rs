@@ -28,6 +28,10 @@ impl Examples {
     }
 }
 
+/// What is wrong with a row, as [`Words::has`] goes on.
+pub(crate) const AGAIN: &str = " more than once";
+pub(crate) const REFUSED: &str = " as a write made it that the store had refused";
+
 /// Finds the words.
 pub(crate) struct Words<'a> {
     workload: &'a dyn Workload,
@@ -89,16 +93,9 @@ impl<'a> Words<'a> {
         effect.map_or_else(|| nothing.to_owned(), |effect| self.effect(effect))
     }
 
-    pub fn not_matching(&self, event: &Event, row: Row) -> String {
-        format!("{} has {}, which does not match", self.operation(event), self.key(row.id))
-    }
-
-    pub fn duplicated(&self, event: &Event, row: Row) -> String {
-        format!("{} has {} more than once", self.operation(event), self.key(row.id))
-    }
-
-    pub fn disordered(&self, event: &Event, row: Row) -> String {
-        format!("{} has {} behind a record that should follow it", self.operation(event), self.key(row.id))
+    /// `what` says what is wrong with the row.
+    pub fn has(&self, event: &Event, row: Row, what: &str) -> String {
+        format!("{} has {}{what}", self.operation(event), self.key(row.id))
     }
 
     pub fn too_many(&self, event: &Event) -> String {
@@ -120,23 +117,11 @@ impl<'a> Words<'a> {
         format!("{} has {key}, which nobody wrote", self.operation(event))
     }
 
-    pub fn wrong_content(&self, event: &Event, row: Row) -> String {
-        format!("{} has {} with {}", self.operation(event), self.key(row.id), claim(row))
-    }
-
-    pub fn refused(&self, event: &Event, row: Row) -> String {
-        format!("{} has {} as a write made it that the store had refused", self.operation(event), self.key(row.id))
-    }
-
     /// `was` is the effect that the row shows, if it is remembered.
     pub fn stale(&self, event: &Event, row: Row, was: Option<&Effect>, stood: Option<&Effect>) -> String {
-        let (was, stood) =
-            (self.effect_or(was, &format!("{}, from long before", claimed(row))), self.effect_or(stood, "nothing"));
-        format!(
-            "{} has {} as it no longer was: it shows {was}, where {stood} had taken its place",
-            self.operation(event),
-            self.key(row.id)
-        )
+        let was = self.effect_or(was, &format!("{}, from long before", claimed(row)));
+        let stood = self.effect_or(stood, "nothing");
+        self.has(event, row, &format!(" as it no longer was: it shows {was}, where {stood} had taken its place"))
     }
 }
 
@@ -182,17 +167,4 @@ fn within_phase(cycle: u64) -> u64 {
 /// A time since the run's start.
 pub(crate) fn seconds(ns: u64) -> String {
     format!("{:.6} s", ns as f64 / 1e9)
-}
-
-/// 1234567 as `1,234,567`.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

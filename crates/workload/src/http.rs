@@ -4,8 +4,8 @@
 //! that the seed draws for each client and round.
 
 use plimsoll_core::{
-    Call, HttpCall, Interface, KindId, Layout, OpKind, ParamSpec, Params, Stream, StreamSpec, Value, ValueBuf,
-    ValueType, Workload, WorkloadError, WorkloadSpec,
+    Call, HttpCall, Interface, KindId, OpKind, ParamSpec, Params, Stream, StreamSpec, Value, ValueBuf, ValueType,
+    Workload, WorkloadError, WorkloadSpec,
 };
 
 use crate::scramble::{Permutation, hash};
@@ -36,7 +36,6 @@ pub fn spec() -> WorkloadSpec {
 struct Requests {
     seed: u64,
     paths: Vec<(String, u32)>,
-    layout: Layout,
     kinds: Vec<OpKind>,
 }
 
@@ -49,7 +48,7 @@ impl Requests {
             _ => ("{}".to_owned(), vec![ValueType::Text]),
         };
         let kind = OpKind::new(KINDS[0], Call::Http(HttpCall { method: "GET".into(), target, body: false }), &types);
-        Ok(Self { seed, paths, layout: Layout::default(), kinds: vec![kind] })
+        Ok(Self { seed, paths, kinds: vec![kind] })
     }
 }
 
@@ -90,10 +89,6 @@ fn parsed(text: &str) -> Result<Vec<(String, u32)>, WorkloadError> {
 }
 
 impl Workload for Requests {
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
     fn kinds(&self) -> &[OpKind] {
         &self.kinds
     }

@@ -1,6 +1,6 @@
 //! Operations that do nothing: what the generator itself costs on this machine.
 
-use plimsoll_core::{Call, KindId, Layout, OpKind, Stream, StreamSpec, ValueBuf, Workload, WorkloadSpec};
+use plimsoll_core::{Call, KindId, OpKind, Stream, StreamSpec, ValueBuf, Workload, WorkloadSpec};
 
 use crate::shares::shares;
 
@@ -16,22 +16,15 @@ pub fn spec() -> WorkloadSpec {
         takes_scripts: false,
         kinds: &KINDS,
         params: &[],
-        make: |_, _, _| {
-            Ok(Box::new(Nothing { layout: Layout::default(), kinds: [OpKind::new(KINDS[0], Call::Nothing, &[])] }))
-        },
+        make: |_, _, _| Ok(Box::new(Nothing { kinds: [OpKind::new(KINDS[0], Call::Nothing, &[])] })),
     }
 }
 
 struct Nothing {
-    layout: Layout,
     kinds: [OpKind; 1],
 }
 
 impl Workload for Nothing {
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
     fn kinds(&self) -> &[OpKind] {
         &self.kinds
     }

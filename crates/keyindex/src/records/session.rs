@@ -3,48 +3,22 @@
 use std::ops::{Bound, ControlFlow};
 
 use plimsoll_core::{
-    Answer, BlockingSession, Call, Kv, KvCall, KvError, Op, OpKind, Outcome, RecordsCall, StoreError, StoreErrorKind,
-    Value, Values, waits,
+    Answer, BlockingSession, Call, Kv, KvError, Op, OpKind, Outcome, RecordsCall, StoreError, StoreErrorKind, Value,
+    Values,
 };
 
 use super::{Fields, Records, pairs, usage};
-use crate::encode::{compare, raise_past};
+use crate::encode::raise_past;
 use crate::keyspace::{RECORD_PREFIX_LEN, record_prefix};
 use crate::{IndexError, Indexes, Inserted, Query, Rows};
 
 /// What is to be done, with everything looked up that can be before the first operation.
-enum Prepared {
-    Nothing,
-    Insert {
-        collection: usize,
-    },
-    Get {
-        collection: usize,
-        keep: bool,
-    },
-    Update {
-        collection: usize,
-        fields: Vec<u16>,
-    },
-    Delete {
-        collection: usize,
-    },
-    /// Through the index, where there is one.
-    Find {
-        collection: usize,
-        field: usize,
-        index: Option<usize>,
-        keep: bool,
-    },
-    All {
-        collection: usize,
-        keep: bool,
-    },
-    /// On keys and values, not on records.
-    Pairs {
-        call: KvCall,
-        keep: bool,
-    },
+struct Prepared {
+    call: Call,
+    collection: usize,
+    /// The index that a `Find` goes through, where there is one.
+    index: Option<usize>,
+    keep: bool,
 }
 
 /// Records over one connection to a key-value store. Made by [`Records::session`].
@@ -102,39 +76,53 @@ impl<K: Kv> RecordsSession<K> {
 
     fn prepared(&self, kind: &OpKind) -> Result<Prepared, StoreError> {
         let bad = |what: String| Err(usage(format!("operation `{}`: {what}", kind.name)));
+        let mut prepared = Prepared { call: kind.call.clone(), collection: 0, index: None, keep: kind.keep_answer };
         let (collection, call) = match &kind.call {
-            Call::Nothing | Call::Steps => return Ok(Prepared::Nothing),
-            Call::Kv(call) => return Ok(Prepared::Pairs { call: *call, keep: kind.keep_answer }),
+            Call::Nothing | Call::Steps | Call::Kv(_) => return Ok(prepared),
             Call::Records { collection, call } => (usize::from(*collection), call),
             _ => return Err(kind.refused("keyindex")),
         };
+        prepared.collection = collection;
         let Some(kept) = self.records.collections.get(collection) else {
             return bad(format!("there is no collection number {collection}"));
         };
-        let keep = kind.keep_answer;
-        Ok(match call {
-            RecordsCall::Insert => Prepared::Insert { collection },
-            RecordsCall::Get => Prepared::Get { collection, keep },
-            RecordsCall::Delete => Prepared::Delete { collection },
-            RecordsCall::All => Prepared::All { collection, keep },
-            RecordsCall::Update { fields } => {
-                for field in fields {
-                    if usize::from(*field) == kept.layout.key_field() {
-                        return bad(format!("the key of `{}` cannot be set", kept.name));
-                    }
-                    if kept.layout.value_type(usize::from(*field)).is_none() {
-                        return bad(format!("`{}` has no field number {field}", kept.name));
-                    }
-                }
-                Prepared::Update { collection, fields: fields.clone() }
-            }
+        let fields = match call {
+            RecordsCall::Update { fields } => fields,
             RecordsCall::Find { field, access } => {
-                if kept.layout.value_type(usize::from(*field)).is_none() {
-                    return bad(format!("`{}` has no field number {field}", kept.name));
-                }
-                Prepared::Find { collection, field: usize::from(*field), index: kept.index_for(*field, *access), keep }
+                prepared.index = kept.index_for(*field, *access);
+                std::slice::from_ref(field)
             }
-        })
+            _ => &[],
+        };
+        for field in fields {
+            if kept.layout.value_type(usize::from(*field)).is_none() {
+                return bad(format!("`{}` has no field number {field}", kept.name));
+            }
+            if usize::from(*field) == kept.layout.key_field() && matches!(call, RecordsCall::Update { .. }) {
+                return bad(format!("the key of `{}` cannot be set", kept.name));
+            }
+        }
+        Ok(prepared)
+    }
+
+    fn carry_out(&mut self, prepared: &Prepared, params: Values<'_>, answer: &mut Answer) -> Result<Outcome, Failure> {
+        let Prepared { call, collection, index, keep } = prepared;
+        let (collection, keep) = (*collection, *keep);
+        let call = match call {
+            Call::Records { call, .. } => call,
+            Call::Kv(call) => return pairs::execute(&mut self.kv, *call, keep, params, &mut self.record, answer),
+            _ => return Ok(Outcome::Ok),
+        };
+        match call {
+            RecordsCall::Insert => self.insert(collection, params),
+            RecordsCall::Get => self.get(collection, keep, params.get(0), answer),
+            RecordsCall::Update { fields } => self.update(collection, fields, params),
+            RecordsCall::Delete => self.delete(collection, params.get(0)),
+            RecordsCall::Find { field, .. } => {
+                self.find((collection, usize::from(*field), *index, keep), params, answer)
+            }
+            RecordsCall::All => self.scan(collection, keep, None, answer),
+        }
     }
 
     fn insert(&mut self, collection: usize, params: Values<'_>) -> Result<Outcome, Failure> {
@@ -179,9 +167,8 @@ impl<K: Kv> RecordsSession<K> {
         Ok(Outcome::Ok)
     }
 
-    fn update(&mut self, kind: usize, params: Values<'_>) -> Result<Outcome, Failure> {
-        let Prepared::Update { collection, fields } = &self.kinds[kind] else { return Err(NOT_PREPARED) };
-        let layout = &self.records.collections[*collection].layout;
+    fn update(&mut self, collection: usize, fields: &[u16], params: Values<'_>) -> Result<Outcome, Failure> {
+        let layout = &self.records.collections[collection].layout;
         let values = params.slice(1..params.len());
         if values.len() != fields.len() {
             return Err(Failure::Refused("the number of values is not the number of fields that are set"));
@@ -193,7 +180,7 @@ impl<K: Kv> RecordsSession<K> {
         if !layout.push_key(&mut self.key, params.get(0)) {
             return Err(WRONG_TYPE);
         }
-        let there = self.indexes[*collection]
+        let there = self.indexes[collection]
             .update(&mut self.kv, &self.key, |old, new| layout.push_changed(new, old, fields, values))?;
         Ok(if there { Outcome::Ok } else { Outcome::NotFound })
     }
@@ -257,7 +244,7 @@ impl<K: Kv> RecordsSession<K> {
             let key = &key[RECORD_PREFIX_LEN..];
             let wanted = match range {
                 None => Ok(true),
-                Some((field, low, high)) => layout.field(key, record, field).map(|value| lies_in(value, low, high)),
+                Some((field, low, high)) => layout.field(key, record, field).map(|value| value.lies_in(low, high)),
             };
             let read = wanted.and_then(|wanted| {
                 *rows += u64::from(wanted);
@@ -283,22 +270,12 @@ impl<K: Kv + Send> BlockingSession for RecordsSession<K> {
     }
 
     fn execute(&mut self, op: &Op<'_>, answer: &mut Answer) -> Outcome {
-        let kind = usize::from(op.kind);
-        let done = match self.kinds.get(kind) {
-            None => Err(NOT_PREPARED),
-            Some(Prepared::Nothing) => Ok(Outcome::Ok),
-            Some(&Prepared::Insert { collection }) => self.insert(collection, op.params),
-            Some(&Prepared::Get { collection, keep }) => self.get(collection, keep, op.params.get(0), answer),
-            Some(Prepared::Update { .. }) => self.update(kind, op.params),
-            Some(&Prepared::Delete { collection }) => self.delete(collection, op.params.get(0)),
-            Some(&Prepared::Find { collection, field, index, keep }) => {
-                self.find((collection, field, index, keep), op.params, answer)
-            }
-            Some(&Prepared::All { collection, keep }) => self.scan(collection, keep, None, answer),
-            Some(&Prepared::Pairs { call, keep }) => {
-                pairs::execute(&mut self.kv, call, keep, op.params, &mut self.record, answer)
-            }
+        let kinds = std::mem::take(&mut self.kinds);
+        let done = match kinds.get(usize::from(op.kind)) {
+            Some(prepared) => self.carry_out(prepared, op.params, answer),
+            None => Err(Failure::Refused("this kind of operation has not been prepared")),
         };
+        self.kinds = kinds;
         match done {
             Ok(outcome) => outcome,
             Err(failure) => {
@@ -310,7 +287,6 @@ impl<K: Kv + Send> BlockingSession for RecordsSession<K> {
 }
 
 pub(super) const WRONG_TYPE: Failure = Failure::Refused("a value is not of its field's type");
-const NOT_PREPARED: Failure = Failure::Refused("this kind of operation has not been prepared");
 
 fn fail(answer: &mut Answer, failure: &Failure) -> Outcome {
     match failure {
@@ -318,43 +294,21 @@ fn fail(answer: &mut Answer, failure: &Failure) -> Outcome {
         // Nothing was written: whoever writes reads first.
         Failure::Index(IndexError::Corrupt(what)) => answer.fail(Outcome::Rejected, "CORRUPT", what),
         Failure::Index(error @ IndexError::KeyTooLong { .. }) => {
-            answer.fail(Outcome::Rejected, word(StoreErrorKind::Usage), &error.to_string())
+            answer.fail(Outcome::Rejected, StoreErrorKind::Usage.name(), &error.to_string())
         }
         Failure::Index(IndexError::Store(KvError::Rejected(error))) => {
-            answer.fail(Outcome::Rejected, word(error.kind), &error.to_string())
+            answer.fail(Outcome::Rejected, error.kind.name(), &error.to_string())
         }
         Failure::Index(IndexError::Store(KvError::Unknown(error))) => {
-            answer.fail(Outcome::Unknown, word(error.kind), &error.to_string())
+            answer.fail(Outcome::Unknown, error.kind.name(), &error.to_string())
         }
     }
-}
-
-fn word(kind: StoreErrorKind) -> &'static str {
-    match kind {
-        StoreErrorKind::Usage => "USAGE",
-        StoreErrorKind::Unreachable => "UNREACHABLE",
-        StoreErrorKind::Authentication => "AUTHENTICATION",
-        StoreErrorKind::Missing => "MISSING",
-        StoreErrorKind::AddressTaken => "ADDRESS_TAKEN",
-        StoreErrorKind::DiskFull => "DISK_FULL",
-        StoreErrorKind::Permission => "PERMISSION",
-        StoreErrorKind::Exhausted => "EXHAUSTED",
-        StoreErrorKind::Corrupt => "CORRUPT",
-        StoreErrorKind::Broken => "BROKEN",
-        StoreErrorKind::Interrupted => waits::STOPPED,
-        StoreErrorKind::Store => "STORE",
-    }
-}
-
-/// The rule of `Find`: `low <= value < high`, null bounds open, null values in no range.
-fn lies_in(value: Value<'_>, low: Value<'_>, high: Value<'_>) -> bool {
-    value != Value::Null
-        && (low == Value::Null || compare(low, value).is_le())
-        && (high == Value::Null || compare(value, high).is_lt())
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_core::waits;
+
     use super::*;
 
     #[test]

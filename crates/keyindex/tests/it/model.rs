@@ -232,20 +232,20 @@ enum Asked {
 
 impl Asked {
     fn matches(&self, value: Value<'_>) -> bool {
-        let equal = |a: Value<'_>, b: Value<'_>| encode::compare(a, b).is_eq();
+        let equal = |a: Value<'_>, b: Value<'_>| a.order(b).is_eq();
         match self {
             Asked::Equal(wanted) => equal(*wanted, value),
             // Written down from the documentation: null is in no range, and as a bound none.
             Asked::Range(low, high) => {
                 let above = match *low {
                     Bound::Unbounded | Bound::Included(Value::Null) | Bound::Excluded(Value::Null) => true,
-                    Bound::Included(low) => encode::compare(low, value).is_le(),
-                    Bound::Excluded(low) => encode::compare(low, value).is_lt(),
+                    Bound::Included(low) => low.order(value).is_le(),
+                    Bound::Excluded(low) => low.order(value).is_lt(),
                 };
                 let below = match *high {
                     Bound::Unbounded | Bound::Included(Value::Null) | Bound::Excluded(Value::Null) => true,
-                    Bound::Included(high) => encode::compare(value, high).is_le(),
-                    Bound::Excluded(high) => encode::compare(value, high).is_lt(),
+                    Bound::Included(high) => value.order(high).is_le(),
+                    Bound::Excluded(high) => value.order(high).is_lt(),
                 };
                 value != Value::Null && above && below
             }
@@ -297,7 +297,7 @@ proptest! {
             };
             let mut right: Vec<u8> = (0..records.len() as u8)
                 .filter(|key| match (first, records[usize::from(*key)]) {
-                    (Some(wanted), (value, second)) => encode::compare(wanted, value).is_eq() && asked.matches(second),
+                    (Some(wanted), (value, second)) => wanted.order(value).is_eq() && asked.matches(second),
                     (None, (value, _)) => asked.matches(value),
                 })
                 .collect();

@@ -78,7 +78,7 @@ proptest! {
     ) {
         // The first fields are often equal, else only those would be compared.
         let b: Vec<_> = a[..same].iter().chain(&b[same..]).cloned().collect();
-        let expected = a.iter().zip(&b).map(|(a, b)| encode::compare(a.value(), b.value())).find(|order| order.is_ne());
+        let expected = a.iter().zip(&b).map(|(a, b)| a.value().order(b.value())).find(|order| order.is_ne());
         let bytes = encoded(&a, &tails.0).cmp(&encoded(&b, &tails.1));
         prop_assert_eq!(bytes, expected.unwrap_or(tails.0.cmp(&tails.1)));
     }
@@ -92,7 +92,7 @@ proptest! {
         }
         prop_assert_eq!(&bytes[at..], &tail[..]);
         for (got, expected) in back.values().iter().zip(&all) {
-            prop_assert!(encode::compare(got, expected.value()).is_eq(), "{:?} from {:?}", got, expected);
+            prop_assert!(got.order(expected.value()).is_eq(), "{:?} from {:?}", got, expected);
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use plimsoll_core::{Answer, Observer, Op, Outcome, Ticket, Truth, ValueBuf, Values, Version, Workload};
 
 use super::twins::Watcher;
-use crate::field::{Field, within};
+use crate::field::Field;
 use crate::log::{CLOCK_SKEW_NS, NEVER, Watch};
 use crate::{AnswerVerdict, LedgerVerdict};
 
@@ -252,7 +252,7 @@ impl Model {
         let mut row = ValueBuf::new();
         self.truth().row(id, version, &mut row);
         let [low, high] = &question.bounds;
-        within(row.values().get(usize::from(field)), low.value(), high.value())
+        row.values().get(usize::from(field)).lies_in(low.value(), high.value())
     }
 
     fn answer(&self, history: &History, question: &Question, verdict: &mut AnswerVerdict) {

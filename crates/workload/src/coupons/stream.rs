@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::{KindId, Stream, StreamSpec, Truth, Value, ValueBuf, Version};
+use plimsoll_core::{KindId, Stream, StreamSpec, Truth, Value, ValueBuf, Version, in_turn};
 
 use super::content::Content;
 use super::{ALL, INSERT, KINDS, QUERY, READ, SCAN, UPDATE};
@@ -16,17 +16,11 @@ const KIND_SALT: u64 = 0x41;
 const KEY_SALT: u64 = 0x42;
 
 pub(super) fn stream(content: &Arc<Content>, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
-    match spec {
-        StreamSpec::Load { batch, clients } => Ok(Box::new(Load {
-            content: content.clone(),
-            batch: u64::from(*batch).max(1),
-            clients: u64::from(*clients).max(1),
-        })),
-        _ => mixed(content, spec),
+    if let StreamSpec::Load { batch, clients } = spec {
+        let (content, records) = (Arc::clone(content), content.records());
+        let push = move |id, params: &mut ValueBuf| content.row(id, Version::Loaded, params);
+        return Ok(in_turn(INSERT, records, *batch, *clients, push));
     }
-}
-
-fn mixed(content: &Arc<Content>, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
     let shares = shares("coupons", &KINDS, spec)?;
     let has = |kind| shares.iter().any(|(one, _)| *one == kind);
     if has(INSERT) {
@@ -40,26 +34,6 @@ fn mixed(content: &Arc<Content>, spec: &StreamSpec) -> Result<Box<dyn Stream>, S
         ));
     }
     Ok(Box::new(Mixed { lot: Lot::new(content.seed() ^ KIND_SALT, &shares), content: content.clone(), clients }))
-}
-
-struct Load {
-    content: Arc<Content>,
-    batch: u64,
-    clients: u64,
-}
-
-impl Stream for Load {
-    fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
-        let first = (cycle * self.clients + u64::from(client)) * self.batch;
-        let end = (first + self.batch).min(self.content.records());
-        if first >= end {
-            return None;
-        }
-        for id in first..end {
-            self.content.row(id, Version::Loaded, params);
-        }
-        Some(INSERT)
-    }
 }
 
 struct Mixed {

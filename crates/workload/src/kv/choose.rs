@@ -12,6 +12,7 @@
 //! | `hotspot` | a share of the operations goes to a share of the records, evenly within and without |
 
 use crate::scramble::{below, mix};
+use crate::script::hash_fnv1a;
 
 /// Zipf's constant, as in YCSB.
 const THETA: f64 = 0.99;
@@ -142,11 +143,7 @@ fn zeta(n: u64) -> f64 {
 /// YCSB's `Utils.fnvhash64`: FNV-1a over the eight bytes of a number, lowest first, without its sign.
 #[inline]
 fn fnv(number: u64) -> u64 {
-    let hash = number
-        .to_le_bytes()
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(1_099_511_628_211));
-    (hash as i64).unsigned_abs()
+    hash_fnv1a(number as i64, 0).unsigned_abs()
 }
 
 #[cfg(test)]

@@ -21,8 +21,8 @@ mod truth;
 pub(crate) mod turns;
 
 use plimsoll_core::{
-    Call, Extent, Interface, KindId, KvCall, Layout, OpKind, ParamSpec, Params, Stream, StreamSpec, Truth, ValueBuf,
-    ValueType, Workload, WorkloadError, WorkloadSpec,
+    Call, Extent, Interface, KindId, KvCall, OpKind, ParamSpec, Params, Stream, StreamSpec, Truth, ValueBuf, ValueType,
+    Workload, WorkloadError, WorkloadSpec,
 };
 
 pub use choose::{Chooser, Zipf};
@@ -77,7 +77,6 @@ struct Pairs {
     value_bytes: u64,
     content: Content,
     chooser: Chooser,
-    layout: Layout,
     kinds: Vec<OpKind>,
     has_truth: bool,
 }
@@ -103,7 +102,6 @@ impl Pairs {
             value_bytes,
             content: Content::new(seed, value_bytes as usize),
             chooser,
-            layout: Layout::default(),
             kinds: kinds(has_truth),
             has_truth,
         })
@@ -131,10 +129,6 @@ fn kinds(has_truth: bool) -> Vec<OpKind> {
 }
 
 impl Workload for Pairs {
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
     fn kinds(&self) -> &[OpKind] {
         &self.kinds
     }

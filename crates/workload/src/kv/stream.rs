@@ -1,6 +1,6 @@
 //! Which operation each client does next.
 
-use plimsoll_core::{KindId, Steps, Stream, StreamSpec, Value, ValueBuf, Version};
+use plimsoll_core::{KindId, Steps, Stream, StreamSpec, Truth, Value, ValueBuf, Version, in_turn};
 
 use super::content::Content;
 use super::steps::ReadModifyWrite;
@@ -13,18 +13,12 @@ const KIND_SALT: u64 = 0x51;
 const KEY_SALT: u64 = 0x52;
 
 pub(super) fn stream(pairs: &Pairs, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
-    match spec {
+    if let StreamSpec::Load { clients, .. } = spec {
+        let content = pairs.content.clone();
         // A put writes one value, whatever the batch.
-        StreamSpec::Load { clients, .. } => Ok(Box::new(Load {
-            content: pairs.content.clone(),
-            records: pairs.records,
-            clients: u64::from(*clients).max(1),
-        })),
-        _ => mixed(pairs, spec),
+        let push = move |id, params: &mut ValueBuf| content.row(id, Version::Loaded, params);
+        return Ok(in_turn(INSERT, pairs.records, 1, *clients, push));
     }
-}
-
-fn mixed(pairs: &Pairs, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
     let turns = Turns::new(pairs.seed ^ KIND_SALT, &shares("kv", &KINDS, spec)?);
     Ok(Box::new(Mixed {
         hashing: beginning(pairs.seed ^ KEY_SALT),
@@ -35,24 +29,6 @@ fn mixed(pairs: &Pairs, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
         clients: u64::from(spec.clients()).max(1),
         turns,
     }))
-}
-
-struct Load {
-    content: Content,
-    records: u64,
-    clients: u64,
-}
-
-impl Stream for Load {
-    fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
-        let id = cycle * self.clients + u64::from(client);
-        if id >= self.records {
-            return None;
-        }
-        params.push_bytes_with(|key| self.content.write_key(id, key));
-        params.push_bytes_with(|value| self.content.write_value(id, Version::Loaded, value));
-        Some(INSERT)
-    }
 }
 
 struct Mixed {

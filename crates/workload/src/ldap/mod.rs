@@ -20,8 +20,8 @@ mod person;
 mod stream;
 
 use plimsoll_core::{
-    Call, Extent, Interface, KindId, Layout, LdapCall, LdapChange, LdapHow, LdapScope, OpKind, ParamSpec, Params,
-    Stream, StreamSpec, Value, ValueBuf, ValueType, Workload, WorkloadError, WorkloadSpec,
+    Call, Extent, Interface, KindId, LdapCall, LdapChange, LdapHow, LdapScope, OpKind, ParamSpec, Params, Stream,
+    StreamSpec, Value, ValueBuf, ValueType, Workload, WorkloadError, WorkloadSpec,
 };
 
 use crate::kv::Chooser;
@@ -79,7 +79,6 @@ struct People {
     numbers: [usize; 5],
     person: Person,
     chooser: Chooser,
-    layout: Layout,
     kinds: Vec<OpKind>,
 }
 
@@ -133,7 +132,7 @@ impl People {
         for (count, kind) in numbers.iter_mut().zip(&kinds) {
             *count = kind.params.iter().filter(|value_type| **value_type == ValueType::Int).count();
         }
-        Ok(Self { seed, entries: int("entries"), numbers, person, chooser, layout: Layout::default(), kinds })
+        Ok(Self { seed, entries: int("entries"), numbers, person, chooser, kinds })
     }
 }
 
@@ -156,10 +155,6 @@ fn search(params: &Params, dn: &str) -> LdapCall {
 }
 
 impl Workload for People {
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
     fn kinds(&self) -> &[OpKind] {
         &self.kinds
     }

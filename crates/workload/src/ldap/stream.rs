@@ -1,6 +1,6 @@
 //! Which operation each client does next.
 
-use plimsoll_core::{KindId, Stream, StreamSpec, Value, ValueBuf, Version};
+use plimsoll_core::{KindId, Stream, StreamSpec, Value, ValueBuf, Version, in_turn};
 
 use super::person::Person;
 use super::{ADD, COMPARE, DELETE, KINDS, MODIFY, People, SEARCH};
@@ -13,19 +13,12 @@ const KIND_SALT: u64 = 0x61;
 const ENTRY_SALT: u64 = 0x62;
 
 pub(super) fn stream(people: &People, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
-    match spec {
+    if let StreamSpec::Load { clients, .. } = spec {
+        let (person, numbers) = (people.person.clone(), people.numbers[usize::from(ADD)]);
         // An add makes one entry, whatever the batch.
-        StreamSpec::Load { clients, .. } => Ok(Box::new(Load {
-            person: people.person.clone(),
-            numbers: people.numbers[usize::from(ADD)],
-            entries: people.entries,
-            clients: u64::from(*clients).max(1),
-        })),
-        _ => mixed(people, spec),
+        let push = move |number, params: &mut ValueBuf| person.push(number, Version::Loaded, numbers, params);
+        return Ok(in_turn(ADD, people.entries, 1, *clients, push));
     }
-}
-
-fn mixed(people: &People, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
     let shares = shares("ldap", &KINDS, spec)?;
     let turns = Turns::new(people.seed ^ KIND_SALT, &shares);
     let share = |kind: KindId| shares.iter().filter(|(one, _)| *one == kind).map(|(_, share)| *share).sum::<u32>();
@@ -42,24 +35,6 @@ fn mixed(people: &People, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> 
         deletes_added: turns.has(ADD),
         turns,
     }))
-}
-
-struct Load {
-    person: Person,
-    numbers: usize,
-    entries: u64,
-    clients: u64,
-}
-
-impl Stream for Load {
-    fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
-        let number = cycle * self.clients + u64::from(client);
-        if number >= self.entries {
-            return None;
-        }
-        self.person.push(number, Version::Loaded, self.numbers, params);
-        Some(ADD)
-    }
 }
 
 struct Mixed {

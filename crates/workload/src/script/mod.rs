@@ -42,7 +42,7 @@ use plimsoll_core::{
 };
 
 pub(crate) use compiled::{Compiled, Source};
-pub(crate) use random::Random;
+pub(crate) use random::{Random, hash_fnv1a};
 
 /// The parameter that bounds the tries of an operation.
 pub(crate) const MAX_TRIES: ParamSpec = ParamSpec::int(

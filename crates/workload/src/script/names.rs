@@ -37,94 +37,74 @@ enum Token {
 const UNKNOWN: &str = "the names of its columns cannot be read from it";
 const NAMELESS: &str = "it has a column without a name: give it one by AS";
 
-/// The tokens outside parentheses.
 fn tokens(sql: &str) -> Vec<Token> {
-    let chars: Vec<char> = sql.chars().collect();
-    let get = |at: usize| chars.get(at).copied().unwrap_or('\0');
     let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '$' || !c.is_ascii();
-    let mut tokens = Vec::new();
-    let (mut at, mut depth) = (0, 0_u32);
-    while at < chars.len() {
-        let start = at;
-        let token = match get(at) {
-            c if c.is_whitespace() => {
-                at += 1;
-                continue;
+    let name_bytes = |text: &str| text.find(|c| !is_name(c)).unwrap_or(text.len());
+    let (mut tokens, mut rest, mut depth) = (Vec::new(), sql, 0_u32);
+    while let Some(first) = rest.chars().next() {
+        let mut bytes = first.len_utf8();
+        let token = match first {
+            c if c.is_whitespace() => None,
+            '-' if rest.starts_with("--") => {
+                bytes = rest.find('\n').unwrap_or(rest.len());
+                None
             }
-            '-' if get(at + 1) == '-' => {
-                while at < chars.len() && get(at) != '\n' {
-                    at += 1;
-                }
-                continue;
-            }
-            '/' if get(at + 1) == '*' => {
-                at += 2;
-                while at < chars.len() && !(get(at) == '*' && get(at + 1) == '/') {
-                    at += 1;
-                }
-                at += 2;
-                continue;
+            '/' if rest.starts_with("/*") => {
+                bytes = rest[2..].find("*/").map_or(rest.len(), |end| end + 4);
+                None
             }
             quote @ ('\'' | '"') => {
-                at += 1;
-                while at < chars.len() && !(get(at) == quote && get(at + 1) != quote) {
-                    at += if get(at) == quote { 2 } else { 1 };
-                }
-                at += 1;
-                let inside: String = chars.get(start + 1..at - 1).unwrap_or(&[]).iter().collect();
-                if quote == '"' { Token::Quoted(inside.replace("\"\"", "\"")) } else { Token::Literal }
+                let inside = quoted(rest, quote);
+                bytes = inside.map_or(rest.len(), |inside| inside.len() + 2);
+                let inside = inside.unwrap_or_default();
+                Some(if quote == '"' { Token::Quoted(inside.replace("\"\"", "\"")) } else { Token::Literal })
             }
             '(' | '[' => {
-                at += 1;
                 depth += 1;
-                if depth == 1 {
-                    tokens.push(Token::Group);
-                }
-                continue;
+                (depth == 1).then_some(Token::Group)
             }
             ')' | ']' => {
-                at += 1;
                 depth = depth.saturating_sub(1);
-                continue;
+                None
             }
-            ':' if get(at + 1) == ':' => {
-                at += 2;
-                Token::Cast
+            ':' if rest.starts_with("::") => {
+                bytes = 2;
+                Some(Token::Cast)
+            }
+            // A variable.
+            ':' => {
+                bytes += name_bytes(&rest[1..]);
+                Some(Token::Literal)
             }
             c if c.is_ascii_digit() => {
-                while is_name(get(at)) || get(at) == '.' {
-                    at += 1;
-                }
-                Token::Literal
+                bytes = rest.find(|c| !is_name(c) && c != '.').unwrap_or(rest.len());
+                Some(Token::Literal)
             }
             c if is_name(c) => {
-                while is_name(get(at)) {
-                    at += 1;
-                }
-                Token::Word(chars.get(start..at).unwrap_or(&[]).iter().collect::<String>().to_lowercase())
+                bytes = name_bytes(rest);
+                Some(Token::Word(rest[..bytes].to_lowercase()))
             }
-            c => {
-                at += 1;
-                match c {
-                    ',' => Token::Comma,
-                    '.' => Token::Dot,
-                    '*' => Token::Star,
-                    // A variable is a value.
-                    ':' => {
-                        while is_name(get(at)) {
-                            at += 1;
-                        }
-                        Token::Literal
-                    }
-                    _ => Token::Operator,
-                }
-            }
+            ',' => Some(Token::Comma),
+            '.' => Some(Token::Dot),
+            '*' => Some(Token::Star),
+            _ => Some(Token::Operator),
         };
-        if depth == 0 {
-            tokens.push(token);
-        }
+        tokens.extend(token.filter(|token| depth == 0 || *token == Token::Group));
+        rest = &rest[bytes..];
     }
     tokens
+}
+
+/// What stands between the quotes that `text` begins with; `None` where they do not end. A doubled quote is none.
+fn quoted(text: &str, quote: char) -> Option<&str> {
+    let mut at = 1;
+    loop {
+        let end = at + text[at..].find(quote)?;
+        if !text[end + 1..].starts_with(quote) {
+            return Some(&text[1..end]);
+        }
+        at = end + 2;
+    }
 }
 
 /// The tokens of the list that names the columns.

@@ -117,6 +117,7 @@ fn spread(low: i64, high: i64, part: f64) -> i64 {
 }
 
 /// `hash_fnv1a(value, seed)`: FNV-1a over the value's eight bytes.
+#[inline]
 pub(crate) fn hash_fnv1a(value: i64, seed: i64) -> i64 {
     const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;

@@ -1,6 +1,6 @@
 //! The values of one client's variables while scripts run.
 
-use plimsoll_core::{Value, ValueBuf};
+use plimsoll_core::{Value, ValueBuf, calendar};
 
 use super::expression::Scope;
 use super::program::Initial;
@@ -140,20 +140,12 @@ pub(super) fn to_value(value: Scalar) -> Value<'static> {
     }
 }
 
-/// Writes microseconds since 1970 as `2026-11-22 01:02:03.000004+00`; the calendar is Howard Hinnant's
-/// `civil_from_days`.
+/// Writes microseconds since 1970 as `2026-11-22 01:02:03.000004+00`.
 fn write_timestamp(us: i64, out: &mut String) {
     use std::fmt::Write;
     const DAY_US: i64 = 86_400_000_000;
     let (days, us) = (us.div_euclid(DAY_US), us.rem_euclid(DAY_US));
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (year, month, day) = calendar::date(days);
     let (seconds, fraction) = (us / 1_000_000, us % 1_000_000);
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     // Writing to a string cannot fail.

@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use plimsoll_core::{Value, ValueBuf, ValueType};
+use plimsoll_core::{Value, ValueBuf, ValueType, calendar};
 
 use super::packet::{Reader, length_encoded_bytes};
 
@@ -67,7 +67,7 @@ pub(crate) fn encode(value: Value<'_>, out: &mut Vec<u8>) -> Option<u8> {
 }
 
 fn encode_timestamp(us: i64, out: &mut Vec<u8>) -> u8 {
-    let (year, month, day) = civil_from_days(us.div_euclid(US_PER_DAY));
+    let (year, month, day) = calendar::date(us.div_euclid(US_PER_DAY));
     if !(1..=9_999).contains(&year) {
         // No such date in this format: the server is to refuse it in its own words.
         length_encoded_bytes(out, format!("year {year}").as_bytes());
@@ -78,30 +78,9 @@ fn encode_timestamp(us: i64, out: &mut Vec<u8>) -> u8 {
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
     out.push(11);
     out.extend_from_slice(&(year as u16).to_le_bytes());
-    out.extend_from_slice(&[month, day, hour as u8, minute as u8, second as u8]);
+    out.extend_from_slice(&[month, day, hour, minute, second].map(|part| part as u8));
     out.extend_from_slice(&((of_day_us % 1_000_000) as u32).to_le_bytes());
     DATETIME
-}
-
-/// Days since 1970-01-01 as year, month and day: Howard Hinnant's `civil_from_days`.
-fn civil_from_days(days: i64) -> (i64, u8, u8) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month as u8, day as u8)
-}
-
-/// The reverse: Howard Hinnant's `days_from_civil`.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = year - i64::from(month <= 2);
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
 /// How a column's value is read.
@@ -265,7 +244,7 @@ fn decode_date(code: Code, reader: &mut Reader<'_>, values: &mut ValueBuf) -> Op
     } else if month == 0 || day == 0 {
         push_text(values, format_args!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{us:06}"));
     } else {
-        let days = days_from_civil(i64::from(year), i64::from(month), i64::from(day));
+        let days = calendar::days(i64::from(year), i64::from(month), i64::from(day));
         let of_day_s = i64::from(hour) * 3_600 + i64::from(minute) * 60 + i64::from(second);
         values.push(Value::Timestamp(days * US_PER_DAY + of_day_s * 1_000_000 + i64::from(us)));
     }

@@ -1,7 +1,7 @@
 //! Values as the server writes them in text, by the type of their column. The session has set how
 //! (`DateStyle = ISO`, `bytea_output = hex`).
 
-use plimsoll_core::{Value, ValueBuf};
+use plimsoll_core::{Value, ValueBuf, calendar};
 
 use super::value::{self, Code};
 
@@ -71,7 +71,7 @@ fn timestamp_us(bytes: &[u8]) -> Option<i64> {
         Some((_, offset)) => clock_us(offset)?,
         None => 0,
     };
-    days_from_civil(year, month, day).checked_mul(86_400_000_000)?.checked_add(of_day_us - zone_us)
+    calendar::days(year, month, day).checked_mul(86_400_000_000)?.checked_add(of_day_us - zone_us)
 }
 
 /// Microseconds of `HH:MM:SS.ffffff`, of which only the hours must be there.
@@ -86,15 +86,6 @@ fn clock_us(text: &str) -> Option<i64> {
     let digits = fraction.len().min(6) as u32;
     let fraction = if digits == 0 { 0 } else { fraction.get(..6.min(fraction.len()))?.parse::<i64>().ok()? };
     Some(seconds * 1_000_000 + fraction * 10_i64.pow(6 - digits))
-}
-
-/// Days since 1970; Howard Hinnant's `days_from_civil`.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use plimsoll_core::{Value, ValueBuf};
+use plimsoll_core::{Value, ValueBuf, calendar};
 
 use super::message::patch_length;
 
@@ -114,18 +114,10 @@ fn encode_text(value: Value<'_>, out: &mut Vec<u8>) -> bool {
     false
 }
 
-/// Writes microseconds since 1970 as ISO 8601; the calendar is Howard Hinnant's `civil_from_days`.
+/// Writes microseconds since 1970 as ISO 8601.
 pub(crate) fn write_timestamp(us: i64, out: &mut Vec<u8>) -> std::io::Result<()> {
     let (days, of_day_us) = (us.div_euclid(86_400_000_000), us.rem_euclid(86_400_000_000));
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (year, month, day) = calendar::date(days);
     // There is no year 0: it is 1 BC.
     let (shown_year, suffix) = if year > 0 { (year, "") } else { (1 - year, " BC") };
     let second = of_day_us / 1_000_000;
