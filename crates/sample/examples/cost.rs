@@ -26,7 +26,7 @@ fn main() {
     for _ in 0..200 {
         std::thread::sleep(Duration::from_millis(20));
         let start = Instant::now();
-        for ((times, sampler), series) in times_us.iter_mut().zip(&mut samplers).zip(&mut series) {
+        for ((times, (_, sampler)), series) in times_us.iter_mut().zip(&mut samplers).zip(&mut series) {
             let start = Instant::now();
             *series = sampler.sample().len();
             times.push(start.elapsed().as_secs_f64() * 1e6);
@@ -34,7 +34,7 @@ fn main() {
         let all = samplers.len();
         times_us[all].push(start.elapsed().as_secs_f64() * 1e6);
     }
-    let names = samplers.iter().map(|sampler| sampler.name()).zip(series);
+    let names = samplers.iter().map(|(name, _)| *name).zip(series);
     for ((name, series), times) in names.chain([("all", 0)]).zip(&mut times_us) {
         times.sort_by(f64::total_cmp);
         let (median, late) = (times[times.len() / 2], times[times.len() * 9 / 10]);

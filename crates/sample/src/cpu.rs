@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
 
-use crate::proc_file::ProcFile;
+use crate::proc_file::{ProcFile, numbers};
 
 pub(crate) const SPEC: SamplerSpec =
     SamplerSpec { name: "cpu", summary: "user, system, waiting for I/O, stolen and idle, all cores and each" };
@@ -22,15 +22,7 @@ fn parse(text: &str, mut visit: impl FnMut(Option<u32>, Ticks)) {
         let mut fields = rest.split_ascii_whitespace();
         let core = if rest.starts_with(' ') { None } else { fields.next() };
         let number = core.map(str::parse::<u32>);
-        let mut ticks = [0u64; 8];
-        let mut found = 0;
-        for (place, field) in ticks.iter_mut().zip(fields) {
-            match field.parse() {
-                Ok(value) => *place = value,
-                Err(_) => break,
-            }
-            found += 1;
-        }
+        let (ticks, found) = numbers::<8>(fields);
         // Kernels before 2.6.11 know no stolen time; fewer than four fields are no such line.
         if let (Ok(number), 4..) = (number.transpose(), found) {
             let [user, nice, system, idle, iowait, irq, softirq, steal] = ticks;
@@ -58,19 +50,15 @@ pub(crate) struct Cpu {
 
 impl Cpu {
     pub(crate) fn open() -> Result<Self, Unavailable> {
-        let mut stat = ProcFile::open("/proc/stat")?;
+        let (stat, text) = ProcFile::open_and_read("/proc/stat")?;
         let mut any = false;
-        parse(&stat.read().map_err(|error| Unavailable(format!("/proc/stat: {error}")))?, |_, _| any = true);
+        parse(&text, |_, _| any = true);
         let cpu = Self { stat, before: BTreeMap::new() };
         if any { Ok(cpu) } else { Err(Unavailable("/proc/stat tells of no cores".into())) }
     }
 }
 
 impl Sampler for Cpu {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
     fn sample(&mut self) -> Vec<Reading> {
         let mut readings = Vec::new();
         let Ok(text) = self.stat.read() else { return readings };

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
 
-use crate::proc_file::ProcFile;
+use crate::proc_file::{ProcFile, numbers};
 
 pub(crate) const SPEC: SamplerSpec = SamplerSpec {
     name: "disk",
@@ -37,15 +37,7 @@ fn parse(text: &str, mut visit: impl FnMut(&str, Counts)) {
     for line in text.lines() {
         let mut fields = line.split_ascii_whitespace().skip(2);
         let Some(name) = fields.next() else { continue };
-        let mut values = [0u64; 17];
-        let mut found = 0;
-        for (place, field) in values.iter_mut().zip(fields) {
-            match field.parse() {
-                Ok(value) => *place = value,
-                Err(_) => break,
-            }
-            found += 1;
-        }
+        let (values, found) = numbers::<17>(fields);
         if found < 11 {
             continue;
         }
@@ -98,8 +90,7 @@ pub(crate) struct Disk {
 
 impl Disk {
     pub(crate) fn open() -> Result<Self, Unavailable> {
-        let mut diskstats = ProcFile::open("/proc/diskstats")?;
-        let text = diskstats.read().map_err(|error| Unavailable(format!("/proc/diskstats: {error}")))?;
+        let (diskstats, text) = ProcFile::open_and_read("/proc/diskstats")?;
         let mut before = Vec::new();
         // Partitions have no directory of their own there; a slash in a device's name becomes an exclamation mark.
         // Without a medium, or without a file behind it, a device has no size.
@@ -120,10 +111,6 @@ impl Disk {
 }
 
 impl Sampler for Disk {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
     fn sample(&mut self) -> Vec<Reading> {
         let mut all = Vec::new();
         let Ok(text) = self.diskstats.read() else { return all };

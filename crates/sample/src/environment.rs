@@ -8,23 +8,23 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::memory;
+pub use crate::memory::Bytes as Memory;
 use crate::tasks::parse_load;
 
 /// Facts about this host: name and value, in the order of display. What cannot be known is left out. The file
 /// system is that of `data`, or of the nearest directory above it that exists.
 pub fn environment(data: &Path) -> Vec<(String, String)> {
-    let memory = memory::parse(&read("/proc/meminfo").unwrap_or_default());
-    let bytes = |value: Option<u64>| value.map(|bytes| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64));
-    let swap = memory.swap_total.map(|total| if total == 0 { Some("none".into()) } else { bytes(Some(total)) });
+    let memory = memory();
+    let swap = memory.swap_total.map(|total| if total == 0 { "none".into() } else { gib(total) });
     let governors = governors();
     let governor = if governors.is_empty() { "not visible here".into() } else { listed(&governors) };
     let facts = [
         ("CPU", cpu_model()),
         ("cores", Some(cores())),
         ("CPU governor", Some(governor)),
-        ("memory", bytes(memory.total)),
-        ("memory available", bytes(memory.available)),
-        ("swap", swap.flatten()),
+        ("memory", memory.total.map(gib)),
+        ("memory available", memory.available.map(gib)),
+        ("swap", swap),
         ("transparent huge pages", chosen("/sys/kernel/mm/transparent_hugepage/enabled")),
         ("kernel", Some(kernel())),
         ("distribution", distribution()),
@@ -37,9 +37,14 @@ pub fn environment(data: &Path) -> Vec<(String, String)> {
     facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-/// Bytes of this machine's memory.
-pub fn memory_bytes() -> Option<u64> {
-    memory::parse(&read("/proc/meminfo")?).total
+/// Bytes as `1.5 GiB`.
+pub fn gib(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
+}
+
+/// This machine's memory and swap.
+pub fn memory() -> Memory {
+    memory::parse(&read("/proc/meminfo").unwrap_or_default())
 }
 
 /// Bytes of memory that this process and its children may have: the machine's, or less where a control group says so.
@@ -47,7 +52,7 @@ pub fn own_memory_bytes() -> Option<u64> {
     let groups = read("/proc/self/cgroup").unwrap_or_default();
     let files = group_files(&groups, "memory", "memory.max", "memory.limit_in_bytes");
     let limits = files.into_iter().filter_map(|file| read(file)?.parse().ok());
-    limits.chain(memory_bytes()).min()
+    limits.chain(memory().total).min()
 }
 
 /// The files that hold a limit of the control groups in the text of `/proc/self/cgroup` and of all above them
@@ -295,7 +300,7 @@ mod tests {
             "/sys/fs/cgroup/memory.max",
         ];
         assert_eq!(files, expected);
-        assert!(own_memory_bytes().unwrap() <= memory_bytes().unwrap());
+        assert!(own_memory_bytes().unwrap() <= memory().total.unwrap());
     }
 
     #[test]

@@ -50,10 +50,6 @@ impl Generator {
 }
 
 impl Sampler for Generator {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
     fn sample(&mut self) -> Vec<Reading> {
         let now = counts();
         let threads = self.stat.read().ok().and_then(|text| parse_stat(&text)).map(|stat| stat.threads);

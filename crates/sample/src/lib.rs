@@ -75,17 +75,20 @@ pub fn specs() -> Vec<SamplerSpec> {
     ALL.iter().map(|(spec, _)| spec.clone()).chain([STORE]).collect()
 }
 
+/// Samplers, each with its name as in plans, which is the source of its series: `cpu`, `disk`.
+pub type Named<'a> = Vec<(&'static str, Box<dyn Sampler + 'a>)>;
+
 /// Opens the samplers of these names, and says of the others why they have nothing to read here. `server`
 /// tells the one of that name which processes to look at; it may be changed at any time. [`STORE`] is passed over.
-pub fn open(names: &[String], server: &ServerProcesses) -> (Vec<Box<dyn Sampler>>, Vec<(String, Unavailable)>) {
+pub fn open(names: &[String], server: &ServerProcesses) -> (Named<'static>, Vec<(String, Unavailable)>) {
     let (mut opened, mut unavailable) = (Vec::new(), Vec::new());
     for name in names.iter().filter(|name| **name != STORE.name) {
-        let sampler = match ALL.iter().find(|(spec, _)| spec.name == name) {
-            Some((_, open)) => open(server),
-            None => Err(Unavailable("there is no sampler of this name".into())),
+        let Some((spec, open)) = ALL.iter().find(|(spec, _)| spec.name == name) else {
+            unavailable.push((name.clone(), Unavailable("there is no sampler of this name".into())));
+            continue;
         };
-        match sampler {
-            Ok(sampler) => opened.push(sampler),
+        match open(server) {
+            Ok(sampler) => opened.push((spec.name, sampler)),
             Err(reason) => unavailable.push((name.clone(), reason)),
         }
     }

@@ -7,16 +7,26 @@ use crate::proc_file::ProcFile;
 pub(crate) const SPEC: SamplerSpec =
     SamplerSpec { name: "memory", summary: "used, available, page cache, dirty, being written back, swap" };
 
-/// Bytes, where the kernel tells.
+/// Bytes of memory, where the kernel tells.
 #[derive(Debug, PartialEq, Eq, Default, Clone, Copy)]
-pub(crate) struct Bytes {
-    pub(crate) total: Option<u64>,
-    pub(crate) available: Option<u64>,
+pub struct Bytes {
+    /// All there is.
+    pub total: Option<u64>,
+    /// What programs may still have without swapping.
+    pub available: Option<u64>,
     cached: Option<u64>,
     dirty: Option<u64>,
     writeback: Option<u64>,
-    pub(crate) swap_total: Option<u64>,
+    /// Room for what is swapped out.
+    pub swap_total: Option<u64>,
     swap_free: Option<u64>,
+}
+
+impl Bytes {
+    /// What is swapped out.
+    pub fn swapped(&self) -> Option<u64> {
+        self.swap_total.zip(self.swap_free).map(|(total, free)| total.saturating_sub(free))
+    }
 }
 
 pub(crate) fn parse(text: &str) -> Bytes {
@@ -50,22 +60,17 @@ impl Memory {
 }
 
 impl Sampler for Memory {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
     fn sample(&mut self) -> Vec<Reading> {
         let now = self.meminfo.read().map(|text| parse(&text)).unwrap_or_default();
         // What cannot be had without swapping; kernels before 3.14 do not tell what can.
         let used = now.total.zip(now.available).map(|(total, available)| total.saturating_sub(available));
-        let swapped = now.swap_total.zip(now.swap_free).map(|(total, free)| total.saturating_sub(free));
         let all = [
             ("used", used),
             ("available", now.available),
             ("cached", now.cached),
             ("dirty", now.dirty),
             ("writeback", now.writeback),
-            ("swapped", swapped),
+            ("swapped", now.swapped()),
         ];
         let known = all.into_iter().filter_map(|(name, bytes)| Some((name, bytes?)));
         known.map(|(name, bytes)| Reading::level("", name, "B", bytes as f64)).collect()

@@ -2,7 +2,7 @@
 
 use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
 
-use crate::proc_file::ProcFile;
+use crate::proc_file::{ProcFile, numbers};
 
 pub(crate) const SPEC: SamplerSpec =
     SamplerSpec { name: "network", summary: "per interface: bytes, packets, drops and errors" };
@@ -19,14 +19,8 @@ fn parse(text: &str, mut visit: impl FnMut(&str, Counts)) {
     for line in text.lines() {
         // Names may hold colons (aliases), the numbers do not.
         let Some((name, rest)) = line.rsplit_once(':') else { continue };
-        let mut values = [0u64; 16];
-        let mut fields = rest.split_ascii_whitespace();
-        let complete = values.iter_mut().all(|place| {
-            let value = fields.next().and_then(|field| field.parse().ok());
-            *place = value.unwrap_or(0);
-            value.is_some()
-        });
-        if complete {
+        let (values, found) = numbers::<16>(rest.split_ascii_whitespace());
+        if found == values.len() {
             let [received, received_packets, errors_in, drops_in, ..] = values;
             let [.., sent, sent_packets, errors_out, drops_out, _, _, _, _] = values;
             let (drops, errors) = (drops_in.saturating_add(drops_out), errors_in.saturating_add(errors_out));
@@ -43,8 +37,7 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) fn open() -> Result<Self, Unavailable> {
-        let mut dev = ProcFile::open("/proc/self/net/dev")?;
-        let text = dev.read().map_err(|error| Unavailable(format!("/proc/self/net/dev: {error}")))?;
+        let (dev, text) = ProcFile::open_and_read("/proc/self/net/dev")?;
         let mut interfaces = Vec::new();
         parse(&text, |name, _| {
             let state = std::fs::read_to_string(format!("/sys/class/net/{name}/operstate"));
@@ -60,10 +53,6 @@ impl Network {
 }
 
 impl Sampler for Network {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
     fn sample(&mut self) -> Vec<Reading> {
         let mut readings = Vec::new();
         let Ok(text) = self.dev.read() else { return readings };

@@ -39,10 +39,6 @@ impl Pressure {
 }
 
 impl Sampler for Pressure {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
     fn sample(&mut self) -> Vec<Reading> {
         let mut readings = Vec::new();
         for (subject, file) in &mut self.files {

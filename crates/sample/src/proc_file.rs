@@ -30,6 +30,13 @@ impl ProcFile {
         Self { file, buffer: vec![0; 4096] }
     }
 
+    /// Opens `path` and reads it for the first time; the error says which it is.
+    pub(crate) fn open_and_read(path: &str) -> Result<(Self, String), Unavailable> {
+        let mut file = Self::open(path)?;
+        let text = file.read().map_err(|error| Unavailable(format!("{path}: {error}")))?.into_owned();
+        Ok((file, text))
+    }
+
     /// Its text as it is now.
     pub(crate) fn read(&mut self) -> io::Result<Cow<'_, str>> {
         let mut length = 0;
@@ -50,6 +57,16 @@ impl ProcFile {
         // Names of processes may be any bytes.
         Ok(String::from_utf8_lossy(&self.buffer[..length]))
     }
+}
+
+/// The numbers that a line's fields begin with, at most `N`, and how many there are.
+pub(crate) fn numbers<'a, const N: usize>(fields: impl Iterator<Item = &'a str>) -> ([u64; N], usize) {
+    let (mut numbers, mut count) = ([0; N], 0);
+    for (place, number) in numbers.iter_mut().zip(fields.map_while(|field| field.parse().ok())) {
+        *place = number;
+        count += 1;
+    }
+    (numbers, count)
 }
 
 /// Captured texts, cut off and garbled in many ways, for parsers that must take anything.

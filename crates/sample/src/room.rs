@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::environment::group_files;
+use crate::environment::{self, group_files};
 
 /// How much there is, and what says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Room {
     /// What there is now.
     pub fn now() -> Room {
         Room {
-            memory: tightest([limit(available_bytes(), "MemAvailable in /proc/meminfo"), group_memory()]),
+            memory: tightest([limit(environment::memory().available, "MemAvailable in /proc/meminfo"), group_memory()]),
             addresses: tightest([limit(addresses_left(), "ulimit -v")]),
             threads: tightest([
                 limit(user_tasks_left(), "ulimit -u"),
@@ -74,10 +74,6 @@ fn number(path: impl AsRef<Path>) -> Option<u64> {
 fn field(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.split([':', ' ']).next() == Some(key))?;
     line.split_ascii_whitespace().nth(1)?.parse().ok()
-}
-
-fn available_bytes() -> Option<u64> {
-    field(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable").map(|kib| kib * 1024)
 }
 
 fn addresses_left() -> Option<u64> {

@@ -66,10 +66,7 @@ impl Sum {
         }
         self.own_pages += usage.resident_pages.saturating_sub(usage.shared_pages);
         self.shared_pages_max = self.shared_pages_max.max(usage.shared_pages);
-        self.io = self.io.zip(usage.io).map(|(sum, one)| TreeIo {
-            read_bytes: sum.read_bytes.saturating_add(one.read_bytes),
-            write_bytes: sum.write_bytes.saturating_add(one.write_bytes),
-        });
+        self.io = self.io.zip(usage.io).map(|(sum, one)| sum.and(one));
     }
 }
 
@@ -145,10 +142,6 @@ impl Server {
 }
 
 impl Sampler for Server {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
     fn sample(&mut self) -> Vec<Reading> {
         let roots = self.processes.now();
         let changed = roots.change != self.roots.change;

@@ -48,10 +48,6 @@ impl Tasks {
 }
 
 impl Sampler for Tasks {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
     fn sample(&mut self) -> Vec<Reading> {
         let now = self.stat.read().map(|text| parse(&text)).unwrap_or_default();
         let load = self.load.read().ok().and_then(|text| parse_load(&text));

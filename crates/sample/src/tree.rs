@@ -7,8 +7,6 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 
-use plimsoll_core::Unavailable;
-
 use crate::proc_file::ProcFile;
 
 /// Most processes of a tree that are looked at. A server with more is not what this was made for.
@@ -24,41 +22,37 @@ pub struct TreeIo {
     pub write_bytes: u64,
 }
 
-/// What this process, all its threads and the children it waited for, read and wrote.
-///
-/// # Errors
-/// The kernel does not count (CONFIG_TASK_IO_ACCOUNTING).
-pub fn own_io() -> Result<TreeIo, Unavailable> {
-    let mut file = ProcFile::open("/proc/self/io")?;
-    let text = file.read().map_err(|error| Unavailable(format!("/proc/self/io: {error}")))?;
-    parse_io(&text).ok_or_else(|| Unavailable("/proc/self/io has no counts".into()))
+impl TreeIo {
+    /// Both together.
+    pub(crate) fn and(self, other: TreeIo) -> TreeIo {
+        TreeIo {
+            read_bytes: self.read_bytes.saturating_add(other.read_bytes),
+            write_bytes: self.write_bytes.saturating_add(other.write_bytes),
+        }
+    }
+}
+
+/// What this process, all its threads and the children it waited for, read and wrote; `None` where the kernel does not
+/// count (CONFIG_TASK_IO_ACCOUNTING).
+pub fn own_io() -> Option<TreeIo> {
+    parse_io(&std::fs::read_to_string("/proc/self/io").ok()?)
 }
 
 /// What the processes `pids` and all their descendants read and wrote since they began, with the children that
-/// were waited for. Take two and subtract; a process that was replaced in between began anew.
-///
-/// # Errors
-/// A process is gone, or may not be looked at: `/proc/PID/io` is for its user and root only.
-pub fn process_tree_io(pids: &[u32]) -> Result<TreeIo, Unavailable> {
+/// were waited for. Take two and subtract; a process that was replaced in between began anew. `None` where one of
+/// `pids` is gone, or one may not be looked at: `/proc/PID/io` is for its user and root only.
+pub fn process_tree_io(pids: &[u32]) -> Option<TreeIo> {
     let mut sum = TreeIo::default();
     for pid in with_descendants(pids) {
         let path = format!("/proc/{pid}/io");
-        let text = ProcFile::open(&path).and_then(|mut file| {
-            let text = file.read().map(|text| text.into_owned());
-            text.map_err(|error| Unavailable(format!("{path}: {error}")))
-        });
-        match text.map(|text| parse_io(&text)) {
-            Ok(Some(io)) => {
-                sum.read_bytes = sum.read_bytes.saturating_add(io.read_bytes);
-                sum.write_bytes = sum.write_bytes.saturating_add(io.write_bytes);
-            }
-            Ok(None) => return Err(Unavailable(format!("{path} has no counts"))),
+        match std::fs::read_to_string(&path) {
+            Ok(text) => sum = sum.and(parse_io(&text)?),
             // One that ended since it was listed; its parent took its counts over.
             Err(_) if !pids.contains(&pid) && !std::path::Path::new(&path).exists() => {}
-            Err(error) => return Err(error),
+            Err(_) => return None,
         }
     }
-    Ok(sum)
+    Some(sum)
 }
 
 /// `pids` and all their descendants.

@@ -28,7 +28,7 @@ fn the_book_tells_of_every_sampler_and_series_with_its_unit() {
     let (opened, unavailable) = open(&names, &server);
     assert!(unavailable.iter().all(|(name, _)| name != plimsoll_sample::STORE.name));
     for mut read in opened.into_iter().map(Read::new) {
-        let source = read.sampler.name();
+        let source = read.name;
         read.next(Duration::ZERO);
         // Shares are of ticks, of which some have to go by.
         std::thread::sleep(Duration::from_millis(60));

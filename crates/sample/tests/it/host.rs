@@ -41,7 +41,7 @@ fn every_reading_is_of_a_series_of_its_own_and_no_share_is_more_than_all() {
     let server = ServerProcesses::default();
     server.set(vec![std::process::id()]);
     for mut read in open(&names, &server).0.into_iter().map(Read::new) {
-        let source = read.sampler.name();
+        let source = read.name;
         for reading_number in 0..3 {
             let elapsed = burn(Duration::from_millis(60));
             let found = read.next(elapsed);

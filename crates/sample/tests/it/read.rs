@@ -6,7 +6,8 @@ use plimsoll_core::{Reading, Sampler, Series};
 use plimsoll_sample::{ServerProcesses, open};
 
 pub struct Read {
-    pub sampler: Box<dyn Sampler>,
+    pub name: &'static str,
+    sampler: Box<dyn Sampler>,
     before: Vec<Reading>,
 }
 
@@ -18,8 +19,8 @@ impl Read {
         Self::new(opened.pop().unwrap())
     }
 
-    pub fn new(sampler: Box<dyn Sampler>) -> Self {
-        Self { sampler, before: Vec::new() }
+    pub fn new((name, sampler): (&'static str, Box<dyn Sampler>)) -> Self {
+        Self { name, sampler, before: Vec::new() }
     }
 
     /// What is recorded of the next reading; `elapsed` has gone by since the last.
@@ -28,7 +29,7 @@ impl Read {
         let found = readings.iter().filter_map(|reading| {
             let earlier = self.before.iter().find(|one| one.is_of(reading));
             let value = reading.since(earlier.map(|one| (one, elapsed.as_secs_f64())))?;
-            Some((reading.series(self.sampler.name(), &reading.subject), value))
+            Some((reading.series(self.name, &reading.subject), value))
         });
         let found = found.collect();
         self.before = readings;
