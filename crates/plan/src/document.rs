@@ -169,6 +169,12 @@ impl Reading<'_> {
         self.problem_in(&self.source, span, what.into(), help);
     }
 
+    /// Reports it of what nothing can be made of then.
+    pub(crate) fn refuse<T>(&self, span: Range<usize>, what: impl Into<String>, help: Option<String>) -> Option<T> {
+        self.problem(span, what, help);
+        None
+    }
+
     /// Reports that something is wrong in `source`. What is known already is not said again.
     pub(crate) fn problem_in(&self, source: &Arc<Source>, span: Range<usize>, what: String, help: Option<String>) {
         let mut problems = self.problems.borrow_mut();
@@ -272,36 +278,29 @@ impl Reading<'_> {
         }
     }
 
-    pub(crate) fn wrong_type(&self, node: &Node<'_>, wanted: &str) {
+    pub(crate) fn wrong_type<T>(&self, node: &Node<'_>, wanted: &str) -> Option<T> {
         let found = node.describe();
-        self.problem(node.span.clone(), format!("`{}` must be {wanted}, not {found}", node.key), None);
+        self.refuse(node.span.clone(), format!("`{}` must be {wanted}, not {found}", node.key), None)
     }
 
     pub(crate) fn text<'a>(&self, node: &Node<'a>) -> Option<&'a str> {
         match node.kind {
             Kind::Text(text) => Some(text),
-            _ => {
-                self.wrong_type(node, "a text in quotes");
-                None
-            }
+            _ => self.wrong_type(node, "a text in quotes"),
         }
     }
 
     pub(crate) fn bool(&self, node: &Node<'_>, _: &Takes) -> Option<bool> {
         match node.kind {
             Kind::Bool(truth) => Some(truth),
-            _ => {
-                self.wrong_type(node, "true or false");
-                None
-            }
+            _ => self.wrong_type(node, "true or false"),
         }
     }
 
     /// A whole number in `range`.
     pub(crate) fn int(&self, node: &Node<'_>, range: RangeInclusive<i64>) -> Option<i64> {
         let Kind::Int(number) = node.kind else {
-            self.wrong_type(node, "a whole number without unit or quotes");
-            return None;
+            return self.wrong_type(node, "a whole number without unit or quotes");
         };
         if range.contains(&number) {
             return Some(number);
@@ -311,8 +310,7 @@ impl Reading<'_> {
         } else {
             format!("{} to {}", range.start(), range.end())
         };
-        self.problem(node.span.clone(), format!("`{}` must be {limits}, not {number}", node.key), None);
-        None
+        self.refuse(node.span.clone(), format!("`{}` must be {limits}, not {number}", node.key), None)
     }
 
     /// A whole number or a time in nanoseconds, as `takes` has it.
@@ -336,8 +334,7 @@ impl Reading<'_> {
         if (least..=most).contains(&share) {
             return Some(share);
         }
-        self.problem(node.span.clone(), format!("`{}` must be {least}% to {most}%", node.key), None);
-        None
+        self.refuse(node.span.clone(), format!("`{}` must be {least}% to {most}%", node.key), None)
     }
 
     /// One of the words that `takes` has.
@@ -356,10 +353,7 @@ impl Reading<'_> {
         match node.kind {
             Kind::Int(number) => Some(number as f64),
             Kind::Float(number) if number.is_finite() => Some(number),
-            _ => {
-                self.wrong_type(node, "a number");
-                None
-            }
+            _ => self.wrong_type(node, "a number"),
         }
     }
 
@@ -371,10 +365,7 @@ impl Reading<'_> {
                 Err(wrong) => wrong,
             },
             Kind::Int(_) | Kind::Float(_) => quantity::needs_unit(&self.written(node), dimension),
-            _ => {
-                self.wrong_type(node, "a number with a unit, in quotes");
-                return None;
-            }
+            _ => return self.wrong_type(node, "a number with a unit, in quotes"),
         };
         let (what, help) = wrong;
         let place = self.written(node);
@@ -383,8 +374,7 @@ impl Reading<'_> {
             _ if what.starts_with("needs") => format!("`{} = {place}` {what}", node.key),
             _ => format!("`{}`: {what}", node.key),
         };
-        self.problem(node.span.clone(), what, help);
-        None
+        self.refuse(node.span.clone(), what, help)
     }
 
     /// A time in nanoseconds.
@@ -395,8 +385,7 @@ impl Reading<'_> {
         }
         let (least, most) = (quantity::show_ns(*range.start()), quantity::show_ns(*range.end()));
         let what = format!("`{}` must be {least} to {most}, not {}", node.key, self.written(node));
-        self.problem(node.span.clone(), what, None);
-        None
+        self.refuse(node.span.clone(), what, None)
     }
 
     /// A word of `known`; `what` names the kind of thing, `label` its list.
@@ -406,28 +395,21 @@ impl Reading<'_> {
             return Some(word);
         }
         let what = format!("unknown {what} `{}`", short(word));
-        self.problem(node.span.clone(), what, Some(nearest::help(word, "there are", known)));
-        None
+        self.refuse(node.span.clone(), what, Some(nearest::help(word, "there are", known)))
     }
 
     /// A table.
     pub(crate) fn table<'a>(&self, node: &Node<'a>, what: &str) -> Option<Section<'a>> {
         match node.kind {
             Kind::Table(table) => Some(Section { what: what.to_owned(), table, span: node.span.clone(), keys: &[] }),
-            _ => {
-                self.wrong_type(node, "a table");
-                None
-            }
+            _ => self.wrong_type(node, "a table"),
         }
     }
 
     /// A list of tables: `[[key]]`, or tables in brackets.
     pub(crate) fn tables<'a>(&self, node: &Node<'a>) -> Option<Vec<Node<'a>>> {
-        let elements = node.elements();
-        if elements.is_none() {
-            self.wrong_type(node, &format!("a list of tables, each begun with [[{}]]", node.key));
-        }
-        elements
+        let wanted = || format!("a list of tables, each begun with [[{}]]", node.key);
+        node.elements().or_else(|| self.wrong_type(node, &wanted()))
     }
 }
 

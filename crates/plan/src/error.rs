@@ -1,30 +1,36 @@
 //! What is wrong with a plan, and where.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use miette::{
-    Diagnostic, LabeledSpan, MietteError, MietteSpanContents, NamedSource, SourceCode, SourceSpan, SpanContents,
-};
+use miette::{Diagnostic, MietteError, MietteSpanContents, NamedSource, SourceCode, SourceSpan, SpanContents};
 use plimsoll_core::shown::{clean, lines};
 
 /// Everything that is wrong with a plan: at least one [`Problem`], in the order of the text.
 ///
-/// As a [`Diagnostic`] it shows each with its line. Passwords in the text are masked before anything is shown.
-#[derive(Debug)]
+/// As a [`Diagnostic`] it shows each with its line; of one alone show that one. Passwords in the text are masked before
+/// anything is shown.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error("{}", self.words())]
 pub struct PlanError {
     name: String,
+    #[related]
     problems: Vec<Problem>,
 }
 
 /// One thing that is wrong.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, thiserror::Error, Diagnostic)]
+#[error("{what}")]
 pub struct Problem {
     what: String,
+    #[help]
     help: Option<String>,
-    source: Arc<Source>,
+    #[source_code]
+    text: Arc<Source>,
     span: Range<usize>,
+    /// What is underlined: of a very long line no more than is shown.
+    #[label]
+    shown: SourceSpan,
 }
 
 /// A text that problems point into.
@@ -102,6 +108,13 @@ impl PlanError {
         PlanError { name: name.to_owned(), problems }
     }
 
+    fn words(&self) -> String {
+        match self.problems.as_slice() {
+            [only] => only.what.clone(),
+            several => format!("{} things are wrong with the plan `{}`", several.len(), self.name),
+        }
+    }
+
     /// What is wrong, in the order of the text.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -121,8 +134,12 @@ impl Problem {
             |from: usize| (0..=from.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let start = boundary(span.start);
         let end = boundary(span.end).max(start);
+        let meant = &text[start..end];
+        let is_long = meant.len() > LINE_BYTES_MAX && !meant.contains('\n');
+        let shown_bytes = if is_long { meant.chars().take(AROUND).map(char::len_utf8).sum() } else { meant.len() };
+        let shown = (start, shown_bytes).into();
         let help = help.map(|help| clean(&help));
-        Problem { what: lines(what), help, source: Arc::clone(source), span: start..end }
+        Problem { what: lines(what), help, text: Arc::clone(source), span: start..end, shown }
     }
 
     /// What is wrong, in one sentence without a full stop.
@@ -140,89 +157,16 @@ impl Problem {
         self.span.clone()
     }
 
-    /// What is underlined: of a very long line no more than is shown.
-    fn shown_span(&self) -> Range<usize> {
-        let meant = self.source.text.get(self.span.clone()).unwrap_or_default();
-        match meant.len() > LINE_BYTES_MAX && !meant.contains('\n') {
-            true => self.span.start..self.span.start + meant.chars().take(AROUND).map(char::len_utf8).sum::<usize>(),
-            false => self.span.clone(),
-        }
-    }
-
     /// Name of the text that `span` points into: the plan's, or `--on`.
     pub fn source_name(&self) -> &str {
-        &self.source.name
+        &self.text.name
     }
 
     /// Line and column, both from 1; columns count characters.
     pub fn position(&self) -> (usize, usize) {
-        let before = self.source.text.get(..self.span.start).unwrap_or_default();
+        let before = self.text.text.get(..self.span.start).unwrap_or_default();
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = before.matches('\n').count() + 1;
         (line, before.get(line_start..).unwrap_or_default().chars().count() + 1)
-    }
-}
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.problems.as_slice() {
-            [only] => f.write_str(&only.what),
-            several => write!(f, "{} things are wrong with the plan `{}`", several.len(), self.name),
-        }
-    }
-}
-
-impl std::error::Error for PlanError {}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
-impl std::error::Error for Problem {}
-
-impl Diagnostic for Problem {
-    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        self.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
-    }
-
-    fn source_code(&self) -> Option<&dyn SourceCode> {
-        Some(&*self.source)
-    }
-
-    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        Some(Box::new(std::iter::once(LabeledSpan::underline(self.shown_span()))))
-    }
-}
-
-impl Diagnostic for PlanError {
-    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        self.only().and_then(Diagnostic::help)
-    }
-
-    fn source_code(&self) -> Option<&dyn SourceCode> {
-        self.only().and_then(Diagnostic::source_code)
-    }
-
-    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        self.only().and_then(Diagnostic::labels)
-    }
-
-    fn related<'a>(&'a self) -> Option<Box<dyn Iterator<Item = &'a dyn Diagnostic> + 'a>> {
-        match self.only() {
-            Some(_) => None,
-            None => Some(Box::new(self.problems.iter().map(|problem| problem as &dyn Diagnostic))),
-        }
-    }
-}
-
-impl PlanError {
-    /// The problem, when there is only one.
-    fn only(&self) -> Option<&Problem> {
-        match self.problems.as_slice() {
-            [only] => Some(only),
-            _ => None,
-        }
     }
 }

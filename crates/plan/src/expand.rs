@@ -1,14 +1,13 @@
 //! From drafts to trials: one for each store and each point of the grid that makes a difference.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
-use plimsoll_core::{Durability, IndexMode, Interface, ParamType, ParamValue, Params, WorkloadSpec};
+use plimsoll_core::{IndexMode, Interface, ParamType, ParamValue, Params, WorkloadSpec};
 
 use crate::document::Reading;
-use crate::model::{Drive, Limit, Pace, PlannedPhase, Step, Trial, WorkloadUse};
+use crate::model::{PhaseKind, PlannedPhase, Step, Trial, WorkloadUse};
 use crate::only::Condition;
-use crate::phases::{DriveDraft, LimitDraft, PhaseDraft, StepDraft};
+use crate::phases::PhaseDraft;
 use crate::series::{Series, shuffle};
 use crate::stores::StoreDraft;
 use crate::sweep::{Choices, Point, TRIALS_MAX};
@@ -112,8 +111,7 @@ impl<'c> Reading<'c> {
         let longest = dimensions.0.iter().max_by_key(|dimension| dimension.texts.len());
         let span = longest.map_or(0..0, |dimension| dimension.span.clone());
         let what = format!("this sweep comes to {count} trials; at most {TRIALS_MAX}");
-        self.problem(span, what, Some("shorten the lists, or make several plans".to_owned()));
-        None
+        self.refuse(span, what, Some("shorten the lists, or make several plans".to_owned()))
     }
 
     /// The next point of the grid; false after the last.
@@ -185,10 +183,10 @@ impl<'c> Reading<'c> {
         indices: &[usize],
     ) -> Result<Trial, Option<String>> {
         let mut point = Point { indices, used: vec![false; indices.len()] };
-        let seed = drafts.seed.at(&mut point).0;
+        let seed = drafts.seed.at(&mut point);
         let mut params = Params::default();
         for (name, choices) in drafts.params {
-            params.0.insert((*name).to_owned(), choices.at(&mut point).0.clone());
+            params.0.insert((*name).to_owned(), choices.at(&mut point));
         }
         if let Some(reason) = missing_index(store, drafts.workload.spec, &params) {
             return Err(Some(reason));
@@ -203,7 +201,7 @@ impl<'c> Reading<'c> {
         for draft in &drafts.phases {
             if draft.only.iter().all(|condition| holds(condition, store, &workload, &mut point)) {
                 self.fits(draft, store, drafts.workload.spec, &phases, &mut point);
-                phases.push(PlannedPhase { name: draft.name.clone(), step: step(&draft.step, &mut point) });
+                phases.push(PlannedPhase { name: draft.name.clone(), step: (draft.step.at)(&mut point) });
             }
         }
         let mut labels: BTreeMap<String, String> = store.labels.clone();
@@ -228,34 +226,25 @@ impl<'c> Reading<'c> {
         before: &[PlannedPhase],
         point: &mut Point<'_>,
     ) {
-        let durability = match &draft.step {
-            StepDraft::Load { durability, .. } => Some(durability.at(point)),
-            StepDraft::Drive(drive) => Some(drive.durability.at(point)),
-            _ => None,
-        };
         let spec = store.kind.spec();
-        if let Some((durability, span)) = durability
-            && !spec.durabilities.contains(durability)
-        {
-            self.cannot(spec.name, *durability, spec.durabilities, span);
+        if let Some((_, durability)) = &draft.step.needs {
+            let (durability, span) = durability.spanned(point);
+            if !spec.durabilities.contains(durability) {
+                let able: Vec<&str> = spec.durabilities.iter().map(|durability| durability.name()).collect();
+                let what = format!("the store `{}` cannot do `{}`", spec.name, durability.name());
+                self.problem(span.clone(), what, Some(format!("it can do: {}", able.join(", "))));
+            }
         }
         let loaded = before.iter().any(|phase| matches!(phase.step, Step::Load { .. }));
-        let needs_load = match &draft.step {
-            StepDraft::Plain(step) => *step == Step::Check,
-            // Statements may fill their tables themselves; records come from a load only.
-            StepDraft::Ask { .. } | StepDraft::Drive(_) => workload.interfaces.contains(&Interface::Records),
-            StepDraft::Load { .. } => false,
+        let needs_load = match draft.kind {
+            PhaseKind::Check => true,
+            PhaseKind::Ask | PhaseKind::Drive => workload.interfaces.contains(&Interface::Records),
+            _ => false,
         };
         if needs_load && !loaded {
             let what = format!("`{}` comes before anything is loaded (store `{}`)", draft.name, store.store.label);
             self.problem(draft.span.clone(), what, Some("put a phase with `do = \"load\"` before it".to_owned()));
         }
-    }
-
-    fn cannot(&self, store: &str, durability: Durability, able: &[Durability], span: &Range<usize>) {
-        let able: Vec<&str> = able.iter().map(|durability| durability.name()).collect();
-        let what = format!("the store `{store}` cannot do `{}`", durability.name());
-        self.problem(span.clone(), what, Some(format!("it can do: {}", able.join(", "))));
     }
 }
 
@@ -285,48 +274,5 @@ fn holds(condition: &Condition, store: &StoreDraft<'_>, workload: &WorkloadUse, 
             store.store.params.0.get(*name).is_some_and(|value| values.contains(value))
         }
         Condition::Swept(dimension, indices) => indices.contains(&point.index(*dimension)),
-    }
-}
-
-fn step(draft: &StepDraft, point: &mut Point<'_>) -> Step {
-    match draft {
-        StepDraft::Load { batch, clients, durability } => {
-            Step::Load { batch: batch.at(point).0, clients: clients.at(point).0, durability: durability.at(point).0 }
-        }
-        StepDraft::Ask { op, count, op_timeout_ns } => {
-            Step::Ask { op: op.at(point).0.clone(), count: count.at(point).0, op_timeout_ns: op_timeout_ns.at(point).0 }
-        }
-        StepDraft::Drive(draft) => Step::Drive(drive(draft, point)),
-        StepDraft::Plain(step) => step.clone(),
-    }
-}
-
-fn drive(draft: &DriveDraft, point: &mut Point<'_>) -> Drive {
-    let clients = draft.clients.at(point).0;
-    let pace = match &draft.rate {
-        Some(rate) if draft.open.at(point).0 => {
-            Pace::Open { rate: rate.at(point).0.clone(), arrivals: draft.arrivals.at(point).0 }
-        }
-        _ => Pace::Closed,
-    };
-    Drive {
-        clients,
-        depth: draft.depth.at(point).0,
-        backlog_ns: draft.backlog_ns.at(point).0,
-        wake: draft.wake.at(point).0,
-        io: draft.io.at(point).0,
-        pin: draft.pin.clone(),
-        workers: draft.workers.at(point).0.min(clients),
-        mix: draft.mix.at(point).0.clone(),
-        pace,
-        warmup_ns: draft.warmup_ns.at(point).0.unwrap_or(0),
-        warmup_is_found: draft.warmup_ns.at(point).0.is_none(),
-        limit: match &draft.limit {
-            LimitDraft::DurationNs(ns) => Limit::DurationNs(ns.at(point).0),
-            LimitDraft::OpsPerClient(ops) => Limit::OpsPerClient(ops.at(point).0),
-        },
-        undisturbed_within_ns: None,
-        durability: draft.durability.at(point).0,
-        op_timeout_ns: draft.op_timeout_ns.at(point).0,
     }
 }

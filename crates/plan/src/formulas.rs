@@ -94,7 +94,8 @@ impl Reading<'_> {
                         self.problem(span, what, Some(nearest::help(value, "its values", &texts)));
                     }
                     Some(_) if label == OP => {
-                        let asked = phase.and_then(|phase| phase.step.kinds()).unwrap_or_default();
+                        let asked: Vec<&str> =
+                            phase.iter().flat_map(|phase| &phase.step.kinds).map(String::as_str).collect();
                         if !asked.is_empty() && !asked.contains(&value.as_str()) {
                             let what =
                                 format!("in the formula: phase `{}` never asks `{}`", short(&term.phase), short(value));

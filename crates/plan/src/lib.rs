@@ -154,10 +154,7 @@ impl<'c> Reading<'c> {
             }
             None => seed,
         };
-        let named = match root.get("stores") {
-            Some(node) => self.stores(&node),
-            None => Vec::new(),
-        };
+        let named = root.get("stores").map(|node| self.stores(&node)).unwrap_or_default();
         let given = overrides.on.as_ref().map(|on| self.stores_given(on));
         if given.is_none() {
             let example = format!("`stores = [\"{}\"]`, or name them with `--on`", self.a_store());
@@ -167,11 +164,8 @@ impl<'c> Reading<'c> {
 
         // Kinds of operation and parameters cannot be judged without the workload.
         let workload = &self.workload(&root)?;
-        let (mut phases, sections): (Vec<_>, Vec<_>) =
-            match self.required(&root, "phase", "[[phase]] and what it is to do") {
-                Some(node) => self.phases(&node, workload).into_iter().unzip(),
-                None => return None,
-            };
+        let node = self.required(&root, "phase", "[[phase]] and what it is to do")?;
+        let (mut phases, sections): (Vec<_>, Vec<_>) = self.phases(&node, workload).into_iter().unzip();
         let stores = given.as_deref().unwrap_or(&named);
         for (phase, section) in phases.iter_mut().zip(&sections) {
             phase.only = self.only(section, workload, stores);
@@ -234,8 +228,7 @@ impl<'c> Reading<'c> {
         if (1_024.0..=4_294_967_295.0).contains(&bytes) {
             return Some(bytes as u64);
         }
-        self.problem(node.span.clone(), format!("`{}` must be 1 KiB to 4 GiB", node.key), None);
-        None
+        self.refuse(node.span.clone(), format!("`{}` must be 1 KiB to 4 GiB", node.key), None)
     }
 
     fn samplers(&self, root: &Section<'_>) -> Option<Vec<String>> {
@@ -244,8 +237,7 @@ impl<'c> Reading<'c> {
             return Some(all.into_iter().map(str::to_owned).collect());
         };
         let Kind::List(_) = node.kind else {
-            self.wrong_type(&node, "a list of names");
-            return None;
+            return self.wrong_type(&node, "a list of names");
         };
         let mut samplers: Vec<String> = Vec::new();
         for node in node.elements()? {
@@ -262,18 +254,9 @@ impl<'c> Reading<'c> {
 
 /// Seconds that the phases of a trial with a given duration take.
 fn timed_s(trial: &Trial) -> f64 {
-    trial
-        .phases
-        .iter()
-        .map(|phase| match &phase.step {
-            Step::Drive(drive) => {
-                let limit_ns = match drive.limit {
-                    Limit::DurationNs(ns) => ns,
-                    Limit::OpsPerClient(_) => 0,
-                };
-                (drive.warmup_ns + limit_ns) as f64 / 1e9
-            }
-            _ => 0.0,
-        })
-        .sum()
+    let of = |drive: &Drive| match drive.limit {
+        Limit::DurationNs(ns) => drive.warmup_ns + ns,
+        Limit::OpsPerClient(_) => drive.warmup_ns,
+    };
+    trial.drives().map(|(_, drive)| of(drive) as f64 / 1e9).sum()
 }

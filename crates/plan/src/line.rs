@@ -2,7 +2,7 @@
 
 use crate::document::{Reading, Section};
 use crate::keys::LINE;
-use crate::model::{GoalKind, LineSearch, Plan, Step};
+use crate::model::{GoalKind, LineSearch, Plan};
 
 /// Time for everything, unless said otherwise: five minutes.
 const BUDGET_NS: u64 = 300 * 1_000_000_000;
@@ -32,8 +32,7 @@ impl Reading<'_> {
         if let (Some(least), Some(most)) = (line.least_per_s, line.most_per_s)
             && least >= most
         {
-            self.problem(section.span, "`least` must be below `most`", None);
-            return None;
+            return self.refuse(section.span, "`least` must be below `most`", None);
         }
         Some(line)
     }
@@ -52,7 +51,7 @@ impl Reading<'_> {
             self.problem(node.span.clone(), "a load line needs a goal that one rate can break", Some(help));
         }
         for trial in &plan.trials {
-            let drives = trial.phases.iter().filter(|phase| matches!(phase.step, Step::Drive(_))).count();
+            let drives = trial.drives().count();
             if drives != 1 {
                 let what = format!("a load line is searched with one `drive` phase, not {drives}");
                 self.problem(node.span, what, None);

@@ -123,6 +123,14 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// Its driven phases, with their names.
+    pub fn drives(&self) -> impl Iterator<Item = (&str, &Drive)> {
+        self.phases.iter().filter_map(|phase| match &phase.step {
+            Step::Drive(drive) => Some((phase.name.as_str(), drive)),
+            _ => None,
+        })
+    }
+
     /// Whether it has a load.
     pub fn loads(&self) -> bool {
         self.phases.iter().any(|phase| matches!(phase.step, Step::Load { .. }))

@@ -71,7 +71,7 @@ impl Reading<'_> {
     /// `Some(None)`: it is a swept key, but something is wrong.
     fn swept_condition(&self, node: &Node<'_>, elements: &[Node<'_>], texts: &[String]) -> Option<Option<Condition>> {
         let dimensions = self.dimensions.borrow();
-        let position = (0..dimensions.0.len()).find(|position| dimensions.label(*position) == node.key)?;
+        let position = dimensions.labels().iter().position(|label| label == node.key)?;
         let known = &dimensions.0.get(position)?.texts;
         let mut wanted = Vec::new();
         for (element, text) in elements.iter().zip(texts) {
@@ -89,15 +89,11 @@ impl Reading<'_> {
     }
 
     fn unknown_condition(&self, span: Range<usize>, key: &str, workload: &WorkloadDraft<'_>) {
-        let dimensions = self.dimensions.borrow();
         let mut known = vec!["store".to_owned()];
         known.extend(workload.spec.params.iter().map(|param| param.name.to_owned()));
-        known.extend(
-            (0..dimensions.0.len())
-                .map(|position| dimensions.label(position))
-                .filter(|label| !known.contains(label))
-                .collect::<Vec<_>>(),
-        );
+        let labels = self.dimensions.borrow().labels().into_iter().filter(|label| !known.contains(label));
+        let labels: Vec<String> = labels.collect();
+        known.extend(labels);
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         let what = format!("`only` looks at `{}`, which trials do not differ in", short(key));
         self.problem(span, what, Some(nearest::help(key, "it can look at", &known)));

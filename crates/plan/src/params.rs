@@ -19,8 +19,7 @@ impl Reading<'_> {
                 if bytes < 2f64.powi(62) {
                     return Some(ParamValue::Int(bytes.round() as i64));
                 }
-                self.problem(node.span.clone(), format!("`{}` is more than any machine has", node.key), None);
-                None
+                self.refuse(node.span.clone(), format!("`{}` is more than any machine has", node.key), None)
             }
             ParamType::Duration => {
                 self.duration(node, 0..=DURATION_NS_MAX).and_then(|ns| i64::try_from(ns).ok()).map(ParamValue::Int)

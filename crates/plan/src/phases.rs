@@ -7,11 +7,11 @@ use plimsoll_core::{Durability, Mix};
 
 use crate::document::{Kind, Node, Reading, Section, short};
 use crate::keys::{self, Takes};
-use crate::model::{Arrivals, Io, PhaseKind, Rate, Step, Wake};
+use crate::model::{Drive, Limit, Pace, PhaseKind, Step};
 use crate::nearest;
 use crate::only::Condition;
 use crate::quantity::{Dimension, TIME_NS_MAX};
-use crate::sweep::Choices;
+use crate::sweep::{Choices, Point};
 use crate::workload::WorkloadDraft;
 
 /// Most phases of a trial.
@@ -26,61 +26,14 @@ pub(crate) struct PhaseDraft {
     pub(crate) step: StepDraft,
 }
 
-impl StepDraft {
-    /// The kinds of operation that it asks, where the plan says.
-    pub(crate) fn kinds(&self) -> Option<Vec<&str>> {
-        match self {
-            StepDraft::Ask { op, .. } => Some(op.values().map(String::as_str).collect()),
-            StepDraft::Drive(drive) => {
-                let asked = drive.mix.values().flatten().filter(|(_, share)| *share > 0);
-                Some(asked.map(|(kind, _)| kind.as_str()).collect::<Vec<_>>()).filter(|kinds| !kinds.is_empty())
-            }
-            _ => None,
-        }
-    }
-}
-
 /// What a phase does.
-pub(crate) enum StepDraft {
-    Load {
-        batch: Choices<u32>,
-        clients: Choices<u32>,
-        durability: Choices<Durability>,
-    },
-    Ask {
-        op: Choices<String>,
-        count: Choices<u32>,
-        op_timeout_ns: Choices<u64>,
-    },
-    Drive(Box<DriveDraft>),
-    /// What has no keys of its own.
-    Plain(Step),
-}
-
-/// A driven phase.
-pub(crate) struct DriveDraft {
-    pub(crate) clients: Choices<u32>,
-    pub(crate) workers: Choices<u32>,
-    pub(crate) mix: Choices<Mix>,
-    pub(crate) open: Choices<bool>,
-    pub(crate) depth: Choices<u32>,
-    pub(crate) rate: Option<Choices<Rate>>,
-    pub(crate) arrivals: Choices<Arrivals>,
-    pub(crate) backlog_ns: Choices<u64>,
-    pub(crate) wake: Choices<Wake>,
-    pub(crate) io: Choices<Io>,
-    pub(crate) pin: Vec<u32>,
-    /// `None`: to be found.
-    pub(crate) warmup_ns: Choices<Option<u64>>,
-    pub(crate) limit: LimitDraft,
-    pub(crate) durability: Choices<Durability>,
-    pub(crate) op_timeout_ns: Choices<u64>,
-}
-
-/// When a driven phase ends.
-pub(crate) enum LimitDraft {
-    DurationNs(Choices<u64>),
-    OpsPerClient(Choices<u64>),
+pub(crate) struct StepDraft {
+    /// At a point of the sweep.
+    pub(crate) at: Box<dyn Fn(&mut Point<'_>) -> Step>,
+    /// Of a load or a drive: what a store has to be able to do.
+    pub(crate) needs: Option<(Choices<u32>, Choices<Durability>)>,
+    /// The kinds of operation that it asks, where the plan says.
+    pub(crate) kinds: Vec<String>,
 }
 
 impl Reading<'_> {
@@ -154,8 +107,7 @@ impl Reading<'_> {
         }
         let what = format!("`{}` cannot name a phase", short(name));
         let help = "a name is letters, digits and `_`, at most 60, and does not begin with a digit";
-        self.problem(node.span.clone(), what, Some(help.to_owned()));
-        None
+        self.refuse(node.span.clone(), what, Some(help.to_owned()))
     }
 
     fn step(
@@ -166,11 +118,19 @@ impl Reading<'_> {
         workload: &WorkloadDraft<'_>,
     ) -> Option<StepDraft> {
         let count = |key: &str| self.swept(section, phase, key, Self::count);
+        let plain = |step: Step| StepDraft { at: Box::new(move |_| step.clone()), needs: None, kinds: Vec::new() };
         Some(match kind {
             PhaseKind::Load => {
                 let (batch, clients) = (count("batch"), count("clients"));
                 let durability = self.swept(section, phase, "durability", Self::named);
-                StepDraft::Load { batch: batch?, clients: clients?, durability: durability? }
+                let (batch, clients, durability) = (batch?, clients?, durability?);
+                let needs = Some((clients.clone(), durability.clone()));
+                let at = move |point: &mut Point<'_>| Step::Load {
+                    batch: batch.at(point),
+                    clients: clients.at(point),
+                    durability: durability.at(point),
+                };
+                StepDraft { at: Box::new(at), needs, kinds: Vec::new() }
             }
             PhaseKind::Ask => {
                 let op = self
@@ -178,17 +138,24 @@ impl Reading<'_> {
                     .and_then(|node| self.choices(phase, &node, |node| self.kind(node, workload)));
                 let asked = self.required(section, "count", "`count = 5`").and_then(|_| count("count"));
                 let op_timeout_ns = self.swept(section, phase, "op_timeout", Self::whole);
-                StepDraft::Ask { op: op?, count: asked?, op_timeout_ns: op_timeout_ns? }
+                let (op, count, op_timeout_ns) = (op?, asked?, op_timeout_ns?);
+                let kinds = op.values().cloned().collect();
+                let at = move |point: &mut Point<'_>| Step::Ask {
+                    op: op.at(point),
+                    count: count.at(point),
+                    op_timeout_ns: op_timeout_ns.at(point),
+                };
+                StepDraft { at: Box::new(at), needs: None, kinds }
             }
-            PhaseKind::Drive => StepDraft::Drive(Box::new(self.drive(phase, section, workload)?)),
-            PhaseKind::Settle => StepDraft::Plain(Step::Settle),
-            PhaseKind::Cold => StepDraft::Plain(Step::Cold),
-            PhaseKind::Restart => StepDraft::Plain(Step::Restart),
-            PhaseKind::Check => StepDraft::Plain(Step::Check),
+            PhaseKind::Drive => self.drive(phase, section, workload)?,
+            PhaseKind::Settle => plain(Step::Settle),
+            PhaseKind::Cold => plain(Step::Cold),
+            PhaseKind::Restart => plain(Step::Restart),
+            PhaseKind::Check => plain(Step::Check),
         })
     }
 
-    fn drive(&self, phase: &str, section: &Section<'_>, workload: &WorkloadDraft<'_>) -> Option<DriveDraft> {
+    fn drive(&self, phase: &str, section: &Section<'_>, workload: &WorkloadDraft<'_>) -> Option<StepDraft> {
         let count = |key: &str| self.swept(section, phase, key, Self::count);
         let time = |key: &str| self.swept(section, phase, key, Self::whole);
         let (clients, workers, depth) = (count("clients"), count("workers"), count("depth"));
@@ -223,40 +190,53 @@ impl Reading<'_> {
         match &rate {
             None if open.values().any(|open| *open) => {
                 let help = Some("add `rate = \"1000/s\"`, the operations a second of all clients together".to_owned());
-                self.problem(open.span(), "an open loop needs a rate", help);
-                return None;
+                return self.refuse(open.span(), "an open loop needs a rate", help);
             }
             Some(node) if !open.values().any(|open| *open) => {
                 let help = Some("leave out the rate, or `loop`".to_owned());
-                self.problem(
+                return self.refuse(
                     section.key_span(node.key),
                     "a closed loop has no rate: it goes as fast as the answers come",
                     help,
                 );
-                return None;
             }
             _ => {}
         }
-        Some(DriveDraft {
-            clients: clients?,
-            workers: workers?,
-            mix: mix?,
-            open,
-            depth: depth?,
-            rate: match shapes {
-                Some(rate) => Some(rate?),
-                None => None,
-            },
-            arrivals: arrivals?,
-            backlog_ns: backlog_ns?,
-            wake: wake?,
-            io: io?,
-            pin: pin?.unwrap_or_default(),
-            warmup_ns: warmup_ns?,
-            limit: limit?,
-            durability: durability?,
-            op_timeout_ns: op_timeout_ns?,
-        })
+        let rate = shapes.map_or(Some(None), |shapes| shapes.map(Some))?;
+        let (clients, workers, depth, mix) = (clients?, workers?, depth?, mix?);
+        let (arrivals, wake, io, pin) = (arrivals?, wake?, io?, pin?.unwrap_or_default());
+        let (warmup_ns, limit, durability) = (warmup_ns?, limit?, durability?);
+        let (backlog_ns, op_timeout_ns) = (backlog_ns?, op_timeout_ns?);
+        let asked = mix.values().flatten().filter(|(_, share)| *share > 0);
+        let kinds = asked.map(|(kind, _)| kind.clone()).collect();
+        let needs = Some((clients.clone(), durability.clone()));
+        let at = move |point: &mut Point<'_>| {
+            let clients = clients.at(point);
+            let pace = match &rate {
+                Some(rate) if open.at(point) => Pace::Open { rate: rate.at(point), arrivals: arrivals.at(point) },
+                _ => Pace::Closed,
+            };
+            let warmup_ns = warmup_ns.at(point);
+            Step::Drive(Drive {
+                clients,
+                depth: depth.at(point),
+                backlog_ns: backlog_ns.at(point),
+                wake: wake.at(point),
+                io: io.at(point),
+                pin: pin.clone(),
+                // A worker without a client has nothing to do.
+                workers: workers.at(point).min(clients),
+                mix: mix.at(point),
+                pace,
+                warmup_ns: warmup_ns.unwrap_or(0),
+                warmup_is_found: warmup_ns.is_none(),
+                limit: limit.at(point),
+                undisturbed_within_ns: None,
+                durability: durability.at(point),
+                op_timeout_ns: op_timeout_ns.at(point),
+            })
+        };
+        Some(StepDraft { at: Box::new(at), needs, kinds })
     }
 
     /// A time, or `auto`: then it is found in the slices.
@@ -265,8 +245,7 @@ impl Reading<'_> {
             Kind::Text("auto") => Some(None),
             Kind::Text(word) if word.starts_with(|c: char| c.is_ascii_alphabetic()) => {
                 let help = "write a time: \"10s\", or \"auto\" to leave out what is found to be warm-up";
-                self.problem(node.span.clone(), format!("`{}` is no time", short(word)), Some(help.to_owned()));
-                None
+                self.refuse(node.span.clone(), format!("`{}` is no time", short(word)), Some(help.to_owned()))
             }
             _ => self.duration(node, 0..=TIME_NS_MAX).map(Some),
         }
@@ -275,26 +254,26 @@ impl Reading<'_> {
     /// Processors, by number: one list, not a sweep.
     pub(crate) fn processors(&self, node: &Node<'_>) -> Option<Vec<u32>> {
         let Some(elements) = node.elements().filter(|elements| !elements.is_empty()) else {
-            self.wrong_type(node, "a list of processors such as [1]");
-            return None;
+            return self.wrong_type(node, "a list of processors such as [1]");
         };
         self.all(&elements, |element| self.int(element, 0..=4095).map(|number| number as u32))
     }
 
-    fn limit(&self, phase: &str, section: &Section<'_>) -> Option<LimitDraft> {
-        let whole = |key: &str| self.swept(section, phase, key, Self::whole);
+    fn limit(&self, phase: &str, section: &Section<'_>) -> Option<Choices<Limit>> {
         match (section.get("for"), section.get("ops")) {
-            (Some(_), None) => whole("for").map(LimitDraft::DurationNs),
-            (None, Some(_)) => whole("ops").map(LimitDraft::OpsPerClient),
+            (Some(_), None) => {
+                self.swept(section, phase, "for", |this, node, takes| this.whole(node, takes).map(Limit::DurationNs))
+            }
+            (None, Some(_)) => {
+                self.swept(section, phase, "ops", |this, node, takes| this.whole(node, takes).map(Limit::OpsPerClient))
+            }
             (None, None) => {
                 let help = "write `for = \"30s\"`, or `ops = 1000` for each client";
-                self.problem(section.span.clone(), "a drive needs an end", Some(help.to_owned()));
-                None
+                self.refuse(section.span.clone(), "a drive needs an end", Some(help.to_owned()))
             }
             (Some(_), Some(node)) => {
                 let what = "`for` and `ops` are two ends of one phase: leave one out";
-                self.problem(section.key_span(node.key), what, None);
-                None
+                self.refuse(section.key_span(node.key), what, None)
             }
         }
     }
@@ -306,8 +285,7 @@ impl Reading<'_> {
             let help =
                 "say what an acknowledged write survives: \"durable\" (power loss) or \"buffered\" (the process)";
             let what = "`at-end` is for loads; a drive has no sync at its end";
-            self.problem(node.span.clone(), what, Some(help.to_owned()));
-            return None;
+            return self.refuse(node.span.clone(), what, Some(help.to_owned()));
         }
         Some(durability)
     }
@@ -316,10 +294,7 @@ impl Reading<'_> {
     fn mix(&self, node: &Node<'_>, workload: &WorkloadDraft<'_>) -> Option<Mix> {
         let section = match node.kind {
             Kind::Table(_) => self.table(node, "a mix")?,
-            _ => {
-                self.wrong_type(node, &format!("a table of shares such as {}", example_mix(workload)));
-                return None;
-            }
+            _ => return self.wrong_type(node, &format!("a table of shares such as {}", example_mix(workload))),
         };
         let mut mix = Mix::new();
         let mut right = true;
@@ -337,8 +312,7 @@ impl Reading<'_> {
         }
         if right && mix.is_empty() {
             let help = Some(format!("write {}", example_mix(workload)));
-            self.problem(node.span.clone(), "the mix has no kind with a share above zero", help);
-            return None;
+            return self.refuse(node.span.clone(), "the mix has no kind with a share above zero", help);
         }
         right.then_some(mix)
     }
@@ -364,8 +338,7 @@ impl Reading<'_> {
             return Some(rate);
         }
         let (least, most) = (RATES_PER_S.start(), RATES_PER_S.end());
-        self.problem(node.span.clone(), format!("`{}` must be {least}/s to {most}/s", node.key), None);
-        None
+        self.refuse(node.span.clone(), format!("`{}` must be {least}/s to {most}/s", node.key), None)
     }
 
     /// What `read` makes of every element; `None` if it makes nothing of one.

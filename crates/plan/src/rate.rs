@@ -20,8 +20,7 @@ impl Reading<'_> {
             let help = "write \"1000/s\", or a table such as { ramp = [\"100/s\", \"5000/s\"] }";
             let shapes: Vec<&str> = RATES.iter().filter_map(|keys| keys.first()).map(|key| key.name).collect();
             let what = format!("a rate that changes is one of {}", shapes.join(", "));
-            self.problem(section.span, what, Some(help.to_owned()));
-            return None;
+            return self.refuse(section.span, what, Some(help.to_owned()));
         };
         let section = Section { keys, ..section };
         self.known_keys(&section);
@@ -37,18 +36,14 @@ impl Reading<'_> {
     fn ramp(&self, node: &Node<'_>) -> Option<Rate> {
         match self.rates(node)?[..] {
             [from, to] => Some(Rate::Ramp(from, to)),
-            _ => {
-                self.problem(node.span.clone(), "a ramp has two rates: from and to", None);
-                None
-            }
+            _ => self.refuse(node.span.clone(), "a ramp has two rates: from and to", None),
         }
     }
 
     fn steps(&self, section: &Section<'_>, node: &Node<'_>) -> Option<Rate> {
         let rates = self.rates(node)?;
         if rates.is_empty() || rates.len() > STEPS_MAX {
-            self.problem(node.span.clone(), format!("a rate has 1 to {STEPS_MAX} steps"), None);
-            return None;
+            return self.refuse(node.span.clone(), format!("a rate has 1 to {STEPS_MAX} steps"), None);
         }
         let each = self.required(section, "each", "`each = \"10s\"`")?;
         Some(Rate::Steps { rates, each_ns: self.whole(&each, &section.key("each").takes)? })
@@ -67,8 +62,11 @@ impl Reading<'_> {
         let amplitude_at = self.required(section, "amplitude", "`amplitude = \"500/s\"`")?;
         let amplitude = self.rate(&amplitude_at)?;
         if amplitude > mean {
-            self.problem(amplitude_at.span, "the amplitude is more than the mean: the rate would fall below 0/s", None);
-            return None;
+            return self.refuse(
+                amplitude_at.span,
+                "the amplitude is more than the mean: the rate would fall below 0/s",
+                None,
+            );
         }
         let period = self.required(section, "period", "`period = \"30s\"`")?;
         Some(Rate::Sine { mean, amplitude, period_ns: self.whole(&period, &section.key("period").takes)? })
@@ -80,8 +78,7 @@ impl Reading<'_> {
         let text = match (self.files)(path) {
             Ok(text) => text,
             Err(error) => {
-                self.problem(node.span.clone(), format!("the arrivals `{path}` cannot be read: {error}"), None);
-                return None;
+                return self.refuse(node.span.clone(), format!("the arrivals `{path}` cannot be read: {error}"), None);
             }
         };
         let mut times = Vec::new();
@@ -102,24 +99,20 @@ impl Reading<'_> {
                     };
                     let what = format!("{path}, line {}: {why}", line + 1);
                     let help = "one time in seconds from the phase's start to a line, in order".to_owned();
-                    self.problem(node.span.clone(), what, Some(help));
-                    return None;
+                    return self.refuse(node.span.clone(), what, Some(help));
                 }
             }
         }
         if times.is_empty() {
-            self.problem(node.span.clone(), format!("{path} holds no arrival"), None);
-            return None;
+            return self.refuse(node.span.clone(), format!("{path} holds no arrival"), None);
         }
         Some(Rate::Recorded(times))
     }
 
     fn rates(&self, node: &Node<'_>) -> Option<Vec<f64>> {
         let Some(elements) = node.elements() else {
-            self.wrong_type(node, "a list of rates");
-            return None;
+            return self.wrong_type(node, "a list of rates");
         };
-        let rates: Vec<f64> = elements.iter().filter_map(|element| self.rate(element)).collect();
-        (rates.len() == elements.len()).then_some(rates)
+        self.all(&elements, |element| self.rate(element))
     }
 }

@@ -3,7 +3,6 @@
 use crate::document::{Node, Reading, Section};
 use crate::keys::SWEEP;
 use crate::model::Start;
-use crate::nearest;
 
 /// How the points of a sweep become trials.
 pub(crate) struct Series {
@@ -43,24 +42,12 @@ impl Reading<'_> {
         let section = self.section(table, "[[sweep]]", &[SWEEP])?;
         let mode = self.required(&section, "mode", "`mode = \"one-at-a-time\"`")?;
         let mode = self.one_of(&mode, &section.key("mode").takes)?;
-        let dimensions = self.dimensions.borrow();
-        let labels: Vec<String> = (0..dimensions.0.len()).map(|at| dimensions.label(at)).collect();
-        let known: Vec<&str> = labels.iter().map(String::as_str).collect();
-        let all = (0..labels.len()).collect();
         let keys = match section.get("keys") {
-            None => all,
+            None => (0..self.dimensions.borrow().0.len()).collect(),
             Some(node) => {
                 let mut keys = Vec::new();
                 for element in node.elements().unwrap_or_else(|| vec![node.clone()]) {
-                    let key = self.text(&element)?;
-                    match labels.iter().position(|label| label == key) {
-                        Some(at) => keys.push(at),
-                        None => {
-                            let what = format!("`{}` is not swept: no list stands there", crate::document::short(key));
-                            self.problem(element.span, what, Some(nearest::help(key, "swept keys", &known)));
-                            return None;
-                        }
-                    }
+                    keys.push(self.swept_key(&element)?);
                 }
                 keys
             }

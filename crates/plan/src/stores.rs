@@ -28,10 +28,7 @@ pub(crate) struct StoreDraft<'c> {
 impl<'c> Reading<'c> {
     /// The stores that the plan names.
     pub(crate) fn stores(&self, node: &Node<'_>) -> Vec<StoreDraft<'c>> {
-        let elements = match self.listed(node) {
-            Some((elements, _)) => elements,
-            None => return Vec::new(),
-        };
+        let Some((elements, _)) = self.listed(node) else { return Vec::new() };
         let mut drafts = Vec::new();
         for element in &elements {
             match element.kind {
@@ -39,7 +36,7 @@ impl<'c> Reading<'c> {
                 Kind::Table(_) => drafts.extend(self.store_table(element).into_iter().flatten()),
                 _ => {
                     let table = format!("a table such as {{ store = \"{}\" }}", self.a_store());
-                    self.wrong_type(element, &format!("the name of a store, a URL, or {table}"));
+                    drafts.extend(self.wrong_type(element, &format!("the name of a store, a URL, or {table}")));
                 }
             }
         }
@@ -72,23 +69,24 @@ impl<'c> Reading<'c> {
 
     /// A store by its name or URL, with its parameters at their defaults.
     fn store(&self, source: &Arc<Source>, span: Range<usize>, name: &str) -> Option<StoreDraft<'c>> {
+        let refuse = |what: String, help: String| {
+            self.problem_in(source, span.clone(), what, Some(help));
+            None
+        };
+        let specs = self.catalogue.stores.iter().map(|kind| kind.spec());
         let (kind, url) = match url::scheme(name) {
             Some(scheme) => {
-                let schemes: Vec<&str> =
-                    self.catalogue.stores.iter().flat_map(|kind| kind.spec().schemes.iter().copied()).collect();
                 let Some(kind) = self.catalogue.store_for_scheme(scheme) else {
+                    let schemes: Vec<&str> = specs.flat_map(|spec| spec.schemes.iter().copied()).collect();
                     let what = format!("no store is reached by `{}://`", short(scheme));
-                    self.problem_in(source, span, what, Some(nearest::help(scheme, "schemes", &schemes)));
-                    return None;
+                    return refuse(what, nearest::help(scheme, "schemes", &schemes));
                 };
                 (kind, Some(url::split_password(name).0))
             }
             None => {
                 let Some(kind) = self.catalogue.store(name) else {
-                    let names: Vec<&str> = self.catalogue.stores.iter().map(|kind| kind.spec().name).collect();
-                    let what = format!("unknown store `{}`", short(name));
-                    self.problem_in(source, span, what, Some(nearest::help(name, "stores", &names)));
-                    return None;
+                    let names: Vec<&str> = specs.map(|spec| spec.name).collect();
+                    return refuse(format!("unknown store `{}`", short(name)), nearest::help(name, "stores", &names));
                 };
                 (kind, None)
             }
@@ -124,8 +122,7 @@ impl<'c> Reading<'c> {
                 .filter_map(|(element, text)| Some((self.param(param, element)?, text)))
                 .collect();
             if drafts.len().saturating_mul(values.len()) > TRIALS_MAX {
-                self.problem(node.span, format!("this sweep comes to more than {TRIALS_MAX} trials"), None);
-                return None;
+                return self.refuse(node.span, format!("this sweep comes to more than {TRIALS_MAX} trials"), None);
             }
             let swept = node.elements().is_some();
             drafts = drafts

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::document::{Node, Reading};
-use crate::formulas;
+use crate::document::{Node, Reading, short};
+use crate::{formulas, nearest};
 
 /// Most trials that a plan may come to.
 pub(crate) const TRIALS_MAX: usize = 10_000;
@@ -34,6 +34,11 @@ pub(crate) struct Dimension {
 }
 
 impl Dimensions {
+    /// All labels.
+    pub(crate) fn labels(&self) -> Vec<String> {
+        (0..self.0.len()).map(|position| self.label(position)).collect()
+    }
+
     /// How labels call dimension `position`: its key, with its scope before it where the key alone is not enough
     /// or means something else in formulas.
     pub(crate) fn label(&self, position: usize) -> String {
@@ -71,13 +76,18 @@ impl<T> Choices<T> {
         Choices { values: vec![(value, span)], dimension: None }
     }
 
-    /// The value at `point`, and where it stands.
-    ///
-    /// # Panics
-    /// Never: there is at least one value, and points are made from the dimensions that choices made.
-    pub(crate) fn at(&self, point: &mut Point<'_>) -> &(T, Range<usize>) {
+    /// The value at a point of the sweep, and where it stands.
+    pub(crate) fn spanned(&self, point: &mut Point<'_>) -> &(T, Range<usize>) {
         let index = self.dimension.map_or(0, |dimension| point.index(dimension));
         &self.values[index.min(self.values.len() - 1)]
+    }
+
+    /// The value at a point of the sweep.
+    pub(crate) fn at(&self, point: &mut Point<'_>) -> T
+    where
+        T: Clone,
+    {
+        self.spanned(point).0.clone()
     }
 
     /// All values.
@@ -92,6 +102,17 @@ impl<T> Choices<T> {
 }
 
 impl Reading<'_> {
+    /// The position of the swept key that is named.
+    pub(crate) fn swept_key(&self, node: &Node<'_>) -> Option<usize> {
+        let name = self.text(node)?;
+        let labels = self.dimensions.borrow().labels();
+        labels.iter().position(|label| label == name).or_else(|| {
+            let known: Vec<&str> = labels.iter().map(String::as_str).collect();
+            let what = format!("`{}` is not swept: no list stands there", short(name));
+            self.refuse(node.span.clone(), what, Some(nearest::help(name, "swept keys", &known)))
+        })
+    }
+
     /// Reads one value, or a list of them that is swept.
     pub(crate) fn choices<'a, T>(
         &self,
@@ -100,12 +121,7 @@ impl Reading<'_> {
         read: impl Fn(&Node<'a>) -> Option<T>,
     ) -> Option<Choices<T>> {
         let (elements, texts) = self.listed(node)?;
-        let count = elements.len();
-        let values: Vec<(T, Range<usize>)> =
-            elements.iter().filter_map(|element| Some((read(element)?, element.span.clone()))).collect();
-        if values.len() < count {
-            return None;
-        }
+        let values = self.all(&elements, |element| Some((read(element)?, element.span.clone())))?;
         let dimension = node.elements().map(|_| {
             let mut dimensions = self.dimensions.borrow_mut();
             dimensions.0.push(Dimension {
@@ -123,25 +139,22 @@ impl Reading<'_> {
     pub(crate) fn listed<'a>(&self, node: &Node<'a>) -> Option<(Vec<Node<'a>>, Vec<String>)> {
         let elements = node.elements().unwrap_or_else(|| vec![node.clone()]);
         if elements.is_empty() {
-            self.problem(
+            return self.refuse(
                 node.span.clone(),
                 format!("`{}` is an empty list: there is nothing to choose from", node.key),
                 None,
             );
-            return None;
         }
         if elements.len() > TRIALS_MAX {
             let what = format!("`{}` is a list of {} values; at most {TRIALS_MAX}", node.key, elements.len());
-            self.problem(node.span.clone(), what, None);
-            return None;
+            return self.refuse(node.span.clone(), what, None);
         }
         let mut texts: Vec<String> = Vec::new();
         for element in &elements {
             let text = self.written(element);
             if texts.contains(&text) {
                 let what = format!("`{text}` stands in the list `{}` twice", node.key);
-                self.problem(element.span.clone(), what, None);
-                return None;
+                return self.refuse(element.span.clone(), what, None);
             }
             texts.push(text);
         }

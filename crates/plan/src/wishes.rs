@@ -1,7 +1,6 @@
 //! What a plan wants of its results: goals and figures.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use plimsoll_core::quantity;
 
@@ -81,14 +80,8 @@ impl Reading<'_> {
             };
             let name = self.required(&section, "name", "`name = \"load\"`");
             let formula = self.required(&section, "formula", "`formula = \"load.seconds\"`");
-            let unit = match section.get("unit") {
-                Some(node) => self.text(&node).unwrap_or_default(),
-                None => "",
-            };
-            let mut published = match section.get("published") {
-                Some(node) => self.published(&node),
-                None => Vec::new(),
-            };
+            let unit = section.get("unit").and_then(|node| self.text(&node)).unwrap_or_default();
+            let mut published = section.get("published").map(|node| self.published(&node)).unwrap_or_default();
             if let Some(node) = section.get("published_table") {
                 for table in self.tables(&node).unwrap_or_default() {
                     published.extend(self.published_table(&table).unwrap_or_default());
@@ -97,26 +90,13 @@ impl Reading<'_> {
             let (Some(name), Some(formula)) = (name, formula) else {
                 continue;
             };
-            if let Some(text) = self.text(&formula) {
-                self.formula(&formula, text, names);
-                if let Some(name) = self.text(&name) {
-                    if figures.iter().any(|figure| figure.name == name) {
-                        self.problem(
-                            name_span(&section),
-                            format!("another figure is named `{}` already", short(name)),
-                            None,
-                        );
-                    }
-                    figures.push(Figure {
-                        name: name.to_owned(),
-                        unit: unit.to_owned(),
-                        formula: text.to_owned(),
-                        published,
-                    });
-                }
-            } else {
-                self.text(&name);
+            let text = self.text(&formula).inspect(|text| self.formula(&formula, text, names));
+            let (Some(called), Some(text)) = (self.text(&name), text) else { continue };
+            if figures.iter().any(|figure| figure.name == called) {
+                self.problem(name.span, format!("another figure is named `{}` already", short(called)), None);
             }
+            let (name, formula) = (called.to_owned(), text.to_owned());
+            figures.push(Figure { name, unit: unit.to_owned(), formula, published });
         }
         figures
     }
@@ -145,16 +125,8 @@ impl Reading<'_> {
         let of = self.required(&section, "of", "`of = \"what it was measured on\"`").and_then(|node| self.text(&node));
         let swept = |key: &str| {
             let node = self.required(&section, key, &format!("`{key} = \"clients\"`"))?;
-            let name = self.text(&node)?;
-            let dimensions = self.dimensions.borrow();
-            let labels: Vec<String> = (0..dimensions.0.len()).map(|at| dimensions.label(at)).collect();
-            if labels.iter().any(|label| label == name) {
-                return Some(name.to_owned());
-            }
-            let known: Vec<&str> = labels.iter().map(String::as_str).collect();
-            let what = format!("`{}` is not swept: no list stands there", short(name));
-            self.problem(node.span, what, Some(crate::nearest::help(name, "swept keys", &known)));
-            None
+            self.swept_key(&node)?;
+            self.text(&node).map(str::to_owned)
         };
         let (rows, columns) = (swept("rows"), swept("columns"));
         let text = self.required(&section, "text", "`text = \"\"\"…\"\"\"`")?;
@@ -170,8 +142,7 @@ impl Reading<'_> {
             let Some(values) = values.filter(|values| values.len() == head.len()) else {
                 let what =
                     format!("the line of {} needs {} numbers, one for each of the first line", short(row), head.len());
-                self.problem(text.span.clone(), what, None);
-                return None;
+                return self.refuse(text.span.clone(), what, None);
             };
             for (column, value) in head.iter().zip(values) {
                 let at = [(rows.clone(), row.to_owned()), (columns.clone(), (*column).to_owned())];
@@ -180,8 +151,4 @@ impl Reading<'_> {
         }
         Some(all)
     }
-}
-
-fn name_span(section: &crate::document::Section<'_>) -> Range<usize> {
-    section.get("name").map_or(section.span.clone(), |node| node.span)
 }

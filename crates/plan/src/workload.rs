@@ -91,12 +91,11 @@ impl<'c> Reading<'c> {
         let example = "[[workload.script]] with `file = \"transfer.sql\"` or `text = \"\"\"...\"\"\"`";
         let tables = self.tables(&self.required(section, "script", example)?)?;
         if tables.len() > SCRIPTS_MAX {
-            self.problem(
+            return self.refuse(
                 section.key_span("script"),
                 format!("at most {SCRIPTS_MAX} scripts, not {}", tables.len()),
                 None,
             );
-            return None;
         }
         let mut scripts: Vec<(Script, Arc<Source>)> = Vec::new();
         let mut right = true;
@@ -124,16 +123,14 @@ impl<'c> Reading<'c> {
                     Ok(text) => (text, path.to_owned()),
                     Err(error) => {
                         let what = format!("the script `{}` cannot be read: {error}", short(path));
-                        self.problem(node.span, what, Some("paths are relative to the plan's file".to_owned()));
-                        return None;
+                        return self.refuse(node.span, what, Some("paths are relative to the plan's file".to_owned()));
                     }
                 }
             }
             (None, Some(node)) => (self.text(&node)?.to_owned(), "text".to_owned()),
             _ => {
                 let help = Some("a script has a `file` or a `text`".to_owned());
-                self.problem(section.span.clone(), "it must be said where the script is, once", help);
-                return None;
+                return self.refuse(section.span.clone(), "it must be said where the script is, once", help);
             }
         };
         let name = match section.get("name") {
@@ -141,8 +138,7 @@ impl<'c> Reading<'c> {
             None => file_stem(&from).to_owned(),
         };
         if name.is_empty() || name.len() > 60 || name.chars().any(|c| c.is_control() || c == '`') {
-            self.problem(section.span, "a script's name has 1 to 60 characters", None);
-            return None;
+            return self.refuse(section.span, "a script's name has 1 to 60 characters", None);
         }
         let file = section.get("file").map(|_| from);
         let source = Arc::new(Source::new(file.as_deref().unwrap_or(&name), &text));

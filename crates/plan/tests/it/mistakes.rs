@@ -36,7 +36,7 @@ fn expect(marked: &str, what: &str, help: &str) {
     assert_eq!(error.position(), position);
     assert_eq!(error.to_string(), what);
     // What miette is given is the same, and of a very long place its beginning.
-    let label = error.labels().expect("labels").next().expect("a label");
+    let label = error.problems()[0].labels().expect("labels").next().expect("a label");
     let shown = if end - start > 240 { 60 } else { end - start };
     assert_eq!((label.offset(), label.len()), (start, shown));
 }
