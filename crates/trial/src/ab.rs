@@ -118,7 +118,29 @@ struct Turns<'a, 'b> {
 }
 
 impl Turns<'_, '_> {
+    /// The turns, and a check of each store. Where a server of our own has died in a turn, what it had acknowledged is
+    /// looked for all the same.
     fn all(&mut self) -> Result<(), TrialError> {
+        let mut done = self.turns();
+        for side in 0..SIDES.len() {
+            let Side { trial, place, .. } = &self.sides[side];
+            let is_first_of_store = side == 0 || self.places.len() > 1;
+            let has_check = trial.phases.iter().any(|phase| phase.step == Step::Check);
+            if !is_first_of_store || !has_check || self.context.is_stopped() {
+                continue;
+            }
+            let store = &mut self.places[*place].open.store;
+            let died = trial::revived(self.context.sinks, store, None, &trial.store.label);
+            let died = died.unwrap_or_else(Some).map(|error| of_side(error, self.spec, side, &Part::Check.words()));
+            if done.is_ok() || died.is_some() {
+                done = done.and(died.map_or(Ok(()), Err)).and(self.part(side, Part::Check));
+            }
+        }
+        done
+    }
+
+    /// Pair after pair, until no more is needed.
+    fn turns(&mut self) -> Result<(), TrialError> {
         for side in 0..SIDES.len() {
             self.part(side, Part::Turn(None))?;
         }
@@ -129,13 +151,6 @@ impl Turns<'_, '_> {
             self.part(1 - first, Part::Turn(Some(pair)))?;
             if !self.context.is_stopped() {
                 self.say();
-            }
-        }
-        for side in 0..SIDES.len() {
-            let is_first_of_store = side == 0 || self.places.len() > 1;
-            let has_check = self.sides[side].trial.phases.iter().any(|phase| matches!(phase.step, Step::Check));
-            if is_first_of_store && has_check {
-                self.part(side, Part::Check)?;
             }
         }
         Ok(())
@@ -160,12 +175,14 @@ impl Turns<'_, '_> {
         let one = Trial { ordinal: self.driven, labels, phases, ..trial.clone() };
         self.driven += 1;
         let place = &mut self.places[*place];
-        // Of the turns that follow none settles the store again, unless each is to start fresh.
+        // Of the turns that follow none settles the store again, unless each is to start fresh. What is checked is what the
+        // last turn has left.
         let start = self.context.plan.start;
-        let goes_on = place.trials > 0 && trial.loads() && start != Start::Fresh;
+        let checks = part == Part::Check;
+        let goes_on = place.trials > 0 && trial.loads() && (checks || start != Start::Fresh);
         let wanted = if goes_on { Start::AsIs } else { start };
-        let keeps = trial::goes_on(&**workload);
-        let found = Found { start: wanted, data: keeps && wanted != Start::Fresh && place.trials > 0 };
+        let keeps = checks || trial::goes_on(&**workload) && wanted != Start::Fresh;
+        let found = Found { start: wanted, data: keeps && place.trials > 0 };
         self.context.ledger = place.ledger.take();
         self.context.sinks.show(&Told::Next(match part {
             Part::Turn(Some(pair)) => format!("{letter}, pair {pair}"),

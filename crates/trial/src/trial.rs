@@ -13,7 +13,7 @@ use crate::drive_spec::nothing_to_load;
 use crate::error::TrialError;
 use crate::phase::{RunContext, TrialRun};
 use crate::pin;
-use crate::sink::Told;
+use crate::sink::{Sinks, Told};
 
 /// What a trial finds.
 #[derive(Debug, Clone, Copy)]
@@ -36,13 +36,13 @@ pub fn run(
     mut found: Found,
 ) -> Result<(), TrialError> {
     let keeps_data = store.spec().keeps_data;
-    let ledger = ledger(context, keeps_data, trial, &workload, &mut found);
     context.server.set(store.processes());
     pin::server(&store.processes(), &context.plan.server_pin)?;
     let mut description = store.describe()?;
     if let Some(in_force) = settings_in_force(&mut **store, trial)? {
         description.settings = in_force;
     }
+    let ledger = ledger(context, keeps_data, trial, &workload, &mut found);
     let mut params = workload_params(trial);
     let start = if found.data { found.start } else { Start::Fresh };
     // What was never loaded has nothing to tidy.
@@ -88,12 +88,11 @@ pub fn run(
     let phases = run.phases();
     // A phase that failed makes no wrong answer before it right.
     let checked = run.check_answers();
-    phases.and(checked)?;
-    let sinks = run.context.sinks;
-    sinks.tell(Told::EndTrial(trial.ordinal, sinks.clock.now_ns()))?;
     // A phase that was cut short leaves data that nobody has seen the whole of.
     run.context.ledger = run.ledger.take().filter(|_| !run.context.is_stopped());
-    Ok(())
+    phases.and(checked)?;
+    let sinks = run.context.sinks;
+    Ok(sinks.tell(Told::EndTrial(trial.ordinal, sinks.clock.now_ns()))?)
 }
 
 /// The settings of the sessions that `trial` drives; `None` where the store's description has them. Those in which a
@@ -101,8 +100,7 @@ pub fn run(
 fn settings_in_force(store: &mut dyn Store, trial: &model::Trial) -> Result<Option<Vec<Setting>>, TrialError> {
     let mut all: Option<Vec<Setting>> = None;
     let mut seen = Vec::new();
-    for phase in &trial.phases {
-        let Step::Drive(model::Drive { durability, .. }) = &phase.step else { continue };
+    for (_, model::Drive { durability, .. }) in trial.drives() {
         if seen.contains(durability) {
             continue;
         }
@@ -163,6 +161,22 @@ fn workload_params(trial: &model::Trial) -> std::collections::BTreeMap<String, S
     own.chain(stores).collect()
 }
 
+/// Starts a server of our own again where it has died, and records that; how it died, or `None` where it has not.
+///
+/// # Errors
+/// It cannot be started again, or that cannot be recorded.
+pub fn revived(
+    sinks: &Sinks<'_>,
+    store: &mut OpenStore,
+    trial: Option<u32>,
+    label: &str,
+) -> Result<Option<TrialError>, TrialError> {
+    let Some(ended) = store.revive()? else { return Ok(None) };
+    let text = format!("{ended}; it was started again, for what it had acknowledged to be looked for");
+    sinks.event(trial, Level::Warning, EventClass::Store, label, text)?;
+    Ok(Some(ended.into()))
+}
+
 impl TrialRun<'_, '_> {
     /// One phase after the other, until one fails or the user wants an end. Where a server of our own has died, what it had
     /// acknowledged is looked for all the same.
@@ -185,17 +199,12 @@ impl TrialRun<'_, '_> {
 
     /// How a server of our own has died, which runs again now if it can.
     fn revive(&mut self) -> Result<(), TrialError> {
-        let Some(ended) = self.store.revive()? else { return Ok(()) };
+        let Some(ended) = revived(self.context.sinks, self.store, Some(self.trial.ordinal), &self.trial.store.label)?
+        else {
+            return Ok(());
+        };
         self.server_is_new()?;
-        let text = format!("{ended}; it was started again, for what it had acknowledged to be looked for");
-        self.context.sinks.event(
-            Some(self.trial.ordinal),
-            Level::Warning,
-            EventClass::Store,
-            &self.trial.store.label,
-            text,
-        )?;
-        Err(ended.into())
+        Err(ended)
     }
 
     fn phase(&mut self, ordinal: u32, phase: &model::PlannedPhase) -> Result<(), TrialError> {

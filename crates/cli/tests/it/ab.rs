@@ -1,8 +1,10 @@
 //! `plimsoll ab`: two sides in turn, on real servers and on stores inside the program.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::process::ChildStderr;
 
+use plimsoll_record::data::{LedgerCheck, PhaseKind};
 use serde_json::Value;
 
 use crate::bench::{Guarded, Place, Ran};
@@ -192,6 +194,41 @@ fn a_side_that_fails_is_named_and_what_was_measured_is_kept() {
     assert!(ran.out.contains("INCOMPLETE"), "{ran:?}");
     assert!(!place.only_run().join("data").exists());
     assert!(json(&place)["ab"]["sentence"].as_str().unwrap().contains("B (durability=buffered)"));
+    // What it had acknowledged was looked for.
+    let (labels, ledger) = last_check(&place);
+    assert_eq!(labels["store"], "B");
+    assert!(ledger.complete && ledger.acknowledged >= 500 && ledger.wrong.is_empty(), "{ledger:?}");
+    assert_eq!(ledger.read_back + ledger.lost, 500, "{ledger:?}");
+}
+
+/// The labels of the recording's last trial, which did nothing but check, and what its check has found.
+fn last_check(place: &Place) -> (BTreeMap<String, String>, LedgerCheck) {
+    let run = plimsoll_record::data::Run::load(&place.only_run()).unwrap();
+    let trial = run.trials.last().unwrap();
+    let phases: Vec<_> = trial.phases.iter().map(|phase| phase.header.kind).collect();
+    assert_eq!((phases, &*trial.header.labels["pair"]), (vec![PhaseKind::Check], "check"));
+    let [ledger] = &trial.ledgers[..] else { panic!("{:?}", trial.ledgers) };
+    (trial.header.labels.clone(), ledger.clone())
+}
+
+#[test]
+fn what_the_turns_wrote_is_checked_also_where_each_loads_anew() {
+    let place = Place::new();
+    let plan = |name: &str, durability: &str| {
+        let phases = format!(
+            "[[phase]]\ndo = \"load\"\nbatch = 100\ndurability = \"at-end\"\n[[phase]]\ndo = \"drive\"\nclients = 2\n\
+             for = \"9s\"\ndurability = \"{durability}\"\nmix = {{ update = 1 }}\n[[phase]]\ndo = \"check\"\n"
+        );
+        let workload = "[workload]\nname = \"coupons\"\nrecords = 200\nindex = \"own\"\n";
+        let path = place.path().join(name);
+        std::fs::write(&path, format!("stores = [\"sqlite\"]\nslice = \"100ms\"\n{workload}{phases}")).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (durable, buffered) = (plan("durable.toml", "durable"), plan("buffered.toml", "buffered"));
+    let ran = place.run(&["ab", &durable, &buffered, "--turn", "200ms", "--warmup", "0s", "--budget", "4s"]);
+    assert!(matches!(ran.code, Some(0 | 11)), "{ran:?}");
+    let (_, ledger) = last_check(&place);
+    assert!(ledger.complete && ledger.wrong.is_empty() && ledger.lost == 0 && ledger.read_back == 200, "{ledger:?}");
 }
 
 #[test]
