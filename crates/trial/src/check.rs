@@ -1,18 +1,19 @@
 //! What a trial's ledger says: the check phase, and the answers of all phases.
 
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Access, Call, Durability, KindId, KvCall, RecordsCall, StoreErrorKind, Stream, StreamSpec, ValueBuf,
+    Access, Answer, Call, Durability, KindId, KvCall, RecordsCall, StoreErrorKind, Stream, StreamSpec, ValueBuf,
 };
 use plimsoll_drive::{DriveSpec, Limit};
 use plimsoll_plan::model::Step;
 use plimsoll_record::data::{About, AnswerCheck, EventClass, LedgerCheck, Level, PhaseEnd, ResultName};
-use plimsoll_verify::{EachKey, Ledger, ReadBack};
+use plimsoll_verify::{Ledger, ReadBack};
 
 use crate::error::TrialError;
-use crate::phase::{Driven, Keep, TrialRun};
+use crate::phase::{Driven, TrialRun};
 use crate::sink::Told;
 
 /// Clients that read back key by key.
@@ -108,8 +109,7 @@ fn verdict(trial: &mut TrialRun<'_, '_>, ordinal: u32, found: impl FnOnce(&Ledge
 /// Reads what may be there, one key after the other: the ledger itself looks on.
 fn key_by_key(trial: &mut TrialRun<'_, '_>, ordinal: u32, kind: KindId) -> Result<Option<ReadBack>, TrialError> {
     let Some(ledger) = &mut trial.ledger else { return Ok(None) };
-    let records = ledger.records();
-    let stream = Arc::new(EachKey::new(Arc::clone(&trial.workload), kind, records, READ_BACK_CLIENTS));
+    let stream: Arc<dyn Stream> = ledger.each_key(kind, READ_BACK_CLIENTS).into();
     let op_timeout = Duration::from_nanos(trial.context.plan.timeouts.load_ns);
     let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, ..trial.spec() };
     // A server that has changed meanwhile may not make such sessions any more: what it holds is to be known all the same.
@@ -119,16 +119,8 @@ fn key_by_key(trial: &mut TrialRun<'_, '_>, ordinal: u32, kind: KindId) -> Resul
         Err(error) if error.is_nobody_there() => return Err(error.into()),
         Err(_) => Durability::AtEnd,
     };
-    let result = trial.driven(Driven {
-        ordinal,
-        clients: READ_BACK_CLIENTS,
-        durability,
-        stream,
-        spec,
-        measured: false,
-        reads_back: true,
-        keep: Keep::Nothing,
-    })?;
+    let driven = Driven::measured(ordinal, READ_BACK_CLIENTS, durability, &stream, spec);
+    let result = trial.driven(Driven { measured: false, reads_back: true, ..driven })?;
     if !trial.context.is_stopped() {
         trial.must_have_succeeded("reading back", &result)?;
     }
@@ -159,9 +151,9 @@ fn all_at_once(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<Read
             found.expect_index(&trial.workload.kinds()[usize::from(kind)], params.values());
         }
     }
-    found.add_records(&once(trial, ordinal, all)?);
+    found.add_records(&once(trial, ordinal, &all)?);
     if let Some(index) = index {
-        found.add_index_records(&once(trial, ordinal, index)?);
+        found.add_index_records(&once(trial, ordinal, &index)?);
     }
     Ok(Some(found))
 }
@@ -175,31 +167,20 @@ fn kind_with(trial: &TrialRun<'_, '_>, wanted: impl Fn(&RecordsCall) -> bool) ->
 }
 
 /// Does the stream's first operation and returns its answer.
-fn once(
-    trial: &mut TrialRun<'_, '_>,
-    ordinal: u32,
-    stream: Arc<dyn Stream>,
-) -> Result<plimsoll_core::Answer, TrialError> {
-    let keep = Keep::answer();
+fn once(trial: &mut TrialRun<'_, '_>, ordinal: u32, stream: &Arc<dyn Stream>) -> Result<Answer, TrialError> {
+    let (tell, heard) = channel();
+    let listen = move |_, answer: &Answer| drop(tell.send(answer.clone()));
     let op_timeout = Duration::from_nanos(trial.context.plan.timeouts.work_ns);
     let spec = DriveSpec { limit: Limit::Ops(1), op_timeout, ends_on_loss: true, ..trial.spec() };
-    let result = trial.driven(Driven {
-        ordinal,
-        clients: 1,
-        durability: Durability::Durable,
-        stream,
-        spec,
-        measured: false,
-        reads_back: false,
-        keep: keep.clone(),
-    })?;
+    let driven = Driven::measured(ordinal, 1, Durability::Durable, stream, spec);
+    let result = trial.driven(Driven { measured: false, listen: Some(Box::new(listen)), ..driven })?;
     if !trial.context.is_stopped() {
         trial.must_have_succeeded("reading back", &result)?;
         if result.ops == 0 {
             return Err(TrialError::new(StoreErrorKind::Store, "reading back: the store was asked and nothing came"));
         }
     }
-    Ok(keep.taken_answer())
+    Ok(heard.try_iter().last().unwrap_or_default())
 }
 
 impl TrialRun<'_, '_> {

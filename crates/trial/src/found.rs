@@ -1,18 +1,18 @@
 //! How large data are that somebody else has made: read from the data, and held against what the plan says.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use plimsoll_analysis::number;
 use plimsoll_core::{
-    Answer, Durability, Extent, KindId, Observer, Op, Outcome, ParamValue, Store, StoreErrorKind, Stream, Ticket,
-    Value, ValueBuf, Workload,
+    Answer, Durability, Extent, KindId, Outcome, ParamValue, Store, StoreErrorKind, Stream, Value, ValueBuf, Workload,
 };
 use plimsoll_drive::{Drive, DriveSpec, Limit, StopReason};
-use plimsoll_plan::model::{Step, Trial};
+use plimsoll_plan::model::Trial;
 
 use crate::error::TrialError;
-use crate::phase::{self, RunContext};
+use crate::phase::{self, Listener, RunContext};
 use crate::sink::Told;
 
 /// Records that are asked for at once.
@@ -31,12 +31,8 @@ pub fn fitted(
 ) -> Result<Option<Trial>, TrialError> {
     let Some(extent) = workload.extent() else { return Ok(None) };
     context.sinks.show(&Told::Note(format!("looking how large the data on {} are", trial.store.label)));
-    let durability = trial.phases.iter().find_map(|phase| match &phase.step {
-        Step::Drive(drive) => Some(drive.durability),
-        _ => None,
-    });
-    let mut asking =
-        Asking { context, store, workload, extent: &extent, durability: durability.unwrap_or(Durability::Durable) };
+    let durability = trial.drives().next().map_or(Durability::Durable, |(_, drive)| drive.durability);
+    let mut asking = Asking { context, store, workload, extent: &extent, durability };
     let found = if extent.by_record { asking.records()? } else { asking.number()? };
     if context.is_stopped() {
         return Ok(None);
@@ -115,7 +111,14 @@ impl Asking<'_, '_> {
 
     /// Asks once with each of `params`, in order.
     fn ask(&mut self, params: Vec<ValueBuf>) -> Result<Vec<Heard>, TrialError> {
-        let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
+        let (tell, heard) = channel();
+        let listen = move |outcome, answer: &Answer| {
+            let number = match answer.values.values().iter().next() {
+                Some(Value::Int(number)) => number.max(0).unsigned_abs(),
+                _ => 0,
+            };
+            let _ = tell.send(Heard { is_there: outcome == Outcome::Ok && answer.rows > 0, number });
+        };
         let kinds = [self.extent.kind.clone()];
         let timeouts = self.context.plan.timeouts;
         // For one number the server may have to read a whole table.
@@ -136,7 +139,7 @@ impl Asking<'_, '_> {
             sessions: self.store.sessions(1, self.durability)?,
             kinds: &kinds,
             stream: Arc::new(Questions(params)),
-            observers: vec![Box::new(Listener(Arc::clone(&heard)))],
+            observers: vec![Box::new(Listener { inner: None, listen: Box::new(listen) })],
             stop: Arc::clone(self.context.spec.stop),
         };
         let result = drive.run(&mut |_| {}).map_err(phase::drive_error)?;
@@ -150,8 +153,7 @@ impl Asking<'_, '_> {
                 TrialError::new(StoreErrorKind::Store, what).detail(format!("{} {}", error.code, error.message))
             );
         }
-        let heard = std::mem::take(&mut *heard.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok(heard)
+        Ok(heard.try_iter().collect())
     }
 }
 
@@ -168,20 +170,5 @@ impl Stream for Questions {
     fn op(&self, _client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
         params.extend(self.0.get(usize::try_from(cycle).ok()?)?.values());
         Some(0)
-    }
-}
-
-struct Listener(Arc<Mutex<Vec<Heard>>>);
-
-impl Observer for Listener {
-    fn sent(&mut self, _: Ticket, _: u64, _: u32, _: u64, _: &Op<'_>) {}
-
-    fn finished(&mut self, _: Ticket, _: u64, outcome: Outcome, answer: &Answer) {
-        let number = match answer.values.values().iter().next() {
-            Some(Value::Int(number)) => number.max(0).unsigned_abs(),
-            _ => 0,
-        };
-        let heard = Heard { is_there: outcome == Outcome::Ok && answer.rows > 0, number };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(heard);
     }
 }

@@ -1,7 +1,7 @@
 //! What a run takes of this machine at its largest moment, and whether there is as much: said by `check`, and refused
 //! before anything is started.
 
-use plimsoll_analysis::number::count;
+use plimsoll_analysis::number::{self, count};
 use plimsoll_core::{
     Call, Catalogue, IndexMode, KvCall, ParamSpec, ParamType, ParamValue, SessionShape, StoreSpec, StreamSpec, Workload,
 };
@@ -188,48 +188,34 @@ impl Crowd<'_> {
         }
         let sockets = if session.shape == SessionShape::Wire && !is_blocking { workers * WORKER_BYTES } else { 0 };
         let ledger = self.ledger_bytes(trial, workload, store, workers);
-        let memory = Amount {
-            fixed: OWN_BYTES + sockets + ledger,
-            each,
-            parts: vec![
-                format!("{} clients of {} each: {}", count(clients), bytes(each), bytes(clients.saturating_mul(each))),
-                format!("sockets of the workers: {}", bytes(sockets)),
-                format!("ledger of {} records: {}", count(workload.record_count()), bytes(ledger)),
-                format!("the program itself: {}", bytes(OWN_BYTES)),
-            ],
-            ..Amount::default()
-        };
+        let amount = |fixed, each, parts| Amount { fixed, each, clients, parts, place: String::new() };
+        let fixed = OWN_BYTES + sockets + ledger;
+        let parts = vec![
+            format!("{} clients of {} each: {}", count(clients), bytes(each), bytes(clients.saturating_mul(each))),
+            format!("sockets of the workers: {}", bytes(sockets)),
+            format!("ledger of {} records: {}", count(workload.record_count()), bytes(ledger)),
+            format!("the program itself: {}", bytes(OWN_BYTES)),
+        ];
+        let memory = amount(fixed, each, parts);
         let thread = STACK_ADDRESSES + worker_addresses(workload.kinds().len());
         let (of_each, of_workers) = if is_blocking { (thread, 0) } else { (0, workers.saturating_mul(thread)) };
-        let own = memory.fixed.saturating_add(OWN_ADDRESSES);
-        let addresses = Amount {
-            fixed: own.saturating_add(of_workers),
-            each: each + of_each,
-            parts: vec![
-                format!("{} clients of {} each", count(clients), bytes(each + of_each)),
-                format!("stacks and counts of the workers: {}", bytes(of_workers)),
-                format!("everything else: {}", bytes(own)),
-            ],
-            ..Amount::default()
+        let own = fixed.saturating_add(OWN_ADDRESSES);
+        let parts = vec![
+            format!("{} clients of {} each", count(clients), bytes(each + of_each)),
+            format!("stacks and counts of the workers: {}", bytes(of_workers)),
+            format!("everything else: {}", bytes(own)),
+        ];
+        let addresses = amount(own.saturating_add(of_workers), each + of_each, parts);
+        let of_workers = if is_blocking { 0 } else { workers };
+        let part = match is_blocking {
+            true => format!("one for each of {} clients, as {} blocks, and our own", count(clients), store.name),
+            false => format!("{} workers, and our own", count(workers)),
         };
-        let threads = Amount {
-            fixed: OWN_THREADS + if is_blocking { 0 } else { workers },
-            each: u64::from(is_blocking),
-            parts: vec![match is_blocking {
-                true => format!("one for each of {} clients, as {} blocks, and our own", count(clients), store.name),
-                false => format!("{} workers, and our own", count(workers)),
-            }],
-            ..Amount::default()
-        };
-        let descriptors_each = u64::from(session.descriptors) * times;
-        let descriptors = Amount {
-            fixed: OWN_DESCRIPTORS + if is_blocking { 0 } else { workers * WORKER_DESCRIPTORS },
-            each: descriptors_each,
-            parts: vec![format!("{} clients with {} each, and our own", count(clients), descriptors_each)],
-            ..Amount::default()
-        };
-        let with_clients = |amount: Amount| Amount { clients, ..amount };
-        [memory, addresses, threads, descriptors].map(with_clients)
+        let threads = amount(OWN_THREADS + of_workers, u64::from(is_blocking), vec![part]);
+        let each = u64::from(session.descriptors) * times;
+        let part = format!("{} clients with {each} each, and our own", count(clients));
+        let descriptors = amount(OWN_DESCRIPTORS + of_workers * WORKER_DESCRIPTORS, each, vec![part]);
+        [memory, addresses, threads, descriptors]
     }
 
     fn has_steps(&self, workload: &dyn Workload) -> bool {
@@ -317,10 +303,5 @@ pub fn threads_words() -> String {
 }
 
 fn bytes(count: u64) -> String {
-    match count {
-        0..1_024 => format!("{count} B"),
-        1_024..1_048_576 => format!("{:.1} KiB", count as f64 / 1024.0),
-        1_048_576..1_073_741_824 => format!("{:.0} MiB", count as f64 / 1_048_576.0),
-        _ => format!("{:.1} GiB", count as f64 / 1_073_741_824.0),
-    }
+    number::bytes(count as f64)
 }

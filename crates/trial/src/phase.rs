@@ -1,9 +1,9 @@
 //! What a trial works with, and how one phase is driven: sessions, observers, and its slices to whoever is told.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plimsoll_core::sampler::WITNESS;
@@ -108,12 +108,12 @@ pub struct Driven {
     pub measured: bool,
     /// Whether the ledger takes what is read for what the store holds.
     pub reads_back: bool,
-    /// What is kept of answers besides.
-    pub keep: Keep,
+    /// Who hears the answers besides; with one client only.
+    pub listen: Option<Listen>,
 }
 
 impl Driven {
-    /// Part of what is measured, of which nothing is kept besides.
+    /// Part of what is measured, whose answers nobody else hears.
     pub fn measured(
         ordinal: u32,
         clients: u32,
@@ -122,56 +122,22 @@ impl Driven {
         spec: DriveSpec,
     ) -> Self {
         let stream = Arc::clone(stream);
-        Self { ordinal, clients, durability, stream, spec, measured: true, reads_back: false, keep: Keep::Nothing }
+        Self { ordinal, clients, durability, stream, spec, measured: true, reads_back: false, listen: None }
     }
 }
 
-/// What is kept of answers besides what the ledger writes down.
-#[derive(Clone)]
-pub enum Keep {
-    /// Nothing.
-    Nothing,
-    /// The number of rows of each answer, in order. One client only.
-    RowCounts(Arc<Mutex<Vec<u64>>>),
-    /// The last answer as a whole. One client only.
-    Answer(Arc<Mutex<Answer>>),
+/// Hears every answer, in order.
+pub type Listen = Box<dyn FnMut(Outcome, &Answer) + Send>;
+
+/// Passes on to the ledger's observer, and lets somebody else listen.
+pub struct Listener {
+    /// The ledger's, where it looks on.
+    pub inner: Option<Box<dyn Observer>>,
+    /// The other.
+    pub listen: Listen,
 }
 
-impl Keep {
-    /// To keep the row counts of `count` answers.
-    pub fn row_counts(count: u32) -> Self {
-        Keep::RowCounts(Arc::new(Mutex::new(Vec::with_capacity(count as usize))))
-    }
-
-    /// To keep one answer.
-    pub fn answer() -> Self {
-        Keep::Answer(Arc::default())
-    }
-
-    /// The row counts that were kept.
-    pub fn taken_counts(&self) -> Vec<u64> {
-        match self {
-            Keep::RowCounts(counts) => std::mem::take(&mut *counts.lock().unwrap_or_else(PoisonError::into_inner)),
-            _ => Vec::new(),
-        }
-    }
-
-    /// The answer that was kept.
-    pub fn taken_answer(&self) -> Answer {
-        match self {
-            Keep::Answer(answer) => std::mem::take(&mut *answer.lock().unwrap_or_else(PoisonError::into_inner)),
-            _ => Answer::default(),
-        }
-    }
-}
-
-/// Passes on to the ledger's observer and keeps what [`Keep`] says.
-struct Keeper {
-    inner: Option<Box<dyn Observer>>,
-    keep: Keep,
-}
-
-impl Observer for Keeper {
+impl Observer for Listener {
     fn sent(&mut self, ticket: Ticket, at_ns: u64, client: u32, cycle: u64, op: &Op<'_>) {
         if let Some(inner) = &mut self.inner {
             inner.sent(ticket, at_ns, client, cycle, op);
@@ -182,11 +148,7 @@ impl Observer for Keeper {
         if let Some(inner) = &mut self.inner {
             inner.finished(ticket, at_ns, outcome, answer);
         }
-        match &self.keep {
-            Keep::Nothing => {}
-            Keep::RowCounts(counts) => counts.lock().unwrap_or_else(PoisonError::into_inner).push(answer.rows),
-            Keep::Answer(kept) => answer.clone_into(&mut kept.lock().unwrap_or_else(PoisonError::into_inner)),
-        }
+        (self.listen)(outcome, answer);
     }
 
     fn step_sent(&mut self, ticket: Ticket, at_ns: u64, client: u32, cycle: u64, op: &Op<'_>) {
@@ -219,10 +181,8 @@ impl TrialRun<'_, '_> {
             }
             _ => Vec::new(),
         };
-        if !matches!(driven.keep, Keep::Nothing) {
-            observers = (0..workers)
-                .map(|_| Box::new(Keeper { inner: observers.pop(), keep: driven.keep.clone() }) as Box<dyn Observer>)
-                .collect();
+        if let Some(listen) = driven.listen {
+            observers = vec![Box::new(Listener { inner: observers.pop(), listen })];
         }
         let Self { context, probe, ledger, workload, trial, .. } = self;
         let (sinks, slice) = (context.sinks, context.slice());
@@ -259,7 +219,7 @@ impl TrialRun<'_, '_> {
                     .spawn_scoped(scope, move || {
                         let watch = Watch { sinks, label: &trial.store.label, slice };
                         let counters = StoreCounters::new(watch, probe, trial.ordinal);
-                        watch.follow(vec![Box::new(counters)], &stopped);
+                        watch.follow(vec![(plimsoll_sample::STORE.name, Box::new(counters))], &stopped);
                     })
                     .map_err(|error| DriveError::System { what: "the thread that reads counters", error })?;
             }

@@ -1,7 +1,7 @@
 //! What can be known to go wrong before anything is started or filled.
 
 use plimsoll_core::{StoreSpec, StreamSpec, Workload};
-use plimsoll_plan::model::{Drive, Plan, Start, Step, Trial};
+use plimsoll_plan::model::{Plan, Start, Trial};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::error::TrialError;
@@ -21,7 +21,7 @@ pub fn plan(plan: &Plan) -> Result<(), TrialError> {
         return Err(TrialError::usage(what).next("leave `dir` out: the data is where those servers keep it"));
     }
     for trial in &plan.trials {
-        drives(trial).try_for_each(|(_, drive)| processors("pin", &drive.pin))?;
+        trial.drives().try_for_each(|(_, drive)| processors("pin", &drive.pin))?;
         if !plan.server_pin.is_empty() && trial.store.url.is_some() {
             let what =
                 format!("`server_pin` is for servers that are started here, and {} runs already", trial.store.label);
@@ -44,7 +44,7 @@ pub fn trial(plan: &Plan, trial: &Trial, workload: &dyn Workload, store: &StoreS
              that holds the data",
         ));
     }
-    for (name, drive) in drives(trial).filter(|(_, drive)| drive.depth > 1) {
+    for (name, drive) in trial.drives().filter(|(_, drive)| drive.depth > 1) {
         let mix = StreamSpec::Mix { mix: drive.mix.clone(), clients: drive.clients };
         // What the stream itself refuses is said by who asks it first.
         if workload.stream(&mix).is_ok_and(|stream| stream.steps(0).is_some()) {
@@ -58,13 +58,6 @@ pub fn trial(plan: &Plan, trial: &Trial, workload: &dyn Workload, store: &StoreS
         }
     }
     Ok(())
-}
-
-fn drives(trial: &Trial) -> impl Iterator<Item = (&str, &Drive)> {
-    trial.phases.iter().filter_map(|phase| match &phase.step {
-        Step::Drive(drive) => Some((phase.name.as_str(), drive)),
-        _ => None,
-    })
 }
 
 /// Refuses processors that this program may not use.

@@ -10,7 +10,7 @@ use plimsoll_analysis::ab::AbSpec;
 use plimsoll_analysis::fold::Fold;
 use plimsoll_core::Catalogue;
 use plimsoll_drive::{Clock, Io, Witness};
-use plimsoll_plan::model::{Plan, Start, Step, Trial};
+use plimsoll_plan::model::{Plan, Start, Trial};
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{EventClass, Level, Outline, RunHeader, RunState};
 
@@ -232,11 +232,7 @@ fn header(plan: &Plan, spec: &RunSpec<'_>, id: String, started_wall_ns: i64, io:
 
 /// How the plan says that sockets are driven, where all of its drives say the same.
 fn named_io(plan: &Plan) -> Option<Io> {
-    let steps = plan.trials.iter().flat_map(|trial| &trial.phases).map(|phase| &phase.step);
-    let mut named = steps.filter_map(|step| match step {
-        Step::Drive(drive) => Some(drive.io),
-        _ => None,
-    });
+    let mut named = plan.trials.iter().flat_map(Trial::drives).map(|(_, drive)| drive.io);
     let first = named.next().filter(|io| *io != Io::Auto)?;
     named.all(|other| other == first).then_some(first)
 }

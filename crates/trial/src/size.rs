@@ -59,7 +59,7 @@ impl TrialRun<'_, '_> {
         let memory_bytes = match self.place.split_once("://") {
             // Ours: what this program may have, its children have.
             None => plimsoll_sample::environment::own_memory_bytes(),
-            Some((_, rest)) if is_here(rest) => plimsoll_sample::environment::memory_bytes(),
+            Some((_, rest)) if is_here(rest) => plimsoll_sample::environment::memory().total,
             Some(_) => None,
         };
         if let Some(bytes) = memory_bytes {

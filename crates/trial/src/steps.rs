@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use plimsoll_analysis::OVERLOADED;
-use plimsoll_core::{Cold, Durability, OpKind, SeriesKind, Stream, StreamSpec, ValueBuf, waits};
+use plimsoll_core::{Answer, Cold, Durability, OpKind, SeriesKind, Stream, StreamSpec, ValueBuf, waits};
 use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, Step};
 use plimsoll_record::data::{About, Asked, EventClass, Level, PhaseEnd, PhaseResult, PhaseState, ResultName};
@@ -14,7 +15,7 @@ use crate::check;
 use crate::drive_spec::{self, filled_by_statements, mix};
 use crate::error::TrialError;
 use crate::line::RUNG;
-use crate::phase::{Driven, Keep, TrialRun};
+use crate::phase::{Driven, TrialRun};
 use crate::pin;
 
 impl TrialRun<'_, '_> {
@@ -73,8 +74,7 @@ impl TrialRun<'_, '_> {
             self.store.after_load(self.workload.layout())?;
             return self.end_load(making.elapsed().as_secs_f64(), durability, written, end);
         }
-        let stream: Arc<dyn Stream> =
-            self.workload.stream(&StreamSpec::Load { batch, clients }).map(Arc::from).map_err(TrialError::usage)?;
+        let stream = self.stream(&StreamSpec::Load { batch, clients })?;
         let written = self.written_bytes();
         if let Some(mut seconds) = self.load_at_once(clients, durability, &stream, end)? {
             let finishing = Instant::now();
@@ -129,44 +129,32 @@ impl TrialRun<'_, '_> {
         op_timeout_ns: u64,
         end: &mut PhaseEnd,
     ) -> Result<(), TrialError> {
-        let stream: Arc<dyn Stream> = self
-            .workload
-            .stream(&StreamSpec::One { kind: op.to_owned(), clients: 1 })
-            .map(Arc::from)
-            .map_err(TrialError::usage)?;
+        let stream = self.stream(&StreamSpec::One { kind: op.to_owned(), clients: 1 })?;
         let mut params = ValueBuf::new();
         let Some(kind) = stream.op(0, 0, &mut params) else { return Ok(()) };
-        let rows = Keep::row_counts(count);
+        let (tell, rows) = channel();
+        let listen = move |_, answer: &Answer| {
+            // Whoever hears it is there until the phase ends.
+            let _ = tell.send(answer.rows);
+        };
         let spec = DriveSpec {
             limit: Limit::Ops(u64::from(count)),
             op_timeout: Duration::from_nanos(op_timeout_ns),
             keep_each: true,
             ..self.spec()
         };
-        let result = self.driven(Driven {
-            ordinal,
-            clients: 1,
-            durability: Durability::Durable,
-            stream: Arc::clone(&stream),
-            spec,
-            measured: true,
-            reads_back: false,
-            keep: rows.clone(),
-        })?;
+        let asked = Driven::measured(ordinal, 1, Durability::Durable, &stream, spec);
+        let result = self.driven(Driven { listen: Some(Box::new(listen)), ..asked })?;
         let mut each = result.each.clone();
         each.sort_by_key(|op| op.sent_ns);
-        let rows = rows.taken_counts();
-        end.asked = each
-            .iter()
-            .enumerate()
-            .map(|(position, op)| Asked {
-                kind: op.kind,
-                start_ns: op.sent_ns,
-                end_ns: op.end_ns,
-                outcome: op.outcome,
-                rows: rows.get(position).copied().unwrap_or(0),
-            })
-            .collect();
+        let asked = each.iter().map(|op| Asked {
+            kind: op.kind,
+            start_ns: op.sent_ns,
+            end_ns: op.end_ns,
+            outcome: op.outcome,
+            rows: rows.try_recv().unwrap_or(0),
+        });
+        end.asked = asked.collect();
         self.push_totals(end, &result);
         ended(&result, end, false)?;
         // Afterwards: before, it would warm what may have to be cold.
@@ -180,7 +168,7 @@ impl TrialRun<'_, '_> {
     }
 
     fn drive(&mut self, ordinal: u32, drive: &model::Drive, end: &mut PhaseEnd) -> Result<(), TrialError> {
-        let stream: Arc<dyn Stream> = self.workload.stream(&mix(drive)).map(Arc::from).map_err(TrialError::usage)?;
+        let stream = self.stream(&mix(drive))?;
         let seed = self.trial.seed ^ self.first_cycle(ordinal);
         let spec = DriveSpec { first_cycle: self.first_cycle(ordinal), ..drive_spec::of(drive, seed, &self.spec()) };
         let written = self.written_bytes();
@@ -285,6 +273,10 @@ impl TrialRun<'_, '_> {
             Err(error) if error.is_interrupt() => Ok(BTreeMap::new()),
             counted => counted,
         }
+    }
+
+    fn stream(&self, spec: &StreamSpec) -> Result<Arc<dyn Stream>, TrialError> {
+        self.workload.stream(spec).map(Arc::from).map_err(TrialError::usage)
     }
 
     fn push_totals(&self, end: &mut PhaseEnd, result: &DriveResult) {

@@ -4,10 +4,10 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use plimsoll_core::sampler::STORE;
 use plimsoll_core::{Found, Probe, Reading, Sampler};
 use plimsoll_record::data::{EventClass, Level, Sample};
 use plimsoll_record::{Distribution, RecordError};
+use plimsoll_sample::Named;
 
 use crate::sink::{Sinks, Told};
 
@@ -31,18 +31,18 @@ struct Round {
 
 impl Watch<'_> {
     /// Reads `sources` every slice until `stopped` is, and once more then, unless they were silent.
-    pub fn follow(&self, mut sources: Vec<Box<dyn Sampler + '_>>, stopped: &Receiver<()>) {
+    pub fn follow(&self, mut sources: Named<'_>, stopped: &Receiver<()>) {
         let clock = &self.sinks.clock;
         let slice_ns = self.slice.as_nanos().max(1) as u64;
         let mut rounds: Vec<Round> = sources.iter().map(|_| Round::default()).collect();
         let mut next_ns = clock.now_ns();
         let mut is_last = false;
         loop {
-            let read: Vec<Vec<Reading>> = sources.iter_mut().map(|source| source.sample()).collect();
+            let read: Vec<Vec<Reading>> = sources.iter_mut().map(|(_, source)| source.sample()).collect();
             let is_answered = read.iter().any(|readings| !readings.is_empty());
             let mut sample = Sample { at_ns: clock.now_ns(), ..Sample::default() };
-            for ((source, readings), round) in sources.iter().zip(read).zip(&mut rounds) {
-                if !readings.is_empty() && self.take(source.name(), readings, round, &mut sample).is_err() {
+            for (((name, _), readings), round) in sources.iter().zip(read).zip(&mut rounds) {
+                if !readings.is_empty() && self.take(name, readings, round, &mut sample).is_err() {
                     return;
                 }
             }
@@ -118,10 +118,6 @@ impl<'a> StoreCounters<'a> {
 }
 
 impl Sampler for StoreCounters<'_> {
-    fn name(&self) -> &'static str {
-        STORE
-    }
-
     fn sample(&mut self) -> Vec<Reading> {
         let Watch { sinks, label, .. } = self.watch;
         let read = (self.probe)().inspect_err(|error| {

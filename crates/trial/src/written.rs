@@ -10,9 +10,9 @@ impl TrialRun<'_, '_> {
     pub(crate) fn written_bytes(&self) -> Option<u64> {
         let processes = self.store.processes();
         if !processes.is_empty() {
-            return plimsoll_sample::process_tree_io(&processes).ok().map(|io| io.write_bytes);
+            return plimsoll_sample::process_tree_io(&processes).map(|io| io.write_bytes);
         }
-        let own = plimsoll_sample::own_io().ok().filter(|_| self.store.spec().schemes.is_empty())?;
+        let own = plimsoll_sample::own_io().filter(|_| self.store.spec().schemes.is_empty())?;
         Some(own.write_bytes.saturating_sub(self.context.sinks.recorder.bytes_written()))
     }
 
