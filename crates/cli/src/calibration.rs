@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Catalogue, Durability, OpenOptions, Params, SessionShape, StreamSpec, Target};
-use plimsoll_drive::{Clock, Drive, DriveSpec, Limit, Seen, Watch, Witness};
+use plimsoll_core::{Catalogue, OpenOptions, Params, SessionShape, StreamSpec, Target};
+use plimsoll_drive::{Clock, DriveSpec, Limit, Seen, Watch, Witness};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{CliError, exit};
+use crate::error::CliError;
+use crate::verbs::honesty;
 
 /// Runs of each sort. Any two of the noise's are a pair.
 const CEILING_RUNS: usize = 5;
@@ -176,8 +177,8 @@ pub fn measure(catalogue: &Catalogue, say: &mut dyn FnMut(&str)) -> Result<Calib
     // One and two in turn: what drifts meanwhile falls on both.
     let (mut one, mut two) = (Vec::new(), Vec::new());
     for _ in 0..CEILING_RUNS {
-        one.push(ceiling(catalogue, &clock, 1)?);
-        two.push(ceiling(catalogue, &clock, 2)?);
+        one.push(ceiling(catalogue, 1)?);
+        two.push(ceiling(catalogue, 2)?);
         watch.iter_mut().for_each(Watch::look);
     }
     say(&format!("the same thing again and again ({:.0} s)", seconds(NOISE_RUNS, NOISE_RUN)));
@@ -207,8 +208,8 @@ fn machine() -> String {
 }
 
 /// Operations a second of `workers` on the store that waits for nothing.
-fn ceiling(catalogue: &Catalogue, clock: &Clock, workers: u32) -> Result<f64, CliError> {
-    let missing = || CliError::new(exit::USAGE, "this build has no store that keeps nothing, or no workload `nothing`");
+fn ceiling(catalogue: &Catalogue, workers: u32) -> Result<f64, CliError> {
+    let missing = || CliError::usage("this build has no store that keeps nothing, or no workload `nothing`");
     let mut stores = catalogue.stores.iter();
     let kind = stores.find(|kind| kind.spec().sessions.shape == SessionShape::Instant).ok_or_else(missing)?;
     let workload = catalogue.workload("nothing").ok_or_else(missing)?;
@@ -217,18 +218,9 @@ fn ceiling(catalogue: &Catalogue, clock: &Clock, workers: u32) -> Result<f64, Cl
     let options =
         OpenOptions { target, params: Params::default(), run_id: "calibration".to_owned(), waits: Default::default() };
     let mut store = kind.open(options, &mut |_| {})?;
-    let stream = workload.stream(&StreamSpec::One { kind: "nothing".to_owned(), clients: workers });
+    let stream = StreamSpec::One { kind: "nothing".to_owned(), clients: workers };
     let spec = DriveSpec { limit: Limit::Duration(CEILING_RUN), ..DriveSpec::default() };
-    let drive = Drive {
-        clock,
-        spec: &spec,
-        sessions: store.sessions(workers, Durability::AtEnd)?,
-        kinds: workload.kinds(),
-        stream: Arc::from(stream.map_err(|why| CliError::new(exit::USAGE, why))?),
-        observers: Vec::new(),
-        stop: Arc::default(),
-    };
-    let result = drive.run(&mut |_| {}).map_err(|error| CliError::new(exit::STORE, error.to_string()))?;
+    let result = honesty::drive(&mut *store, &*workload, &stream, &spec, &Arc::default(), &mut |_| {})?;
     Ok(result.ops as f64 * 1e9 / (result.end_ns - result.start_ns).max(1) as f64)
 }
 

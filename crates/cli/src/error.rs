@@ -61,6 +61,11 @@ impl CliError {
         Self { code, what: what.into(), detail: None, next: None, drawn: false }
     }
 
+    /// Something that was asked for as it cannot be.
+    pub fn usage(what: impl Into<String>) -> Self {
+        Self::new(exit::USAGE, what)
+    }
+
     /// An error that has been drawn with its place already.
     pub fn drawn(code: u8, text: String) -> Self {
         Self { drawn: true, ..Self::new(code, text) }

@@ -1,6 +1,7 @@
 //! What is said when the system has no memory left: one line and an exit code, instead of an abort.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::Write;
 
 use crate::error::exit;
 
@@ -46,23 +47,15 @@ fn given(start: *mut u8, bytes: usize) -> *mut u8 {
 /// recording is complete up to its last slice.
 #[cold]
 fn none_left(bytes: usize) -> ! {
-    const BEFORE: &[u8] = b"\nerror: out of memory: ";
-    const AFTER: &[u8] =
-        b" bytes could not be allocated\n  \xe2\x86\x92 use fewer clients, records or operations (`plimsoll check` says \
-        what a plan takes), or raise the limit: free memory, ulimit -v, or the control group's\n";
-    let (mut text, mut length) = ([0; 320], 0);
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    let mut rest = bytes;
-    while rest > 0 || at == digits.len() {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    for byte in BEFORE.iter().chain(&digits[at..]).chain(AFTER).take(text.len()) {
-        text[length] = *byte;
-        length += 1;
-    }
+    let mut text = [0; 320];
+    let mut rest = &mut text[..];
+    // What does not fit is left out.
+    let _ = write!(
+        rest,
+        "\nerror: out of memory: {bytes} bytes could not be allocated\n  → use fewer clients, records or operations \
+         (`plimsoll check` says what a plan takes), or raise the limit: free memory, ulimit -v, or the control group's\n"
+    );
+    let length = 320 - rest.len();
     // SAFETY: it reads so many bytes of the text; and ending the process needs nothing.
     unsafe {
         libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), length);

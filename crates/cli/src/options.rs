@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use plimsoll_plan::keys::{Key, LINE, OF_DRIVE, PLAN, Takes, Unless};
 
-use crate::error::{CliError, exit};
+use crate::error::CliError;
 
 /// What was given for keys of a plan, as it was written: for those of the plan itself and of its drive, or with `OF_LINE`
 /// for those of its `[line]`.
@@ -139,7 +139,7 @@ fn written(key: &Key, given: &str) -> Result<String, CliError> {
 fn processors(given: &str) -> Result<String, CliError> {
     match given.split(',').find(|part| part.trim().parse::<u32>().is_err()) {
         None => Ok(format!("[{given}]")),
-        Some(part) => Err(CliError::new(exit::USAGE, format!("`{part}` is not the number of a processor"))
+        Some(part) => Err(CliError::usage(format!("`{part}` is not the number of a processor"))
             .next("write one or more with commas between them, for example 2,3")),
     }
 }
@@ -150,7 +150,7 @@ fn mix(given: &str) -> Result<String, CliError> {
     for part in given.split(',').map(str::trim) {
         let (kind, share) = part.split_once('=').unwrap_or((part, "1"));
         let share: u32 = share.parse().map_err(|_| {
-            CliError::new(exit::USAGE, format!("`{share}` is not the share of {kind}"))
+            CliError::usage(format!("`{share}` is not the share of {kind}"))
                 .next("write KIND=SHARE with a whole number, for example read=70,update=30")
         })?;
         shares.push(format!("{} = {share}", value(kind)));

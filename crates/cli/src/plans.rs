@@ -12,8 +12,7 @@ use plimsoll_plan::model::Plan;
 
 use crate::args::PlanArgs;
 use crate::error::{CliError, exit};
-use crate::secrets::Password;
-use crate::studies;
+use crate::{secrets, studies};
 
 /// Largest plan file that is read.
 const PLAN_BYTES_MAX: u64 = 1 << 20;
@@ -21,32 +20,36 @@ const PLAN_BYTES_MAX: u64 = 1 << 20;
 /// Largest file that a plan may name.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// Passwords of attached stores, by their URL without it.
+/// Passwords of attached stores, by their URL without it. Nothing shows them.
 #[derive(Default)]
 pub struct Passwords {
-    by_url: BTreeMap<String, Password>,
-    default: Option<Password>,
+    by_url: BTreeMap<String, String>,
+    default: Option<String>,
 }
 
 impl Passwords {
-    /// The password for URLs that bring none of their own.
-    pub fn set_default(&mut self, password: Password) {
-        self.default = Some(password);
+    /// The one in `file` for URLs that bring none of their own, and those of the URLs in `stores`.
+    pub fn of_options(file: Option<&Path>, stores: &[&[String]]) -> Result<Self, CliError> {
+        let default = file.map(secrets::read_password_file).transpose()?;
+        let mut passwords = Self { default, ..Self::default() };
+        stores.iter().for_each(|stores| drop(passwords.taken_from(stores)));
+        Ok(passwords)
     }
 
-    /// Keeps the passwords of the URLs in `stores`.
-    pub fn take_from(&mut self, stores: &[String]) {
+    /// The stores without the passwords of their URLs, which are kept.
+    fn taken_from(&mut self, stores: &[String]) -> Vec<String> {
+        let mut taken = Vec::new();
         for store in whole_urls(stores) {
             let (url, password) = plimsoll_plan::split_password(&store);
-            if let Some(password) = password {
-                self.by_url.insert(url, Password(password));
-            }
+            self.by_url.extend(password.map(|password| (url.clone(), password)));
+            taken.push(url);
         }
+        taken
     }
 
     /// The password for `url`; `None` leaves it to the store's own places (PGPASSWORD, ~/.pgpass).
     pub fn of(&self, url: &str) -> Option<String> {
-        self.by_url.get(url).or(self.default.as_ref()).map(|password| password.0.clone())
+        self.by_url.get(url).or(self.default.as_ref()).cloned()
     }
 }
 
@@ -65,6 +68,13 @@ pub struct PlanText {
     pub beside: PathBuf,
 }
 
+impl PlanText {
+    /// One that was put together from options.
+    pub fn of_options(name: String, text: String) -> Self {
+        Self { name, text, beside: PathBuf::new() }
+    }
+}
+
 /// The plan that `from` comes to on the stores `on`, or on its own, and its text.
 pub fn read_plan(
     catalogue: &Catalogue,
@@ -74,14 +84,7 @@ pub fn read_plan(
     passwords: &mut Passwords,
 ) -> Result<(Plan, String), CliError> {
     let PlanText { name, text, beside } = from;
-    let mut on = Vec::new();
-    for store in whole_urls(stores) {
-        let (url, password) = plimsoll_plan::split_password(&store);
-        if let Some(password) = password {
-            passwords.by_url.insert(url.clone(), Password(password));
-        }
-        on.push(url);
-    }
+    let on = passwords.taken_from(stores);
     let overrides = Overrides { on: (!on.is_empty()).then_some(on), seed };
     let files = |path: &str| read_beside(&beside.join(path));
     match plimsoll_plan::parse_with_files(&name, &text, catalogue, &overrides, &files) {
@@ -129,8 +132,7 @@ pub fn whole_urls(pieces: &[String]) -> Vec<String> {
 /// The text of the study or file `plan`.
 pub fn read(plan: &str) -> Result<PlanText, CliError> {
     if let Some(study) = studies::find(plan) {
-        let (name, text) = (study.name.to_owned(), study.text.to_owned());
-        return Ok(PlanText { name, text, beside: PathBuf::new() });
+        return Ok(PlanText::of_options(study.name.to_owned(), study.text.to_owned()));
     }
     let path = Path::new(plan);
     let names: Vec<&str> = studies::ALL.iter().map(|study| study.name).collect();
@@ -138,20 +140,20 @@ pub fn read(plan: &str) -> Result<PlanText, CliError> {
         std::io::ErrorKind::NotFound => {
             let meant =
                 nearest(plan, names.iter().copied()).map_or(String::new(), |name| format!("did you mean `{name}`? "));
-            CliError::new(exit::USAGE, format!("there is no study and no file named `{plan}`"))
+            CliError::usage(format!("there is no study and no file named `{plan}`"))
                 .next(format!("{meant}studies are: {}; or give the path of a plan file", names.join(", ")))
         }
         _ => CliError::io(plan, &error),
     })?;
     if !size.is_file() {
-        return Err(CliError::new(exit::USAGE, format!("{plan} is not a file")).next("give the path of a plan file"));
+        return Err(CliError::usage(format!("{plan} is not a file")).next("give the path of a plan file"));
     }
     if size.len() > PLAN_BYTES_MAX {
-        return Err(CliError::new(exit::USAGE, format!("{plan} is larger than 1 MiB: that is no plan")));
+        return Err(CliError::usage(format!("{plan} is larger than 1 MiB: that is no plan")));
     }
     let text = fs::read(path).map_err(|error| CliError::io(plan, &error))?;
     let text = String::from_utf8(text).map_err(|error| {
-        CliError::new(exit::USAGE, format!("{plan} is not text"))
+        CliError::usage(format!("{plan} is not text"))
             .detail(format!("byte {} is not UTF-8", error.utf8_error().valid_up_to()))
             .next("give the path of a plan file, TOML in UTF-8")
     })?;
@@ -167,7 +169,11 @@ fn plan_error(error: &plimsoll_plan::PlanError) -> CliError {
     let theme = if terminal { miette::GraphicalTheme::unicode() } else { miette::GraphicalTheme::unicode_nocolor() };
     let mut drawn = String::new();
     let handler = miette::GraphicalReportHandler::new_themed(theme).with_links(false).with_width(100);
-    if handler.render_report(&mut drawn, error).is_err() {
+    let rendered = match error.problems() {
+        [only] => handler.render_report(&mut drawn, only),
+        _ => handler.render_report(&mut drawn, error),
+    };
+    if rendered.is_err() {
         drawn = error.to_string();
     }
     CliError::drawn(exit::USAGE, drawn)

@@ -10,26 +10,16 @@ use plimsoll_plan::{password_places, password_ranges};
 
 use crate::error::{CliError, exit};
 
-/// A password. Shows nothing of itself.
-#[derive(Clone)]
-pub struct Password(pub String);
-
-impl std::fmt::Debug for Password {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Password(…)")
-    }
-}
-
 /// The first line of a password file.
-pub fn read_password_file(path: &Path) -> Result<Password, CliError> {
+pub fn read_password_file(path: &Path) -> Result<String, CliError> {
     let text = fs::read_to_string(path).map_err(|error| {
         let what = format!("password file {}: {error}", path.display());
         let code = if error.kind() == std::io::ErrorKind::PermissionDenied { exit::PERMISSION } else { exit::USAGE };
         CliError::new(code, what).next("give --password-file a readable file whose first line is the password")
     })?;
     match text.lines().next() {
-        Some(line) if !line.is_empty() => Ok(Password(line.to_owned())),
-        _ => Err(CliError::new(exit::USAGE, format!("password file {} is empty", path.display()))
+        Some(line) if !line.is_empty() => Ok(line.to_owned()),
+        _ => Err(CliError::usage(format!("password file {} is empty", path.display()))
             .next("write the password on its first line")),
     }
 }

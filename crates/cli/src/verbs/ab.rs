@@ -1,17 +1,14 @@
 //! `plimsoll ab`: two sides in turn until their difference is decided. A side is a plan: one that `drive` puts together from
 //! options and what was said for the side, or a file.
 
-use std::path::Path;
-
 use plimsoll_analysis::ab::{AbMetric, AbRule, AbSpec, SIDES, fewest_pairs};
 use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_core::Catalogue;
-use plimsoll_plan::model::{Pace, Plan, Step, Trial};
+use plimsoll_plan::model::{Pace, Plan, Trial};
 
 use crate::args::{AbArgs, DriveArgs};
-use crate::error::{CliError, exit};
+use crate::error::CliError;
 use crate::plans::{self, Passwords, PlanText};
-use crate::secrets;
 use crate::verbs::{drive, line, run};
 
 /// Time for all turns, unless said otherwise.
@@ -39,13 +36,8 @@ pub fn run(catalogue: &Catalogue, args: &AbArgs) -> Result<u8, CliError> {
     if args.drive.print_plan {
         return crate::print(&both(&sides.each_ref().map(|side| side.from.text.clone())));
     }
-    let mut passwords = Passwords::default();
-    if let Some(path) = &args.drive.password_file {
-        passwords.set_default(secrets::read_password_file(path)?);
-    }
-    for stores in [&args.drive.on, &args.a, &args.b] {
-        passwords.take_from(stores);
-    }
+    let stores = [&args.drive.on[..], &args.a, &args.b];
+    let mut passwords = Passwords::of_options(args.drive.password_file.as_deref(), &stores)?;
     let mut read = |side: SideText| -> Result<(String, Plan, String), CliError> {
         let (plan, text) = plans::read_plan(catalogue, side.from, &side.on, args.drive.seed, &mut passwords)?;
         Ok((side.words, plan, text))
@@ -77,7 +69,7 @@ fn refuse(args: &AbArgs) -> Result<(), CliError> {
     match given.into_iter().find(|(_, given, _)| *given) {
         None => Ok(()),
         Some((option, _, next)) => {
-            Err(CliError::new(exit::USAGE, format!("{option} has no place in a comparison in turn")).next(next))
+            Err(CliError::usage(format!("{option} has no place in a comparison in turn")).next(next))
         }
     }
 }
@@ -93,18 +85,17 @@ fn side(catalogue: &Catalogue, args: &AbArgs, at: usize) -> Result<SideText, Cli
     let (files, given): (Vec<String>, Vec<String>) = given.iter().cloned().partition(|one| is_file(one));
     let mut words: Vec<String> = given.iter().map(|one| plimsoll_plan::split_password(one).0).collect();
     let Some(file) = files.into_iter().next().or(named) else {
-        let (name, text) = drive::plan_text(catalogue, &with(&args.drive, &given)?)?;
-        let from = PlanText { name, text, beside: Path::new("").to_owned() };
+        let from = drive::plan_text(catalogue, &with(&args.drive, &given)?)?;
         return Ok(SideText { words: words.join(", "), from, on: Vec::new() });
     };
     let letter = SIDES[at].to_lowercase();
     if let Some(option) = line::refused(&args.drive, &["allow_writes", "warmup"]) {
         let what = format!("{option} was given beside the plan file {file}");
-        return Err(CliError::new(exit::USAGE, what).next("write it in the plan"));
+        return Err(CliError::usage(what).next("write it in the plan"));
     }
     if let Some(setting) = given.iter().find(|one| assignment(one).is_some()) {
         let what = format!("--{letter} {setting} was given beside the plan file {file}");
-        return Err(CliError::new(exit::USAGE, what).next("write it in a plan file of that side's own"));
+        return Err(CliError::usage(what).next("write it in a plan file of that side's own"));
     }
     let from = plans::read(&file)?;
     if args.other.is_some() || words.is_empty() {
@@ -162,7 +153,7 @@ fn time_s(option: &str, given: &str, least_s: f64) -> Result<f64, CliError> {
 }
 
 fn told(option: &str, what: &str, help: Option<String>) -> CliError {
-    let error = CliError::new(exit::USAGE, format!("{option}: {what}"));
+    let error = CliError::usage(format!("{option}: {what}"));
     match help {
         Some(help) => error.next(help),
         None => error,
@@ -178,14 +169,15 @@ fn spec(
     let fail_if = args.fail_if.iter().map(|text| rule(text)).collect::<Result<Vec<_>, _>>()?;
     let mut metrics = Vec::new();
     for name in &args.metric {
-        metrics.push(AbMetric::parse(name).map_err(|help| {
-            CliError::new(exit::USAGE, format!("--metric {name}: there is no such number")).next(help)
-        })?);
+        metrics.push(
+            AbMetric::parse(name)
+                .map_err(|help| CliError::usage(format!("--metric {name}: there is no such number")).next(help))?,
+        );
     }
     metrics.extend(fail_if.iter().map(|rule| rule.metric));
     if metrics.is_empty() {
-        let is_open = |step: &Step| matches!(step, Step::Drive(drive) if drive.pace != Pace::Closed);
-        let open = a.trials.iter().chain(&b.trials).flat_map(|trial| &trial.phases).any(|phase| is_open(&phase.step));
+        let mut drives = a.trials.iter().chain(&b.trials).flat_map(Trial::drives);
+        let open = drives.any(|(_, drive)| drive.pace != Pace::Closed);
         metrics.push(if open { AbMetric::P99 } else { AbMetric::Rate });
     }
     let metrics: Vec<AbMetric> = AbMetric::ALL.into_iter().filter(|metric| metrics.contains(metric)).collect();
@@ -215,9 +207,7 @@ fn spec(
             spec.turn_s + spec.warmup_s,
             fewest_pairs(&spec)
         );
-        return Err(
-            CliError::new(exit::USAGE, what).next(format!("give it --budget {wanted}s or more, or a shorter --turn"))
-        );
+        return Err(CliError::usage(what).next(format!("give it --budget {wanted}s or more, or a shorter --turn")));
     }
     Ok(spec)
 }
@@ -225,7 +215,7 @@ fn spec(
 /// A condition on a change.
 fn rule(text: &str) -> Result<AbRule, CliError> {
     let wrong = |what: String| {
-        CliError::new(exit::USAGE, what).next("write a number's name, > or <, and a change with its sign: 'p99 > +5%'")
+        CliError::usage(what).next("write a number's name, > or <, and a change with its sign: 'p99 > +5%'")
     };
     let parsed = Rule::parse(text)
         .map_err(|error| wrong(format!("--fail-if `{text}` is no condition")).detail(error.to_string()))?;
@@ -240,13 +230,12 @@ fn rule(text: &str) -> Result<AbRule, CliError> {
 /// One plan whose trials are the two sides.
 fn together(args: &AbArgs, a: Plan, b: &Plan, spec: &AbSpec) -> Result<Plan, CliError> {
     for (letter, plan) in SIDES.into_iter().zip([&a, b]) {
-        let drives = |trial: &Trial| trial.phases.iter().filter(|phase| matches!(phase.step, Step::Drive(_))).count();
         let what = match &plan.trials[..] {
-            [trial] if drives(trial) == 1 => continue,
-            [trial] => format!("side {letter} has {} `drive` phases, not one", drives(trial)),
+            [trial] if trial.drives().count() == 1 => continue,
+            [trial] => format!("side {letter} has {} `drive` phases, not one", trial.drives().count()),
             several => format!("side {letter} comes to {} trials: a side is one point", several.len()),
         };
-        return Err(CliError::new(exit::USAGE, what).next("give every key one value, and name one store for each side"));
+        return Err(CliError::usage(what).next("give every key one value, and name one store for each side"));
     }
     let shared = [
         ("slice", a.slice_ns == b.slice_ns),
@@ -258,7 +247,7 @@ fn together(args: &AbArgs, a: Plan, b: &Plan, spec: &AbSpec) -> Result<Plan, Cli
     ];
     if let Some((key, _)) = shared.into_iter().find(|(_, same)| !same) {
         let what = format!("the two plans differ in `{key}`, which both sides share");
-        return Err(CliError::new(exit::USAGE, what).next("say the same in both"));
+        return Err(CliError::usage(what).next("say the same in both"));
     }
     let (mut sides, b_sides) = (a.trials.clone(), b.trials.clone());
     sides.extend(b_sides);
@@ -275,7 +264,7 @@ fn together(args: &AbArgs, a: Plan, b: &Plan, spec: &AbSpec) -> Result<Plan, Cli
         if same && !args.same {
             let next = "say what differs with --a and --b, for example --b durability=buffered; or with --same see what is \
                         called a difference where there is none";
-            return Err(CliError::new(exit::USAGE, "both sides are the same").next(next));
+            return Err(CliError::usage("both sides are the same").next(next));
         }
     }
     let name = if a.name == b.name { a.name.clone() } else { format!("{} and {}", a.name, b.name) };

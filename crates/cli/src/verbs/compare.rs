@@ -26,7 +26,7 @@ pub fn run(args: &CompareArgs) -> Result<u8, CliError> {
     let (a, b) = (load(&args.a)?, load(&args.b)?);
     if a.header.id == b.header.id {
         let what = format!("{} and {} are the same run, {}", args.a, args.b, a.header.id);
-        return Err(CliError::new(exit::USAGE, what).next("name two; `plimsoll runs` lists what there is"));
+        return Err(CliError::usage(what).next("name two; `plimsoll runs` lists what there is"));
     }
     let comparison = compare::compare(&a, &b, &rules, floor);
     about_something(&comparison)?;
@@ -40,13 +40,7 @@ pub fn run(args: &CompareArgs) -> Result<u8, CliError> {
         CompareFormat::Json => plimsoll_report::json(&comparison),
         CompareFormat::Md => plimsoll_report::comparison_markdown(&comparison),
     };
-    match &args.output {
-        Some(path) if !to_stdout => {
-            report::write(path, &text)?;
-            crate::print(&format!("{}\n", path.display()))?;
-        }
-        _ => drop(crate::print(&text)?),
-    }
+    report::deliver(args.output.as_deref(), &text)?;
     Ok(match (comparison.failed(), comparison.undecided()) {
         (true, _) => exit::GOAL_MISSED,
         (false, true) => exit::UNDECIDED,
@@ -56,7 +50,7 @@ pub fn run(args: &CompareArgs) -> Result<u8, CliError> {
 
 fn parse(text: &str) -> Result<Rule, CliError> {
     Rule::parse(text).map_err(|error| {
-        CliError::new(exit::USAGE, format!("--fail-if `{text}` is no condition")).detail(error.to_string()).next(
+        CliError::usage(format!("--fail-if `{text}` is no condition")).detail(error.to_string()).next(
             "write a number's name, > or <, and a change or a value: 'p99 > +5%', 'mixed.rate < -3%', 'p99 > 20ms'",
         )
     })
@@ -64,7 +58,7 @@ fn parse(text: &str) -> Result<Rule, CliError> {
 
 fn noise_floor(text: &str) -> Result<NoiseFloor, CliError> {
     let refused = |what: &str, next: &str| {
-        Err(CliError::new(exit::USAGE, format!("--noise-floor `{text}` is {what}")).next(next.to_owned()))
+        Err(CliError::usage(format!("--noise-floor `{text}` is {what}")).next(next.to_owned()))
     };
     match text.trim().trim_end_matches('%').trim().parse::<f64>() {
         Ok(percent) if (0.0..=10.0).contains(&percent) => Ok(NoiseFloor::flat(percent)),
@@ -84,8 +78,7 @@ fn about_something(comparison: &Comparison) -> Result<(), CliError> {
     } else {
         format!("they have {}", names.join(", "))
     };
-    Err(CliError::new(exit::USAGE, format!("--fail-if `{}` is about nothing that both runs have", rule.rule))
-        .next(next))
+    Err(CliError::usage(format!("--fail-if `{}` is about nothing that both runs have", rule.rule)).next(next))
 }
 
 /// A condition in another unit than the number it names would never be met.
@@ -94,8 +87,7 @@ fn in_its_unit(comparison: &Comparison, rules: &[Rule]) -> Result<(), CliError> 
     match misfits.next() {
         None => Ok(()),
         Some((rule, why)) => {
-            Err(CliError::new(exit::USAGE, format!("--fail-if `{rule}` has no unit, or not that of its number"))
-                .next(why))
+            Err(CliError::usage(format!("--fail-if `{rule}` has no unit, or not that of its number")).next(why))
         }
     }
 }

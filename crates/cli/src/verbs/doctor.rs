@@ -1,13 +1,12 @@
 //! `plimsoll doctor`: what on this machine would spoil a measurement, and what is missing.
 
-use std::fs;
 use std::path::Path;
 
 use plimsoll_core::Catalogue;
 use plimsoll_drive::Io;
 use plimsoll_report::cells;
 use plimsoll_report::document::{Table, Tone, words};
-use plimsoll_sample::environment;
+use plimsoll_sample::environment::{self, gib};
 
 use crate::args::DoctorArgs;
 use crate::calibration::{self, Calibration};
@@ -164,14 +163,9 @@ fn load() -> Finding {
     }
 }
 
-fn meminfo(key: &str) -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.split(':').next() == Some(key))?;
-    line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
-}
-
 fn memory() -> Finding {
-    let (Some(total), Some(available)) = (meminfo("MemTotal"), meminfo("MemAvailable")) else {
+    let memory = environment::memory();
+    let (Some(total), Some(available)) = (memory.total, memory.available) else {
         return Finding::spoils("memory unknown: /proc/meminfo is not readable", "run where /proc is mounted");
     };
     let text = format!("memory {} available of {}", gib(available), gib(total));
@@ -179,7 +173,7 @@ fn memory() -> Finding {
 }
 
 fn swap() -> Finding {
-    let used = meminfo("SwapTotal").unwrap_or(0).saturating_sub(meminfo("SwapFree").unwrap_or(0));
+    let used = environment::memory().swapped().unwrap_or(0);
     if used > 64 << 20 {
         Finding::spoils(format!("swap: {} are swapped out", gib(used)), "free memory, then swapoff -a; swapon -a")
     } else {
@@ -205,10 +199,6 @@ fn disk(runs_dir: &Path) -> Finding {
             Some("set XDG_STATE_HOME to a directory that can be written".to_owned()),
         ),
     }
-}
-
-fn gib(bytes: u64) -> String {
-    format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
 }
 
 #[cfg(test)]

@@ -3,63 +3,55 @@
 //! The options are written down as a plan, which is run like any other and kept in the recording.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use plimsoll_core::{Catalogue, ParamType, WorkloadSpec, quantity};
 
 use crate::args::DriveArgs;
-use crate::error::{CliError, exit};
+use crate::error::CliError;
 use crate::options::{list, value};
-use crate::plans::{self, Passwords};
-use crate::secrets;
+use crate::plans::{self, Passwords, PlanText};
 use crate::verbs::run;
 
 /// Drives what `args` ask for; the exit code says whether every goal held.
 pub fn run(catalogue: &Catalogue, args: &DriveArgs) -> Result<u8, CliError> {
-    let (name, text) = plan_text(catalogue, args)?;
+    let from = plan_text(catalogue, args)?;
     if args.print_plan {
-        return crate::print(&text);
+        return crate::print(&from.text);
     }
-    let from = plans::PlanText { name, text, beside: Path::new("").to_owned() };
-    let mut passwords = Passwords::default();
     // The stores stand in the plan, with what was set for them.
-    passwords.take_from(&args.on);
-    run_text(catalogue, from, &[], args, passwords)
+    run_text(catalogue, from, &[], args)
 }
 
 /// Runs the plan that was put together from `args`, on `stores` instead of its own where some are named.
 pub(super) fn run_text(
     catalogue: &Catalogue,
-    from: plans::PlanText,
+    from: PlanText,
     stores: &[String],
     args: &DriveArgs,
-    mut passwords: Passwords,
 ) -> Result<u8, CliError> {
-    if let Some(path) = &args.password_file {
-        passwords.set_default(secrets::read_password_file(path)?);
-    }
+    let mut passwords = Passwords::of_options(args.password_file.as_deref(), &[&args.on])?;
     let (mut plan, text) = plans::read_plan(catalogue, from, stores, args.seed, &mut passwords)?;
     plan.allow_writes |= args.plan.get("allow_writes").is_some();
     run::run_plan(catalogue, &plan, &text, None, &passwords, args.quiet, args.strict)
 }
 
-/// The plan's name and text.
-pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(String, String), CliError> {
+/// The plan that the options come to.
+pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanText, CliError> {
     let name = match (&args.workload, &args.file[..]) {
         (Some(workload), []) => workload.clone(),
         (None, [_, ..]) => "script".to_owned(),
         (None, []) => {
-            return Err(CliError::new(exit::USAGE, "there is nothing to drive")
+            return Err(CliError::usage("there is nothing to drive")
                 .next("name a workload (see `plimsoll list workloads`), or scripts with -f FILE"));
         }
         (Some(workload), [..]) => {
-            return Err(CliError::new(exit::USAGE, format!("both the workload {workload} and scripts were named"))
+            return Err(CliError::usage(format!("both the workload {workload} and scripts were named"))
                 .next("leave one of them out"));
         }
     };
     if args.on.is_empty() {
         let example = catalogue.stores.first().map_or("STORE", |store| store.spec().name);
-        return Err(CliError::new(exit::USAGE, "it must be said on which store").next(format!(
+        return Err(CliError::usage("it must be said on which store").next(format!(
             "name one or more with --on, for example --on {example}; `plimsoll list stores` lists them"
         )));
     }
@@ -67,7 +59,7 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(Stri
         && let Some(kinds) = catalogue.workload(&name).and_then(kinds_without_a_usual_mix)
     {
         let first = kinds.first().unwrap_or(&"read");
-        return Err(CliError::new(exit::USAGE, format!("it must be said what to drive of `{name}`"))
+        return Err(CliError::usage(format!("it must be said what to drive of `{name}`"))
             .next(format!("give shares with --mix, for example --mix {first}=1; its kinds: {}", kinds.join(", "))));
     }
     let mut text = String::from("# Written by `plimsoll drive` from its options.\n");
@@ -117,7 +109,7 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<(Stri
             push(&mut text, &quantity::plain(&key), &value(&given));
         }
     }
-    Ok((name, text))
+    Ok(PlanText::of_options(name, text))
 }
 
 /// The kinds of a workload that has several, none of them named as itself: nobody can know which are meant.
@@ -135,7 +127,7 @@ fn settings(given: &[String]) -> Result<Vec<(String, String)>, CliError> {
         .iter()
         .map(|given| match given.split_once('=') {
             Some((key, value)) if is_key(key) => Ok((key.to_owned(), value.to_owned())),
-            _ => Err(CliError::new(exit::USAGE, format!("`{given}` is not a name and a value"))
+            _ => Err(CliError::usage(format!("`{given}` is not a name and a value"))
                 .next("write NAME=VALUE, for example scale=10")),
         })
         .collect()
@@ -165,10 +157,8 @@ fn store_list(on: &[String], settings: &[(String, String)]) -> Result<String, Cl
         });
     }
     match settings.iter().zip(used).find(|(_, used)| !used) {
-        Some(((key, _), _)) => {
-            Err(CliError::new(exit::USAGE, format!("`--set {key}=…` is for a store that is not there"))
-                .next("before the dot stands a store of `--on`"))
-        }
+        Some(((key, _), _)) => Err(CliError::usage(format!("`--set {key}=…` is for a store that is not there"))
+            .next("before the dot stands a store of `--on`")),
         None => Ok(format!("[{}]", stores.join(", "))),
     }
 }
@@ -179,7 +169,7 @@ fn weighted(file: &str) -> Result<(&str, u32), CliError> {
         None => Ok((file, 1)),
         Some((path, weight)) => match weight.parse() {
             Ok(weight) if !path.is_empty() => Ok((path, weight)),
-            _ => Err(CliError::new(exit::USAGE, format!("`{weight}` is not the weight of a script"))
+            _ => Err(CliError::usage(format!("`{weight}` is not the weight of a script"))
                 .next("write FILE@WEIGHT with a whole number, or FILE alone")),
         },
     }
@@ -196,7 +186,7 @@ mod tests {
         let words = ["plimsoll", "drive"].into_iter().chain(options.split_whitespace());
         match Cli::try_parse_from(words).map_err(|error| error.to_string())?.verb {
             Verb::Drive(args) => {
-                plan_text(&crate::catalogue::assemble(), &args).map(|(_, text)| text).map_err(|error| error.to_string())
+                plan_text(&crate::catalogue::assemble(), &args).map(|plan| plan.text).map_err(|error| error.to_string())
             }
             other => panic!("{other:?}"),
         }

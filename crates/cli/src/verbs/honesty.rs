@@ -14,7 +14,7 @@ use plimsoll_core::{
     Catalogue, Dialect, Durability, Interface, Measure, OpenOptions, Store, StoreKind, StreamSpec, Target, Waits,
     Workload, waits,
 };
-use plimsoll_drive::{Clock, Drive, DriveSpec, Limit, Pace};
+use plimsoll_drive::{Clock, Drive, DriveResult, DriveSpec, Limit, Pace};
 use plimsoll_plan::Timeouts;
 use plimsoll_report::cells;
 use plimsoll_report::document::{Table, numbers, words};
@@ -53,7 +53,7 @@ pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, Cli
             .filter(|spec| !spec.schemes.is_empty())
             .map(|spec| spec.name)
             .collect();
-        return Err(CliError::new(exit::USAGE, format!("`{name}` is no server that can be started and stopped here"))
+        return Err(CliError::usage(format!("`{name}` is no server that can be started and stopped here"))
             .next(format!("name one of: {}", servers.join(", "))));
     };
     kind.installed()?;
@@ -154,17 +154,18 @@ fn question(catalogue: &Catalogue, kind: &dyn StoreKind) -> Result<(Box<dyn Work
         None if speaks(Interface::Ldap) => ("ldap", "search"),
         None => ("coupons", "read"),
     };
-    let missing = || CliError::new(exit::USAGE, format!("there is no plain question for {}", spec.name));
+    let missing = || CliError::usage(format!("there is no plain question for {}", spec.name));
     let workload = catalogue.workload(name).ok_or_else(missing)?;
     let made = (workload.make)(1, &plimsoll_plan::defaults(workload.params), &[]).map_err(|_| missing())?;
     Ok((made, op.to_owned()))
 }
 
 fn load(store: &mut dyn Store, workload: &dyn Workload, stop: &Arc<AtomicBool>) -> Result<(), CliError> {
-    if let Ok(stream) = workload.stream(&StreamSpec::Load { batch: 1_000, clients: 1 }) {
+    let stream = StreamSpec::Load { batch: 1_000, clients: 1 };
+    if workload.stream(&stream).is_ok() {
         let op_timeout = Duration::from_nanos(Timeouts::default().load_ns);
         let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, ..DriveSpec::default() };
-        drive(store, workload, stream.into(), &spec, Arc::clone(stop), 1, &mut |_| {})?;
+        drive(store, workload, &stream, &spec, stop, &mut |_| {})?;
     }
     Ok(store.after_load(workload.layout())?)
 }
@@ -176,14 +177,13 @@ fn drive_through_a_stall(
     op: &str,
     stop: &Arc<AtomicBool>,
 ) -> Result<Vec<Row>, CliError> {
-    let stream = workload.stream(&StreamSpec::One { kind: op.to_owned(), clients: CLIENTS });
-    let stream = stream.map_err(|why| CliError::new(exit::USAGE, why))?.into();
+    let stream = StreamSpec::One { kind: op.to_owned(), clients: CLIENTS };
     let spec = DriveSpec { limit: Limit::Duration(WINDOW), pace: Pace::even(RATE_PER_S), ..DriveSpec::default() };
     let mut both = [histogram(), histogram()];
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| stall(roots, &over));
-        let driven = drive(store, workload, stream, &spec, Arc::clone(stop), CLIENTS, &mut |slice| {
+        let driven = drive(store, workload, &stream, &spec, stop, &mut |slice| {
             for one in &slice.histograms {
                 let at = usize::from(one.measure == Measure::Service);
                 // Equal bounds: nothing is out of range.
@@ -210,21 +210,30 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("bounds that a histogram can have")
 }
 
-fn drive(
+/// Drives `store` with nothing recorded.
+///
+/// # Errors
+/// It could not be driven, or an operation failed.
+pub(crate) fn drive(
     store: &mut dyn Store,
     workload: &dyn Workload,
-    stream: Arc<dyn plimsoll_core::Stream>,
+    stream: &StreamSpec,
     spec: &DriveSpec,
-    stop: Arc<AtomicBool>,
-    clients: u32,
+    stop: &Arc<AtomicBool>,
     on_slice: &mut dyn FnMut(plimsoll_core::Slice),
-) -> Result<(), CliError> {
-    let clock = Clock::start();
-    let sessions = store.sessions(clients, Durability::Durable)?;
-    let drive = Drive { clock: &clock, spec, sessions, kinds: workload.kinds(), stream, observers: Vec::new(), stop };
+) -> Result<DriveResult, CliError> {
+    let drive = Drive {
+        clock: &Clock::start(),
+        spec,
+        sessions: store.sessions(stream.clients(), Durability::Durable)?,
+        kinds: workload.kinds(),
+        stream: workload.stream(stream).map_err(CliError::usage)?.into(),
+        observers: Vec::new(),
+        stop: Arc::clone(stop),
+    };
     let result = drive.run(on_slice).map_err(|error| CliError::new(exit::STORE, error.to_string()))?;
     match result.errors.first() {
-        None => Ok(()),
+        None => Ok(result),
         Some(error) => Err(CliError::new(exit::STORE, format!("{} operations failed", error.count))
             .detail(format!("{} {}", error.code, error.message))),
     }

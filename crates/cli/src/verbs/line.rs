@@ -1,12 +1,10 @@
 //! `plimsoll line`: a plan as `drive` puts it together, whose load line is searched for.
 
-use std::path::Path;
-
 use plimsoll_core::Catalogue;
 
 use crate::args::{DriveArgs, LineArgs};
-use crate::error::{CliError, exit};
-use crate::plans::{self, Passwords};
+use crate::error::CliError;
+use crate::plans;
 use crate::verbs::drive;
 
 /// Searches for the load line that `args` ask for; the exit code says whether one was found.
@@ -15,11 +13,9 @@ pub fn run(catalogue: &Catalogue, args: &LineArgs) -> Result<u8, CliError> {
     if args.drive.print_plan {
         return crate::print(&from.text);
     }
-    let mut passwords = Passwords::default();
     // Of options the stores stand in the plan that they were written down as; a file's are replaced.
     let stores: &[String] = if file(args).is_some() { &args.drive.on } else { &[] };
-    passwords.take_from(&args.drive.on);
-    drive::run_text(catalogue, from, stores, &args.drive, passwords)
+    drive::run_text(catalogue, from, stores, &args.drive)
 }
 
 /// The plan file, where one was named instead of a workload.
@@ -40,18 +36,18 @@ fn plan_text(catalogue: &Catalogue, args: &LineArgs) -> Result<plans::PlanText, 
         Some(path) => {
             if let Some(option) = refused(&args.drive, &["allow_writes"]) {
                 let what = format!("{option} was given beside the plan file {path}");
-                return Err(CliError::new(exit::USAGE, what).next("write it in the plan"));
+                return Err(CliError::usage(what).next("write it in the plan"));
             }
             plans::read(path)?
         }
         None => {
             if let Some(key) = ["rate", "ops", "for"].into_iter().find(|key| args.drive.plan.get(key).is_some()) {
                 let what = format!("--{key} has no place in a search for the load line");
-                return Err(CliError::new(exit::USAGE, what)
-                    .next("the search chooses rates and times; --from and --budget bound them"));
+                return Err(
+                    CliError::usage(what).next("the search chooses rates and times; --from and --budget bound them")
+                );
             }
-            let (name, text) = drive::plan_text(catalogue, &args.drive)?;
-            plans::PlanText { name, text, beside: Path::new("").to_owned() }
+            drive::plan_text(catalogue, &args.drive)?
         }
     };
     let text = &mut from.text;
@@ -63,7 +59,7 @@ fn plan_text(catalogue: &Catalogue, args: &LineArgs) -> Result<plans::PlanText, 
         text.push_str("\n[line]\n");
     } else if let Some(option) = args.line.first_but(&[]) {
         let what = format!("the plan has a [line] of its own, and {option} was given too");
-        return Err(CliError::new(exit::USAGE, what).next("say it in one of the two"));
+        return Err(CliError::usage(what).next("say it in one of the two"));
     }
     text.push_str(&args.line.of_line()?);
     Ok(from)

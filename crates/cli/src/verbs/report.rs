@@ -20,7 +20,6 @@ pub fn run(args: &ReportArgs) -> Result<u8, CliError> {
         plimsoll_analysis::take_late_for_void(&mut loaded);
     }
     let view = plimsoll_analysis::view(&loaded);
-    let to_stdout = args.output.as_deref() == Some(Path::new("-"));
     let text = match args.format {
         Format::Html => plimsoll_report::html(&view),
         Format::Json => plimsoll_report::json(&view),
@@ -29,17 +28,19 @@ pub fn run(args: &ReportArgs) -> Result<u8, CliError> {
         Format::Hdr => plimsoll_report::hdr(&view, plimsoll_analysis::slices::slices(&loaded)),
         Format::Text => plimsoll_report::terminal(&view, args.output.is_none() && colour(), width()),
     };
-    match (&args.output, args.format) {
-        (Some(path), _) if !to_stdout => {
-            write(path, &text)?;
+    let page = page_path(&recording);
+    let beside = (args.format == Format::Html).then_some(&*page);
+    deliver(args.output.as_deref().or(beside), &text)
+}
+
+/// Writes `text` to `path` and says so; prints it without one, or where that is `-`.
+pub fn deliver(path: Option<&Path>, text: &str) -> Result<u8, CliError> {
+    match path.filter(|path| *path != Path::new("-")) {
+        Some(path) => {
+            write(path, text)?;
             crate::print(&format!("{}\n", path.display()))
         }
-        (None, Format::Html) => {
-            let path = page_path(&recording);
-            write(&path, &text)?;
-            crate::print(&format!("{}\n", path.display()))
-        }
-        _ => crate::print(&text),
+        None => crate::print(text),
     }
 }
 

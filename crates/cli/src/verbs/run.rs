@@ -21,10 +21,7 @@ use crate::verbs::{honesty, report};
 
 /// Runs what `args` ask for; the exit code says whether every goal held.
 pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, CliError> {
-    let mut passwords = Passwords::default();
-    if let Some(path) = &args.password_file {
-        passwords.set_default(secrets::read_password_file(path)?);
-    }
+    let mut passwords = Passwords::of_options(args.password_file.as_deref(), &[])?;
     let (mut plan, text) = plans::load(catalogue, &args.plan, &mut passwords)?;
     plan.allow_writes |= args.allow_writes;
     plan.dir = args.dir.clone().or(plan.dir);
