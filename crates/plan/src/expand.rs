@@ -227,7 +227,7 @@ impl<'c> Reading<'c> {
         point: &mut Point<'_>,
     ) {
         let spec = store.kind.spec();
-        if let Some((_, durability)) = &draft.step.needs {
+        if let Some(durability) = &draft.step.durability {
             let (durability, span) = durability.spanned(point);
             if !spec.durabilities.contains(durability) {
                 let able: Vec<&str> = spec.durabilities.iter().map(|durability| durability.name()).collect();
@@ -238,6 +238,7 @@ impl<'c> Reading<'c> {
         let loaded = before.iter().any(|phase| matches!(phase.step, Step::Load { .. }));
         let needs_load = match draft.kind {
             PhaseKind::Check => true,
+            // Statements may fill their tables themselves; records come from a load only.
             PhaseKind::Ask | PhaseKind::Drive => workload.interfaces.contains(&Interface::Records),
             _ => false,
         };

@@ -31,7 +31,7 @@ pub(crate) struct StepDraft {
     /// At a point of the sweep.
     pub(crate) at: Box<dyn Fn(&mut Point<'_>) -> Step>,
     /// Of a load or a drive: what a store has to be able to do.
-    pub(crate) needs: Option<(Choices<u32>, Choices<Durability>)>,
+    pub(crate) durability: Option<Choices<Durability>>,
     /// The kinds of operation that it asks, where the plan says.
     pub(crate) kinds: Vec<String>,
 }
@@ -118,19 +118,19 @@ impl Reading<'_> {
         workload: &WorkloadDraft<'_>,
     ) -> Option<StepDraft> {
         let count = |key: &str| self.swept(section, phase, key, Self::count);
-        let plain = |step: Step| StepDraft { at: Box::new(move |_| step.clone()), needs: None, kinds: Vec::new() };
+        let plain = |step: Step| StepDraft { at: Box::new(move |_| step.clone()), durability: None, kinds: Vec::new() };
         Some(match kind {
             PhaseKind::Load => {
                 let (batch, clients) = (count("batch"), count("clients"));
                 let durability = self.swept(section, phase, "durability", Self::named);
                 let (batch, clients, durability) = (batch?, clients?, durability?);
-                let needs = Some((clients.clone(), durability.clone()));
+                let needed = Some(durability.clone());
                 let at = move |point: &mut Point<'_>| Step::Load {
                     batch: batch.at(point),
                     clients: clients.at(point),
                     durability: durability.at(point),
                 };
-                StepDraft { at: Box::new(at), needs, kinds: Vec::new() }
+                StepDraft { at: Box::new(at), durability: needed, kinds: Vec::new() }
             }
             PhaseKind::Ask => {
                 let op = self
@@ -145,7 +145,7 @@ impl Reading<'_> {
                     count: count.at(point),
                     op_timeout_ns: op_timeout_ns.at(point),
                 };
-                StepDraft { at: Box::new(at), needs: None, kinds }
+                StepDraft { at: Box::new(at), durability: None, kinds }
             }
             PhaseKind::Drive => self.drive(phase, section, workload)?,
             PhaseKind::Settle => plain(Step::Settle),
@@ -209,7 +209,7 @@ impl Reading<'_> {
         let (backlog_ns, op_timeout_ns) = (backlog_ns?, op_timeout_ns?);
         let asked = mix.values().flatten().filter(|(_, share)| *share > 0);
         let kinds = asked.map(|(kind, _)| kind.clone()).collect();
-        let needs = Some((clients.clone(), durability.clone()));
+        let needed = Some(durability.clone());
         let at = move |point: &mut Point<'_>| {
             let clients = clients.at(point);
             let pace = match &rate {
@@ -236,7 +236,7 @@ impl Reading<'_> {
                 op_timeout_ns: op_timeout_ns.at(point),
             })
         };
-        Some(StepDraft { at: Box::new(at), needs, kinds })
+        Some(StepDraft { at: Box::new(at), durability: needed, kinds })
     }
 
     /// A time, or `auto`: then it is found in the slices.
