@@ -139,6 +139,15 @@ impl Audit<'_> {
         for (id, effect) in past.take(if ids.is_empty() { 0 } else { usize::MAX }) {
             effects.entry(id).or_default().push(effect);
         }
+        // As where the delete is known still: the last that had been acknowledged is what was seen.
+        for (id, sent_ns) in records.past.absences() {
+            let had_happened =
+                |effect: &&mut Effect| is_absent(effect.stamp) && effect.is_acknowledged && effect.done_ns <= sent_ns;
+            let deletes = effects.get_mut(&id).into_iter().flatten().filter(had_happened);
+            if let Some(delete) = deletes.max_by_key(|effect| effect.sent_ns) {
+                delete.is_seen = true;
+            }
+        }
         for id in ids {
             // The one told last is the first.
             let states: Vec<Effect> = records.states_of(id).map(|(_, state)| state.effect()).collect();

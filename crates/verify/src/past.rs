@@ -23,6 +23,8 @@ pub(crate) struct Past {
     /// Where the oldest is, once the memory is full.
     oldest: usize,
     seen_late: HashSet<(u32, i64)>,
+    /// Records that were absent when their last delete had been retired, and when they were asked for.
+    absent_late: Vec<(u32, u64)>,
     /// Of each phase and client, one more than its last write's cycle within the phase.
     sent: Vec<Vec<u32>>,
 }
@@ -71,6 +73,18 @@ impl Past {
         if self.seen_late.len() < SEEN_LATE_MAX {
             self.seen_late.insert((id, stamp));
         }
+    }
+
+    /// An answer to a question of `sent_ns` says that a record is not there, of which no delete is known any more.
+    pub fn absent(&mut self, id: u32, sent_ns: u64) {
+        if self.absent_late.len() < SEEN_LATE_MAX {
+            self.absent_late.push((id, sent_ns));
+        }
+    }
+
+    /// Such records, and when they were asked for.
+    pub fn absences(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.absent_late.iter().copied()
     }
 
     /// The effect of the last write with this stamp on this record, if it is remembered.

@@ -337,8 +337,10 @@ impl Records {
         let deletes = self.states_of(id).filter(|(_, state)| {
             is_absent(state.stamp) && state.stage == Stage::Acknowledged && state.done_ns <= sent_ns
         });
-        if let Some((number, _)) = deletes.max_by_key(|(_, state)| state.sent_ns) {
-            self.see(id, number, false, finished_ns);
+        match deletes.max_by_key(|(_, state)| state.sent_ns) {
+            Some((number, _)) => self.see(id, number, false, finished_ns),
+            None if self.acknowledged_of(id).1 <= sent_ns => self.past.absent(id, sent_ns),
+            None => {}
         }
     }
 

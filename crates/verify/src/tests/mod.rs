@@ -100,6 +100,13 @@ proptest! {
     }
 }
 
+#[test]
+fn an_absence_shows_a_delete_that_is_long_past() {
+    let workload: Arc<dyn Workload> = Arc::new(Toy::new(RECORDS));
+    let ways = Ways { lie: 4, unknown: 5, rejected: 2, pause_ns: 47, drain: 1, steps: 576, phases: 2 };
+    agree(verdicts(&workload, 18_173_444_788_408_741_858, ways));
+}
+
 /// Clients that ask and write as fast as they can, honestly, under a ledger that is drained now and then: what it holds then.
 fn held(workload: Arc<dyn Workload>, steps: u64, drain: u64) -> (u64, usize) {
     let ways = Ways { lie: 0, unknown: 0, rejected: 0, pause_ns: 300, drain, steps, phases: 1 };
