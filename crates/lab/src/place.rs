@@ -71,13 +71,10 @@ impl Place {
         }
         Err(StoreError::new(
             StoreErrorKind::Permission,
-            format!("there is no directory in which {} could keep a private server's data", user.name()),
+            format!("there is no directory in which {} could keep a private server's data", user.name),
         )
         .detail(refused.join("; "))
-        .next(format!(
-            "let {0} in, or name a directory with --dir that {0} may enter and you may write to",
-            user.name()
-        )))
+        .next(format!("let {0} in, or name a directory with --dir that {0} may enter and you may write to", user.name)))
     }
 
     fn furnish(root: &Path, user: &ServerUser) -> Result<Self, StoreError> {
@@ -103,7 +100,7 @@ impl Place {
         for directory in [&data, &sockets] {
             make_directory(directory, user).map_err(|error| io(directory, &error))?;
         }
-        if user.is_switched() {
+        if user.is_switched {
             fs::set_permissions(root, Permissions::from_mode(0o711)).map_err(|error| io(root, &error))?;
         }
         Ok(Self { root: root.to_owned(), data, sockets, log, _mark: mark })
@@ -119,8 +116,8 @@ pub(crate) fn make_directory(path: &Path, user: &ServerUser) -> io::Result<()> {
 /// Makes `path` the user's own, for him with `mode`.
 pub(crate) fn give(path: &Path, mode: u32, user: &ServerUser) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode))?;
-    if user.is_switched() {
-        std::os::unix::fs::chown(path, Some(user.uid()), Some(user.gid()))?;
+    if user.is_switched {
+        std::os::unix::fs::chown(path, Some(user.uid), Some(user.gid))?;
     }
     Ok(())
 }
@@ -141,7 +138,7 @@ fn usable(base: &Path, user: &ServerUser) -> Result<Result<PathBuf, String>, Sto
         // The one on the way that has to be opened.
         let closed = base.ancestors().filter(|directory| matches!(user.can_traverse(directory), Ok(false))).last();
         let closed = closed.unwrap_or(&base).display();
-        return Ok(Err(format!("user {} may not enter {closed}; chmod o+x {closed} lets it", user.name())));
+        return Ok(Err(format!("user {} may not enter {closed}; chmod o+x {closed} lets it", user.name)));
     }
     Ok(Ok(base))
 }
@@ -176,7 +173,7 @@ fn short_name(user: &ServerUser) -> Result<PathBuf, StoreError> {
     }
     Err(StoreError::new(
         StoreErrorKind::Permission,
-        format!("neither /tmp nor /var/tmp can hold sockets of user {}", user.name()),
+        format!("neither /tmp nor /var/tmp can hold sockets of user {}", user.name),
     ))
 }
 

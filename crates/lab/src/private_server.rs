@@ -116,11 +116,6 @@ impl PrivateServer {
         &self.place.root
     }
 
-    /// The user that programs run as.
-    pub fn user(&self) -> &ServerUser {
-        &self.user
-    }
-
     /// The id of the running program.
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(|running| running.pid)
@@ -360,8 +355,8 @@ impl PrivateServer {
     /// What the supervisor is told: numbers of the signal and of the user, `-` where that is the caller.
     fn leave_and_ids(&self) -> [String; 3] {
         let leave = number_of(self.leave).as_raw().to_string();
-        match self.user.is_switched() {
-            true => [leave, self.user.uid().to_string(), self.user.gid().to_string()],
+        match self.user.is_switched {
+            true => [leave, self.user.uid.to_string(), self.user.gid.to_string()],
             false => [leave, "-".to_owned(), "-".to_owned()],
         }
     }

@@ -11,11 +11,14 @@ use rustix::fs::Access;
 /// The user that a server runs as: the caller, or, when that is root, a user of the server's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerUser {
-    name: String,
-    uid: u32,
-    gid: u32,
-    /// False when it is the caller.
-    switched: bool,
+    /// Its name, or its number where it has none.
+    pub name: String,
+    /// Its id.
+    pub uid: u32,
+    /// The id of its group.
+    pub gid: u32,
+    /// Servers run as another user than this process.
+    pub is_switched: bool,
 }
 
 impl ServerUser {
@@ -52,7 +55,7 @@ impl ServerUser {
             name: name.unwrap_or_else(|| uid.to_string()),
             uid,
             gid: rustix::process::getegid().as_raw(),
-            switched: false,
+            is_switched: false,
         }
     }
 
@@ -61,34 +64,14 @@ impl ServerUser {
         let mut ids = line.split(':').skip(2);
         let uid = ids.next()?.parse().ok()?;
         let gid = ids.next()?.parse().ok()?;
-        Some(Self { name: name.to_owned(), uid, gid, switched: true })
-    }
-
-    /// Its name, or its number where it has none.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Its id.
-    pub fn uid(&self) -> u32 {
-        self.uid
-    }
-
-    /// The id of its group.
-    pub fn gid(&self) -> u32 {
-        self.gid
-    }
-
-    /// True when servers run as another user than this process.
-    pub fn is_switched(&self) -> bool {
-        self.switched
+        Some(Self { name: name.to_owned(), uid, gid, is_switched: true })
     }
 
     /// Whether this user gets to what is in `directory`: through all directories on the way, and into it.
     ///
     /// Asked of the kernel as that user, so that access lists and mounts count too.
     pub(crate) fn can_traverse(&self, directory: &Path) -> Result<bool, StoreError> {
-        if !self.switched {
+        if !self.is_switched {
             return Ok(directory.is_dir() && rustix::fs::access(directory, Access::EXEC_OK).is_ok());
         }
         // The system goes there as that user before it executes anything.
@@ -111,15 +94,15 @@ mod tests {
     #[test]
     fn a_user_is_found_by_its_whole_name() {
         let user = ServerUser::in_passwd(PASSWD, "postgres").unwrap();
-        assert_eq!((user.uid(), user.gid(), user.name(), user.is_switched()), (101, 104, "postgres", true));
+        assert_eq!((user.uid, user.gid, user.name.as_str(), user.is_switched), (101, 104, "postgres", true));
         assert_eq!(ServerUser::in_passwd(PASSWD, "post"), None);
     }
 
     #[test]
     fn the_caller_is_not_switched_to() {
         let user = ServerUser::caller();
-        assert_eq!(user.uid(), rustix::process::geteuid().as_raw());
-        assert!(!user.is_switched());
+        assert_eq!(user.uid, rustix::process::geteuid().as_raw());
+        assert!(!user.is_switched);
     }
 
     #[test]

@@ -104,7 +104,7 @@ fn configuration(data_dir: &Path, settings: &SlapdRecipe, syncs: bool) -> Result
         return Err(StoreError::new(StoreErrorKind::Usage, what).next("Write it as objectClass,uid eq; cn eq,sub"));
     }
     let user = ServerUser::caller();
-    let root = format!("gidNumber={}+uidNumber={},cn=peercred,cn=external,cn=auth", user.gid(), user.uid());
+    let root = format!("gidNumber={}+uidNumber={},cn=peercred,cn=external,cn=auth", user.gid, user.uid);
     let mut text = String::new();
     // Where the backend is no module, it is built in.
     if let Some(modules) = there(&MODULE_DIRS, "back_mdb.so").or_else(|| there(&MODULE_DIRS, "back_mdb.la")) {

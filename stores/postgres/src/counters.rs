@@ -10,22 +10,10 @@ const HAS_PG_STAT_WAL: u32 = 140_000;
 const HAS_PG_STAT_CHECKPOINTER: u32 = 170_000;
 const COUNTS_CHECKPOINTS_DONE: u32 = 180_000;
 
-/// A column of the question.
-struct Column {
-    name: &'static str,
-    unit: &'static str,
-    make: fn(&str, &str, &str, f64) -> Reading,
-    expression: &'static str,
-}
-
-const fn total(name: &'static str, unit: &'static str, expression: &'static str) -> Column {
-    Column { name, unit, make: Reading::total, expression }
-}
-
 /// What has been read before, and how to ask.
 #[derive(Default)]
 pub(crate) struct Counters {
-    columns: Vec<Column>,
+    columns: Vec<&'static Column>,
     question: String,
     /// Where the last checkpoint began, and how many have ended since the first reading.
     checkpoint: String,
@@ -50,7 +38,7 @@ impl Counters {
 
     /// Puts the question together for a server of this version.
     fn ask_for(&mut self, version: u32) {
-        self.columns = columns(version);
+        self.columns = COLUMNS.iter().filter(|(from, below, ..)| (*from..*below).contains(&version)).collect();
         let began = if !self.without_checkpoint {
             "(SELECT checkpoint_lsn FROM pg_control_checkpoint())::text"
         } else if version >= COUNTS_CHECKPOINTS_DONE {
@@ -58,7 +46,7 @@ impl Counters {
         } else {
             "''"
         };
-        let expressions: Vec<&str> = self.columns.iter().map(|column| column.expression).collect();
+        let expressions: Vec<&str> = self.columns.iter().map(|(.., expression)| *expression).collect();
         self.question = format!(
             "SELECT {began}, {} FROM pg_stat_database base, pg_stat_bgwriter writer{}{} \
              WHERE base.datname = current_database()",
@@ -88,65 +76,54 @@ impl Counters {
             let value = began.parse().unwrap_or(self.checkpoints as f64);
             counters.push(Reading::cycle("", "checkpoints", "", value));
         }
-        for (column, position) in self.columns.iter().zip(1..) {
+        for ((_, _, name, unit, _), position) in self.columns.iter().zip(1..) {
             let Ok(value) = text(position).parse() else { continue };
-            counters.push((column.make)("", column.name, column.unit, value));
+            let make = if *name == CONNECTIONS { Reading::level } else { Reading::total };
+            counters.push(make("", name, unit, value));
         }
         counters
     }
 }
 
-/// What a server of this version counts.
-fn columns(version: u32) -> Vec<Column> {
-    let mut columns = vec![
-        total("commits", "", "base.xact_commit"),
-        total("rollbacks", "", "base.xact_rollback"),
-        total("deadlocks", "", "base.deadlocks"),
-        total("blocks_read", "", "base.blks_read"),
-        total("blocks_hit", "", "base.blks_hit"),
-        total("temporary_files", "B", "base.temp_bytes"),
-        Column { name: "connections", unit: "", make: Reading::level, expression: "base.numbackends" },
-        total("blocks_written_by_writer", "", "writer.buffers_clean"),
-        total("log_written", "B", LOG_WRITTEN),
-        total(
-            "autovacuums",
-            "",
-            "(SELECT coalesce(sum(pg_stat_get_autovacuum_count(oid)), 0) FROM pg_class \
-             WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r')",
-        ),
-        total(
-            "autoanalyzes",
-            "",
-            "(SELECT coalesce(sum(pg_stat_get_autoanalyze_count(oid)), 0) FROM pg_class \
-             WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r')",
-        ),
-    ];
-    if version >= HAS_PG_STAT_WAL {
-        columns.push(total("full_page_images", "", "wal.wal_fpi"));
-        columns.push(total("log_buffers_full", "", "wal.wal_buffers_full"));
-    }
-    if version >= HAS_PG_STAT_CHECKPOINTER {
-        columns.push(total("checkpoints_begun", "", "checkpointer.num_timed + checkpointer.num_requested"));
-        columns.push(total("checkpoints_begun_by_log", "", "checkpointer.num_requested"));
-        columns.push(total("blocks_written_by_checkpoints", "", "checkpointer.buffers_written"));
-    } else {
-        columns.push(total("checkpoints_begun", "", "writer.checkpoints_timed + writer.checkpoints_req"));
-        columns.push(total("checkpoints_begun_by_log", "", "writer.checkpoints_req"));
-        columns.push(total("blocks_written_by_checkpoints", "", "writer.buffers_checkpoint"));
-    }
-    if version < HAS_PG_STAT_CHECKPOINTER {
-        columns.push(total("blocks_written_by_sessions", "", "writer.buffers_backend"));
-    } else {
-        columns.push(total(
-            "blocks_written_by_sessions",
-            "",
-            "(SELECT coalesce(sum(writes), 0) FROM pg_stat_io WHERE backend_type = 'client backend' \
-             AND object = 'relation')",
-        ));
-    }
-    columns
-}
+/// The first version that has it and the first that has it no more, our name and unit, and how it is asked for.
+type Column = (u32, u32, &'static str, &'static str, &'static str);
+
+/// No version.
+const NONE: u32 = u32::MAX;
+/// Of all columns the only one that does not just grow.
+const CONNECTIONS: &str = "connections";
+
+/// What servers count.
+const COLUMNS: [Column; 21] = [
+    (0, NONE, "commits", "", "base.xact_commit"),
+    (0, NONE, "rollbacks", "", "base.xact_rollback"),
+    (0, NONE, "deadlocks", "", "base.deadlocks"),
+    (0, NONE, "blocks_read", "", "base.blks_read"),
+    (0, NONE, "blocks_hit", "", "base.blks_hit"),
+    (0, NONE, "temporary_files", "B", "base.temp_bytes"),
+    (0, NONE, CONNECTIONS, "", "base.numbackends"),
+    (0, NONE, "blocks_written_by_writer", "", "writer.buffers_clean"),
+    (0, NONE, "log_written", "B", LOG_WRITTEN),
+    (0, NONE, "autovacuums", "", AUTOVACUUMS),
+    (0, NONE, "autoanalyzes", "", AUTOANALYZES),
+    (HAS_PG_STAT_WAL, NONE, "full_page_images", "", "wal.wal_fpi"),
+    (HAS_PG_STAT_WAL, NONE, "log_buffers_full", "", "wal.wal_buffers_full"),
+    (HAS_PG_STAT_CHECKPOINTER, NONE, "checkpoints_begun", "", "checkpointer.num_timed + checkpointer.num_requested"),
+    (HAS_PG_STAT_CHECKPOINTER, NONE, "checkpoints_begun_by_log", "", "checkpointer.num_requested"),
+    (HAS_PG_STAT_CHECKPOINTER, NONE, "blocks_written_by_checkpoints", "", "checkpointer.buffers_written"),
+    (HAS_PG_STAT_CHECKPOINTER, NONE, "blocks_written_by_sessions", "", WRITTEN_BY_SESSIONS),
+    (0, HAS_PG_STAT_CHECKPOINTER, "checkpoints_begun", "", "writer.checkpoints_timed + writer.checkpoints_req"),
+    (0, HAS_PG_STAT_CHECKPOINTER, "checkpoints_begun_by_log", "", "writer.checkpoints_req"),
+    (0, HAS_PG_STAT_CHECKPOINTER, "blocks_written_by_checkpoints", "", "writer.buffers_checkpoint"),
+    (0, HAS_PG_STAT_CHECKPOINTER, "blocks_written_by_sessions", "", "writer.buffers_backend"),
+];
 
 /// Bytes of log since the server was made; of a standby what it has replayed.
 const LOG_WRITTEN: &str = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() - '0/0' \
                            ELSE pg_current_wal_insert_lsn() - '0/0' END";
+const AUTOVACUUMS: &str = "(SELECT coalesce(sum(pg_stat_get_autovacuum_count(oid)), 0) FROM pg_class \
+                           WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r')";
+const AUTOANALYZES: &str = "(SELECT coalesce(sum(pg_stat_get_autoanalyze_count(oid)), 0) FROM pg_class \
+                            WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r')";
+const WRITTEN_BY_SESSIONS: &str = "(SELECT coalesce(sum(writes), 0) FROM pg_stat_io \
+                                   WHERE backend_type = 'client backend' AND object = 'relation')";

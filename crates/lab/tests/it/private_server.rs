@@ -52,7 +52,7 @@ fn directories_are_the_servers_users_and_gone_afterwards() {
     let server = server(base.path());
     for directory in [server.data_dir(), server.socket_dir()] {
         let metadata = directory.metadata().unwrap();
-        assert_eq!((metadata.uid(), metadata.mode() & 0o7777), (user().uid(), 0o700), "{}", directory.display());
+        assert_eq!((metadata.uid(), metadata.mode() & 0o7777), (user().uid, 0o700), "{}", directory.display());
         assert!(directory.starts_with(base.path()));
     }
     let log = server.root_dir().join("log").metadata().unwrap();
@@ -70,7 +70,7 @@ fn a_program_runs_as_the_servers_user_in_its_data_directory_with_nothing_of_our_
     server.run("shell", Path::new("/bin/sh"), &["-c", script], BOUND).unwrap();
     let seen = fs::read_to_string(server.data_dir().join("seen")).unwrap();
     let lines: Vec<&str> = seen.lines().collect();
-    assert_eq!(lines[0], user().uid().to_string());
+    assert_eq!(lines[0], user().uid.to_string());
     assert_eq!(lines[1], server.data_dir().to_str().unwrap());
     assert_eq!(lines[2], "LC_ALL=C");
     assert!(lines[3].starts_with("PATH=/usr/local/sbin:"), "{seen}");
@@ -284,7 +284,7 @@ fn a_full_disk_a_taken_address_and_a_closed_door_are_told_apart() {
         error.kind
     };
     assert_eq!(kind_of("exec cat /dev/zero >/dev/full"), StoreErrorKind::DiskFull);
-    if !is_root() || user().is_switched() {
+    if !is_root() || user().is_switched {
         assert_eq!(kind_of("exec cat /etc/shadow"), StoreErrorKind::Permission);
     }
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -331,7 +331,7 @@ fn a_base_the_user_cannot_get_to_is_passed_over() {
         let closed = closed.canonicalize().unwrap();
         assert!(error.detail.unwrap().ends_with(&format!("; chmod o+x {} lets it", closed.display())));
     }
-    assert!(error.next.unwrap().contains(user().name()));
+    assert!(error.next.unwrap().contains(&user().name));
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(fs::read_dir(&inside).unwrap().count(), 0, "nothing was made there");
 }

@@ -40,7 +40,7 @@ impl Mysql {
         for name in ["data", "data/mysql", "server"] {
             let path = dir.path().join(name);
             fs::create_dir(&path).expect("a directory");
-            chown(&path, Some(user.uid()), Some(user.gid())).expect("the server's own");
+            chown(&path, Some(user.uid), Some(user.gid)).expect("the server's own");
         }
         // The server's user may not get to where it was fetched.
         let fetched = fetched();
@@ -80,7 +80,7 @@ impl Mysql {
         let mut command = Command::new(server.join("mysqld"));
         command.arg("--no-defaults").arg("--basedir").arg(&server).arg("--datadir").arg(dir.join("data"));
         command.arg("--lc-messages-dir").arg(server.join("share"));
-        command.env("LD_LIBRARY_PATH", &server).current_dir(dir.join("data")).uid(user.uid()).gid(user.gid());
+        command.env("LD_LIBRARY_PATH", &server).current_dir(dir.join("data")).uid(user.uid).gid(user.gid);
         command
     }
 
