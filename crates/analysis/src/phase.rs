@@ -177,6 +177,13 @@ impl<'a> PhaseFacts<'a> {
         self.trial.header.kinds.get(usize::from(kind)).map_or("?", |kind| kind.name.as_str())
     }
 
+    /// The kinds of operation that ended in counted time.
+    pub fn kinds(&self) -> Vec<KindId> {
+        let mut kinds: Vec<KindId> = self.histograms.keys().map(|(kind, ..)| *kind).collect();
+        kinds.dedup();
+        kinds
+    }
+
     /// The histograms of a slice of this phase that are of operations, not of steps within them.
     pub fn operations<'s>(
         &self,

@@ -72,12 +72,10 @@ pub fn slices(run: &Run) -> impl Iterator<Item = SliceRow> {
     let phases = run.trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
     phases.flat_map(|(trial, phase)| {
         let facts = PhaseFacts::gather(trial, phase);
-        let mut kinds: Vec<u16> = facts.histograms.keys().map(|(kind, ..)| *kind).collect();
-        kinds.dedup();
-        let ops: Vec<Option<String>> =
-            std::iter::once(None).chain(kinds.iter().map(|kind| Some(facts.op_name(*kind).to_string()))).collect();
+        let names = facts.kinds().into_iter().map(|kind| Some(facts.op_name(kind)));
+        let ops: Vec<Option<&str>> = std::iter::once(None).chain(names).collect();
         phase.slices.iter().flat_map(move |slice| {
-            let rows: Vec<SliceRow> = ops.iter().map(|op| row(&facts, slice, op.as_deref())).collect();
+            let rows: Vec<SliceRow> = ops.iter().map(|op| row(&facts, slice, *op)).collect();
             rows
         })
     })

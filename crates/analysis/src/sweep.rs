@@ -110,9 +110,6 @@ fn sweep(name: String, phase: String, row_label: &str, column_label: &str, point
     });
     let boxes = boxes.collect();
     let single = columns.len() == 1;
-    let one_by_one = |row: usize| -> Vec<Option<f64>> {
-        cells[row].iter().map(|cell| cell.as_ref().map(|cell| cell.value)).collect()
-    };
     let (mut overview, mut multiples) = (None, Vec::new());
     if single {
         overview = numbers(&rows).map(|x| {
@@ -120,21 +117,17 @@ fn sweep(name: String, phase: String, row_label: &str, column_label: &str, point
             chart("Throughput", row_label, x, vec![Line { name: "median".to_string(), values }])
         });
     } else if let Some(x) = numbers(&columns) {
-        let line = |(at, row): (usize, &String)| Line { name: format!("{row_label} {row}"), values: one_by_one(at) };
-        let lines: Vec<Line> = rows.iter().enumerate().map(line).collect();
-        multiples = lines
-            .iter()
-            .map(|line| {
-                chart(
-                    &line.name,
-                    column_label,
-                    x.clone(),
-                    vec![Line { name: "median".to_string(), values: line.values.clone() }],
-                )
-            })
-            .collect();
+        let line = |(row, cells): (&String, &Vec<Option<SweepCell>>)| Line {
+            name: format!("{row_label} {row}"),
+            values: cells.iter().map(|cell| cell.as_ref().map(|cell| cell.value)).collect(),
+        };
+        let lines: Vec<Line> = rows.iter().zip(&cells).map(line).collect();
         let top = lines.iter().flat_map(|line| &line.values).flatten().copied().fold(0.0, f64::max);
-        multiples.iter_mut().for_each(|chart: &mut Chart| chart.top = Some(top));
+        let alone = |line: &Line| {
+            let median = Line { name: "median".to_string(), ..line.clone() };
+            Chart { top: Some(top), ..chart(&line.name, column_label, x.clone(), vec![median]) }
+        };
+        multiples = lines.iter().map(alone).collect();
         overview = Some(chart("Throughput", column_label, x, lines));
     }
     let clients_only = single && CLIENTS.contains(&row_label) && points.iter().all(|point| !point.open);

@@ -367,9 +367,7 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
         max_ns: times.max_ns(),
     };
     let mut rows = Vec::new();
-    let mut kinds: Vec<_> = facts.histograms.keys().map(|(kind, _, _)| *kind).collect();
-    kinds.dedup();
-    if kinds.len() > 1 || facts.unfinished.is_some() {
+    if facts.kinds().len() > 1 || facts.unfinished.is_some() {
         let all = facts.waited(None);
         let waited =
             facts.histograms.keys().filter(|(_, outcome, of)| *of == facts.measure() && *outcome != Outcome::Rejected);

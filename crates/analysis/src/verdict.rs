@@ -350,34 +350,30 @@ fn sort(words: &str) -> &str {
 
 /// That every answer of a search was right and nothing was lost; `None` where something was not, or nothing was checked.
 pub fn truth(trials: &[TrialView]) -> Option<String> {
-    let answers: u64 = trials.iter().flat_map(|trial| &trial.answers).map(|answer| answer.answers).sum();
     let wrong: u64 = trials.iter().flat_map(|trial| &trial.answers).map(|answer| answer.missing + answer.wrong).sum();
     let mut ledgers = trials.iter().flat_map(|trial| &trial.ledgers).peekable();
     let has_ledgers = ledgers.peek().is_some();
     if wrong > 0 || ledgers.any(|ledger| ledger.lost + ledger.wrong_total > 0 || !ledger.complete) {
         return None;
     }
-    let mut kept = Vec::new();
-    if answers > 0 {
-        kept.push(format!("all {} checked answers were right", number::count(answers)));
-    }
-    if has_ledgers {
-        kept.push("no acknowledged write was lost".to_string());
-    }
+    let mut kept: Vec<String> = answers_kept(trials).into_iter().collect();
+    kept.extend(has_ledgers.then(|| "no acknowledged write was lost".to_string()));
     (!kept.is_empty())
         .then(|| format!("In {} {}.", number::plural(trials.len() as u64, "trial", "trials"), number::list(&kept)))
+}
+
+/// That all answers were right, where any was checked.
+fn answers_kept(trials: &[TrialView]) -> Option<String> {
+    let answers: u64 = trials.iter().flat_map(|trial| &trial.answers).map(|answer| answer.answers).sum();
+    (answers > 0).then(|| format!("all {} checked answers were right", number::count(answers)))
 }
 
 /// The sentence when everything held.
 fn kept(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> String {
     let stores = number::list(&run.stores());
-    let answers: u64 = trials.iter().flat_map(|trial| &trial.answers).map(|answer| answer.answers).sum();
     let acknowledged: u64 =
         trials.iter().filter_map(|trial| trial.ledgers.iter().map(|ledger| ledger.acknowledged).max()).sum();
-    let mut kept = Vec::new();
-    if answers > 0 {
-        kept.push(format!("all {} checked answers were right", number::count(answers)));
-    }
+    let mut kept: Vec<String> = answers_kept(trials).into_iter().collect();
     if acknowledged > 0 {
         kept.push(format!("none of {} acknowledged writes was lost", number::count(acknowledged)));
     }

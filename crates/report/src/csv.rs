@@ -38,7 +38,7 @@ const COLUMNS: [Column; 29] = [
     ("disturbed_ns", |row| or_none(row.disturbed_ns)),
 ];
 
-/// See [`crate::csv`].
+/// Every slice as comma-separated values (RFC 4180); the columns stand in the book.
 pub fn csv(rows: impl Iterator<Item = SliceRow>) -> String {
     let mut out = COLUMNS.map(|(name, _)| name).join(",");
     out.push_str("\r\n");

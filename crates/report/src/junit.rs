@@ -2,7 +2,8 @@
 
 use plimsoll_analysis::view::Comparison;
 
-/// See [`crate::junit`].
+/// What came of a comparison's conditions as JUnit XML: one test case for each condition, or for each number that
+/// has an interval where there are none.
 pub fn junit(comparison: &Comparison) -> String {
     let mut cases = Vec::new();
     if comparison.rules.is_empty() {

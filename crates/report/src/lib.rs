@@ -29,24 +29,19 @@ mod markdown;
 mod terminal;
 
 use plimsoll_analysis::RunView;
-use plimsoll_analysis::slices::SliceRow;
 use plimsoll_analysis::view::Comparison;
+
+pub use csv::csv;
+pub use hdr::hdr;
+pub use html::html;
+pub use junit::junit;
+pub use terminal::tables;
 
 /// The report as text, with lines of at most `width` columns where that is possible.
 ///
 /// `colour` adds ANSI colours; the text is the same without.
 pub fn terminal(view: &RunView, colour: bool, width: usize) -> String {
     terminal::document(&document::run(view, false), colour, width)
-}
-
-/// Tables as text in the same way, each under a title, which may be empty, and what stands behind it.
-pub fn tables(tables: &[(&str, &str, document::Table)], colour: bool, width: usize) -> String {
-    terminal::tables(tables, colour, width)
-}
-
-/// The report as one HTML page that needs nothing but a browser.
-pub fn html(view: &RunView) -> String {
-    html::page(view)
 }
 
 /// A view or a comparison as JSON, indented: as it is.
@@ -64,17 +59,6 @@ pub fn markdown(view: &RunView) -> String {
     markdown::document(&document::run(view, false))
 }
 
-/// Every slice as comma-separated values (RFC 4180); the columns stand in the book.
-pub fn csv(rows: impl Iterator<Item = SliceRow>) -> String {
-    csv::csv(rows)
-}
-
-/// Every slice as a log of HdrHistogram intervals, version 1.3, as HistogramLogProcessor and HdrHistogram's viewers
-/// read it. Lines without a tag are all operations together; a tag is `trial/phase/kind`.
-pub fn hdr(view: &RunView, rows: impl Iterator<Item = SliceRow>) -> String {
-    hdr::log(view, rows)
-}
-
 /// Two runs side by side as text.
 pub fn comparison(comparison: &Comparison, colour: bool, width: usize) -> String {
     terminal::document(&document::comparison(comparison), colour, width)
@@ -83,10 +67,4 @@ pub fn comparison(comparison: &Comparison, colour: bool, width: usize) -> String
 /// Two runs side by side for a pull request.
 pub fn comparison_markdown(comparison: &Comparison) -> String {
     markdown::document(&document::comparison(comparison))
-}
-
-/// What came of a comparison's conditions as JUnit XML: one test case for each condition, or for each number that
-/// has an interval where there are none.
-pub fn junit(comparison: &Comparison) -> String {
-    junit::junit(comparison)
 }

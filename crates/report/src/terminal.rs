@@ -20,7 +20,8 @@ pub fn document(document: &Document<'_>, colour: bool, width: usize) -> String {
     writer.out
 }
 
-/// Tables alone, each under its title and what stands behind it.
+/// Tables as text, each under a title, which may be empty, and what stands behind it. Lines have at most `width` columns
+/// where that is possible; `colour` adds ANSI colours.
 pub fn tables(tables: &[(&str, &str, Table)], colour: bool, width: usize) -> String {
     let mut writer = Writer { out: String::new(), colour, width };
     for (title, note, table) in tables {

@@ -154,12 +154,8 @@ fn driven(a: &[&PhaseFacts<'_>], b: &[&PhaseFacts<'_>], floor: NoiseFloor, metri
     };
     metrics.push(metric("rate", "all", "1/s", &rate(a), &rate(b), floor));
     let mut ops: Vec<Option<&str>> = vec![None];
-    let kinds = |facts: &PhaseFacts<'_>| facts.histograms.keys().map(|(kind, ..)| *kind).collect::<Vec<_>>();
-    if let Some(first) = a.first() {
-        let mut kinds = kinds(first);
-        kinds.dedup();
-        let named = kinds.iter().map(|kind| Some(first.op_name(*kind)));
-        ops.extend(named.filter(|_| kinds.len() > 1));
+    if let Some(first) = a.first().filter(|first| first.kinds().len() > 1) {
+        ops.extend(first.kinds().iter().map(|kind| Some(first.op_name(*kind))));
     }
     for op in ops {
         let slices = |all: &[&PhaseFacts<'_>]| all.first().map(|facts| waits(facts, op)).unwrap_or_default();

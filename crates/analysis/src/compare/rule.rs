@@ -31,18 +31,8 @@ pub struct Rule {
 enum Limit {
     /// Per cent of change.
     Change(f64),
-    /// In the number's own unit, with the unit it was given in.
-    Value(f64, Unit),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Unit {
-    /// None was given.
-    Plain,
-    Seconds,
-    Percent,
-    Bytes,
-    PerSecond,
+    /// In a number's unit, which may be none.
+    Value(f64, &'static str),
 }
 
 /// Why a text is no condition.
@@ -281,32 +271,26 @@ fn limit(text: &str) -> Result<Limit, &'static str> {
     let value: f64 = value.parse().map_err(|_| "expected a number, as in +5% or 20ms")?;
     match (unit.trim(), signed) {
         ("%", true) => Ok(Limit::Change(value)),
-        ("%", false) => Ok(Limit::Value(value, Unit::Percent)),
+        ("%", false) => Ok(Limit::Value(value, "%")),
         (_, true) => Err("a change is in per cent: +5%"),
-        ("", _) => Ok(Limit::Value(value, Unit::Plain)),
-        ("ns", _) => Ok(Limit::Value(value / 1e9, Unit::Seconds)),
-        ("us" | "µs", _) => Ok(Limit::Value(value / 1e6, Unit::Seconds)),
-        ("ms", _) => Ok(Limit::Value(value / 1e3, Unit::Seconds)),
-        ("s", _) => Ok(Limit::Value(value, Unit::Seconds)),
-        ("B", _) => Ok(Limit::Value(value, Unit::Bytes)),
-        ("KiB", _) => Ok(Limit::Value(value * 1024.0, Unit::Bytes)),
-        ("MiB", _) => Ok(Limit::Value(value * 1_048_576.0, Unit::Bytes)),
-        ("GiB", _) => Ok(Limit::Value(value * 1_073_741_824.0, Unit::Bytes)),
-        ("/s", _) => Ok(Limit::Value(value, Unit::PerSecond)),
+        ("", _) => Ok(Limit::Value(value, "")),
+        ("ns", _) => Ok(Limit::Value(value / 1e9, "s")),
+        ("us" | "µs", _) => Ok(Limit::Value(value / 1e6, "s")),
+        ("ms", _) => Ok(Limit::Value(value / 1e3, "s")),
+        ("s", _) => Ok(Limit::Value(value, "s")),
+        ("B", _) => Ok(Limit::Value(value, "B")),
+        ("KiB", _) => Ok(Limit::Value(value * 1024.0, "B")),
+        ("MiB", _) => Ok(Limit::Value(value * 1_048_576.0, "B")),
+        ("GiB", _) => Ok(Limit::Value(value * 1_073_741_824.0, "B")),
+        ("/s", _) => Ok(Limit::Value(value, "1/s")),
         _ => Err("unknown unit: %, ns, us, ms, s, B, KiB, MiB, GiB and /s are known"),
     }
 }
 
 /// The limit in the number's own unit; `None` where the two do not go together.
-fn in_unit(limit: f64, given: Unit, unit: &str) -> Option<f64> {
-    let fits = match given {
-        Unit::Plain => limit == 0.0 || !matches!(unit, "s" | "%" | "B" | "1/s"),
-        Unit::Seconds => unit == "s",
-        Unit::Percent => unit == "%",
-        Unit::Bytes => unit == "B",
-        Unit::PerSecond => unit == "1/s",
-    };
-    fits.then_some(limit)
+fn in_unit(limit: f64, given: &str, unit: &str) -> Option<f64> {
+    let fits_none = limit == 0.0 || !matches!(unit, "s" | "%" | "B" | "1/s");
+    (given == unit || given.is_empty() && fits_none).then_some(limit)
 }
 
 #[cfg(test)]
@@ -325,7 +309,7 @@ mod tests {
         assert_eq!((finest.phase.as_deref(), finest.name.as_str()), (Some("mixed"), "p999"));
         assert_eq!(Rule::parse("p99.9 > 20ms").unwrap().name, "p999");
         assert_eq!(Rule::parse("rate < -3 %").unwrap().limit, Limit::Change(-3.0));
-        assert_eq!(Rule::parse("p99 >= 20ms").unwrap().limit, Limit::Value(0.02, Unit::Seconds));
+        assert_eq!(Rule::parse("p99 >= 20ms").unwrap().limit, Limit::Value(0.02, "s"));
         let figure = Rule::parse("\"indexed / plain > all\" > +1%").unwrap();
         assert_eq!(figure.name, "indexed / plain > all");
     }

@@ -168,7 +168,7 @@ fn cause(rungs: &[(Rung, RungSummary)], held: Option<f64>, failed: f64, resource
         let (share, share_before) = (used / capacity, before / capacity);
         if resource.waiting {
             let grown = share - share_before;
-            let text = format!("{} took {} % of the time", waiting_words(&resource.name), number::significant(used));
+            let text = format!("waiting for {} took {} % of the time", resource.name, number::significant(used));
             return (grown > WAITING).then(|| cause_of(resource, text, 0.5 + 0.3 * grown.min(1.0)));
         }
         if share >= USED_UP && share - share_before > 0.03 {
@@ -202,9 +202,4 @@ fn cause(rungs: &[(Rung, RungSummary)], held: Option<f64>, failed: f64, resource
 
 fn cause_of(resource: &Resource, text: String, score: f64) -> Cause {
     Cause { text, resource: resource.name.clone(), score }
-}
-
-/// `io (some)` as somebody who waits: `waiting for io (some)`.
-fn waiting_words(name: &str) -> String {
-    format!("waiting for {name}")
 }

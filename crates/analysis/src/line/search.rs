@@ -216,7 +216,7 @@ impl LineSearch {
             let step = if cycle::matters(&self.rungs) { STEP_MEASURED } else { 2.0 };
             return Ok((Some(self.bounded(high / step)), Purpose::Climb));
         };
-        let Some(posterior) = self.posterior() else {
+        let Some(posterior) = Posterior::of(&self.rungs) else {
             return Ok((Some(rounded((low * high).sqrt())), Purpose::Bisect));
         };
         let (line, half) = posterior.line();
@@ -240,10 +240,6 @@ impl LineSearch {
             false => posterior.rate(DECIDE_AT[1]).min(line * (1.0 + DECIDE_WITHIN)).max(line * (1.0 + beside)),
         };
         Ok((Some(self.known(rate)), Purpose::Decide))
-    }
-
-    fn posterior(&self) -> Option<Posterior> {
-        Posterior::of(&self.rungs)
     }
 
     /// `rate`, or one that was asked and is next to it: answers are repeated where they decide.

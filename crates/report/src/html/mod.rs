@@ -29,8 +29,8 @@ const PAGE_CSS: &str = include_str!("../../assets/page.css");
 const MARK: &str = "<svg class=\"mark\" viewBox=\"0 0 32 32\" aria-hidden=\"true\"><circle cx=\"16\" cy=\"16\" r=\"10\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"3\"/><path d=\"M1 16h30\" stroke=\"currentColor\" stroke-width=\"3\"/></svg>";
 const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Ccircle cx='16' cy='16' r='10' fill='none' stroke='%231f6f8b' stroke-width='3'/%3E%3Cpath d='M1 16h30' stroke='%231f6f8b' stroke-width='3'/%3E%3C/svg%3E";
 
-/// See [`crate::html`].
-pub fn page(view: &RunView) -> String {
+/// The report as one HTML page that needs nothing but a browser.
+pub fn html(view: &RunView) -> String {
     let document = document::run(view, true);
     let run = &view.run;
     let mut writer = Writer { out: head(view), charts: Vec::new() };
