@@ -7,8 +7,9 @@
 //!
 //! A *tape* is made first: one session of ours is driven for a few operations, and what it sends, and how many bytes it
 //! is answered, is taken down. The floor is another process. It logs in with the store's own sessions, puts them away, and
-//! plays the tape on all connections again and again, each from another place on. An answer is over when as many bytes
-//! have come as on the tape: rows whose answers are not of the same length each time have no floor, and their runs fail.
+//! plays the tape on all connections: its beginning once, since servers answer at more length what a connection asks for
+//! the first time, and the rest again and again, each from another place on. An answer is over when as many bytes have
+//! come as on the tape: rows whose answers are not of the same length each time have no floor, and their runs fail.
 //!
 //! In an open loop it sends at the times of a Poisson process. It sets its timers as ours does, and sleeps until they go
 //! off: what ours does to be in time (it wakes up earlier and looks at the clock) is not in the floor.
@@ -100,7 +101,8 @@ pub fn be(words: &[String]) -> Result<(), Box<dyn Error>> {
     let mut told = Told::new(words)?;
     let Sessions::Wire(clients) = told.sessions(told.clients)? else { return Err("there is no socket".into()) };
     let kinds = told.workload.kinds();
-    let sockets = clients.into_iter().map(|client| log_in(client, kinds)).collect::<Result<Vec<_>, _>>()?;
+    let sockets =
+        clients.into_iter().map(|client| log_in(client, kinds, &tape.first)).collect::<Result<Vec<_>, _>>()?;
     let Limit::Duration(length) = told.spec.limit else { return Err("a floor has a length".into()) };
     let rate_per_s = told.spec.pace.rate().and_then(|rate| rate.constant());
     let is_coarse = told.spec.wake == Wake::Coarse;
@@ -116,15 +118,15 @@ pub fn be(words: &[String]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Logs in as the store's session does, and puts the session away.
-fn log_in(client: WireClient, kinds: &[OpKind]) -> Result<OwnedFd, Box<dyn Error>> {
+/// Logs in as the store's session does, puts the session away, and plays what comes first.
+fn log_in(client: WireClient, kinds: &[OpKind], first: &[Exchange]) -> Result<OwnedFd, Box<dyn Error>> {
     let WireClient { address, mut session } = client;
     match address {
-        Address::Unix(path) => greet(UnixStream::connect(path)?, &mut *session, kinds),
+        Address::Unix(path) => greet(UnixStream::connect(path)?, &mut *session, kinds, first),
         Address::Tcp(host, port) => {
             let stream = TcpStream::connect((host, port))?;
             stream.set_nodelay(true)?;
-            greet(stream, &mut *session, kinds)
+            greet(stream, &mut *session, kinds, first)
         }
     }
 }
@@ -133,6 +135,7 @@ fn greet<S: Read + Write + Into<OwnedFd>>(
     mut stream: S,
     session: &mut dyn WireSession,
     kinds: &[OpKind],
+    first: &[Exchange],
 ) -> Result<OwnedFd, Box<dyn Error>> {
     let (mut out, mut arrived, mut piece) = (Vec::new(), Vec::new(), [0; 4096]);
     session.open(kinds, &mut out);
@@ -140,7 +143,7 @@ fn greet<S: Read + Write + Into<OwnedFd>>(
         stream.write_all(&out)?;
         out.clear();
         match session.state() {
-            WireState::Ready => return Ok(stream.into()),
+            WireState::Ready => break,
             WireState::Opening => {}
             WireState::Ended | WireState::Failed(_) => return Err(format!("no session: {:?}", session.state()).into()),
         }
@@ -151,6 +154,12 @@ fn greet<S: Read + Write + Into<OwnedFd>>(
         let used = session.feed(&arrived, &mut out, &mut Nobody);
         arrived.drain(..used);
     }
+    for exchange in first {
+        stream.write_all(&exchange.sent)?;
+        arrived.resize(exchange.answer_bytes, 0);
+        stream.read_exact(&mut arrived)?;
+    }
+    Ok(stream.into())
 }
 
 struct Nobody;

@@ -10,8 +10,10 @@ use plimsoll_drive::{IoUsed, Limit};
 use crate::peers::client::{self, Told};
 use crate::peers::commands::Asks;
 
-/// Operations of each client that are taken down.
+/// Operations of each client that are played again and again.
 const OPS: u64 = 64;
+/// Those before: servers answer at more length when a connection asks something for the first time.
+const FIRST_OPS: u64 = 2;
 /// Drives that are tried until one has all its pipelines in whole pieces.
 const TRIES: usize = 5;
 
@@ -20,8 +22,10 @@ const TRIES: usize = 5;
 pub struct Tape {
     /// The drive asked the kernel by io_uring.
     pub is_uring: bool,
-    /// Operations on it.
+    /// Operations in `exchanges`.
     pub ops: u64,
+    /// What each connection sends once before.
+    pub first: Vec<Exchange>,
     pub exchanges: Vec<Exchange>,
 }
 
@@ -36,7 +40,7 @@ impl Tape {
     /// Drives one session of what `asks` says. `None` where it has no socket.
     pub fn record(asks: &Asks) -> Result<Option<Tape>, Box<dyn Error>> {
         let mut told = Told::new(&client::words(asks))?;
-        told.spec.limit = Limit::Ops(OPS);
+        told.spec.limit = Limit::Ops(FIRST_OPS + OPS);
         for _ in 0..TRIES {
             let Sessions::Wire(clients) = told.sessions(1)? else { return Ok(None) };
             let taken = Arc::new(Mutex::new(Taken::default()));
@@ -45,13 +49,19 @@ impl Tape {
                 ..client
             };
             let result = told.drive(Sessions::Wire(clients.into_iter().map(taping).collect()))?;
-            let exchanges = std::mem::take(&mut locked(&taken).exchanges);
+            let mut exchanges = std::mem::take(&mut locked(&taken).exchanges);
             let (ops, count) = (result.ops, exchanges.len() as u64);
             let is_whole =
                 if told.spec.depth > 1 { count * u64::from(told.spec.depth) == ops } else { count % ops == 0 };
             if is_whole {
                 told.leave();
-                return Ok(Some(Tape { is_uring: result.io == Some(IoUsed::Uring), ops, exchanges }));
+                let repeated = exchanges.split_off(exchanges.len() * FIRST_OPS as usize / (FIRST_OPS + OPS) as usize);
+                return Ok(Some(Tape {
+                    is_uring: result.io == Some(IoUsed::Uring),
+                    ops: ops * OPS / (FIRST_OPS + OPS),
+                    first: exchanges,
+                    exchanges: repeated,
+                }));
             }
         }
         Err(format!("{} were not answered in whole pieces in {TRIES} drives", asks.op).into())
@@ -67,7 +77,8 @@ impl Tape {
         let number = |bytes: &mut Vec<u8>, number: u64| bytes.extend(number.to_le_bytes());
         number(&mut bytes, self.is_uring.into());
         number(&mut bytes, self.ops);
-        for exchange in &self.exchanges {
+        number(&mut bytes, self.first.len() as u64);
+        for exchange in self.first.iter().chain(&self.exchanges) {
             number(&mut bytes, exchange.answer_bytes as u64);
             number(&mut bytes, exchange.sent.len() as u64);
             bytes.extend(&exchange.sent);
@@ -88,15 +99,17 @@ fn parse(mut bytes: &[u8]) -> Option<Tape> {
         *bytes = rest;
         Some(u64::from_le_bytes(*number))
     };
-    let mut tape = Tape { is_uring: number(bytes)? == 1, ops: number(bytes)?, exchanges: Vec::new() };
+    let (is_uring, ops, first_count) = (number(bytes)? == 1, number(bytes)?, number(bytes)? as usize);
+    let mut first = Vec::new();
     while !bytes.is_empty() {
         let answer_bytes = number(bytes)? as usize;
         let length = number(bytes)? as usize;
         let (sent, rest) = bytes.split_at_checked(length)?;
         *bytes = rest;
-        tape.exchanges.push(Exchange { sent: sent.to_vec(), answer_bytes });
+        first.push(Exchange { sent: sent.to_vec(), answer_bytes });
     }
-    Some(tape)
+    let exchanges = first.split_off(first_count.min(first.len()));
+    Some(Tape { is_uring, ops, first, exchanges })
 }
 
 #[derive(Default)]
@@ -191,7 +204,7 @@ mod tests {
     fn a_tape_is_read_as_it_was_written() {
         let exchange = |sent: &[u8], answer_bytes| Exchange { sent: sent.to_vec(), answer_bytes };
         let exchanges = vec![exchange(b"BEGIN", 7), exchange(&[0, 255], 70_000), exchange(b"COMMIT", 8)];
-        let tape = Tape { is_uring: true, ops: 1, exchanges };
+        let tape = Tape { is_uring: true, ops: 1, first: vec![exchange(b"PARSE", 90)], exchanges };
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("tape");
         tape.write(&path).unwrap();
