@@ -3,6 +3,7 @@
 //! Three significant digits for what was measured, all digits for what was counted, thousands separated by
 //! commas, and always the unit.
 
+use plimsoll_core::Utc;
 pub use plimsoll_core::shown::count;
 use plimsoll_core::shown::grouped;
 
@@ -102,7 +103,7 @@ pub fn exact(value: f64, unit: &str) -> String {
 
 /// Wall time as text: `2026-11-21 20:41:07 UTC`. `wall_ns` is nanoseconds since 1970.
 pub fn wall_time(wall_ns: i64) -> String {
-    let [year, month, day, hour, minute, second] = plimsoll_record::utc(wall_ns);
+    let Utc { year, month, day, hour, minute, second, .. } = Utc::of_us(wall_ns.div_euclid(1_000));
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 

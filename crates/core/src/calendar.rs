@@ -1,10 +1,48 @@
-//! Days since 1970-01-01 as dates of the Gregorian calendar, and back: Howard Hinnant's `civil_from_days` and
+//! Moments as dates of the Gregorian calendar and times of day, and back: Howard Hinnant's `civil_from_days` and
 //! `days_from_civil` ("chrono-compatible low-level date algorithms"). Eras of 400 years begin on 1 March, so that
 //! the leap day is the last of its year.
 
+/// Microseconds of a day.
+const DAY_US: i64 = 86_400_000_000;
 /// Days from 0000-03-01, where an era begins, to 1970-01-01.
 const BEFORE_1970: i64 = 719_468;
 const DAYS_OF_ERA: i64 = 146_097;
+
+/// A moment, taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Utc {
+    /// The year; 0 is 1 BC.
+    pub year: i64,
+    /// 1 to 12.
+    pub month: i64,
+    /// 1 to 31.
+    pub day: i64,
+    /// 0 to 23.
+    pub hour: i64,
+    /// 0 to 59.
+    pub minute: i64,
+    /// 0 to 59.
+    pub second: i64,
+    /// Microseconds of the second.
+    pub us: i64,
+}
+
+impl Utc {
+    /// Of microseconds since 1970.
+    pub fn of_us(us: i64) -> Self {
+        let (year, month, day) = date(us.div_euclid(DAY_US));
+        let of_day_us = us.rem_euclid(DAY_US);
+        let second = of_day_us / 1_000_000;
+        let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+        Self { year, month, day, hour, minute, second, us: of_day_us % 1_000_000 }
+    }
+
+    /// Microseconds since 1970; `None` where they are too many.
+    pub fn since_1970_us(&self) -> Option<i64> {
+        let of_day_s = self.hour * 3_600 + self.minute * 60 + self.second;
+        days(self.year, self.month, self.day).checked_mul(DAY_US)?.checked_add(of_day_s * 1_000_000 + self.us)
+    }
+}
 
 /// Year, month (1 to 12) and day (1 to 31) of a day. Year 0 is 1 BC.
 pub fn date(days: i64) -> (i64, i64, i64) {
@@ -40,5 +78,14 @@ mod tests {
             before = (year, month, of_month);
         }
         assert_eq!((date(0), date(11_016), date(-719_528)), ((1970, 1, 1), (2000, 2, 29), (0, 1, 1)));
+    }
+
+    #[test]
+    fn a_moment_comes_back_as_it_was() {
+        for us in [0, -1, 951_782_400_000_001, -62_135_596_800_000_001, 1_700_000_000_123_456, 4_102_444_800_000_000] {
+            assert_eq!(Utc::of_us(us).since_1970_us(), Some(us));
+        }
+        let leap_day = Utc { year: 2000, month: 2, day: 29, hour: 1, minute: 2, second: 3, us: 4 };
+        assert_eq!(Utc::of_us(951_786_123_000_004), leap_day);
     }
 }

@@ -51,6 +51,16 @@ impl StoreError {
         Self { kind, what: what.into(), detail: None, next: None }
     }
 
+    /// One of kind [`StoreErrorKind::Usage`].
+    pub fn usage(what: impl Into<String>) -> Self {
+        Self::new(StoreErrorKind::Usage, what)
+    }
+
+    /// One of kind [`StoreErrorKind::Broken`].
+    pub fn broken(what: impl Into<String>) -> Self {
+        Self::new(StoreErrorKind::Broken, what)
+    }
+
     /// Adds the server's own words.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Self {

@@ -22,10 +22,11 @@
 //! | [`formula`] | [`Formula`]: arithmetic over the results of phases |
 //! | [`tables`] | collections as tables of SQL |
 //! | [`sql`] | what can be told of a statement without a server: that it only reads |
+//! | `parameters` | [`parameters()`]: where parameters stand in a statement |
 //! | [`quantity`] | what can be known of a phase, by the names that formulas use |
 //! | [`mod@nearest`] | what somebody may have meant by a word that nobody knows |
 //! | [`catalogue`] | [`Catalogue`]: everything a plan may name |
-//! | [`mod@calendar`] | days as dates |
+//! | `calendar` | [`Utc`]: a moment's date and time of day |
 //! | [`waits`] | [`Waits`]: how long a server is waited for, and what ends that |
 //! | `words` | enums whose values have one word each |
 //! | [`error`] | [`StoreError`]: what went wrong with a store, where, and what to do |
@@ -41,6 +42,7 @@ pub mod nearest;
 pub mod observer;
 pub mod op;
 pub mod pace;
+mod parameters;
 pub mod pause;
 pub mod quantity;
 pub mod sampler;
@@ -57,6 +59,7 @@ pub mod waits;
 mod words;
 pub mod workload;
 
+pub use calendar::Utc;
 pub use catalogue::{
     Catalogue, ParamSpec, ParamType, ParamValue, Params, SamplerSpec, Script, WorkloadError, WorkloadSpec,
 };
@@ -67,6 +70,7 @@ pub use layout::{Collection, Field, Index, IndexMode, Layout, Statement};
 pub use ldap::{LdapCall, LdapChange, LdapHow, LdapScope};
 pub use observer::Observer;
 pub use op::{Access, Answer, Call, HttpCall, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
+pub use parameters::parameters;
 pub use pause::{Pause, covered_ns, paused_ns};
 pub use sampler::{Found, Reading, Sampler, Series, SeriesKind, Unavailable};
 pub use server::{Launch, Node, Nodes, Recipe, ServerSpec, Servers, Span, StopSignal};

@@ -247,13 +247,11 @@ impl Answer {
         self.values.values().rows(self.columns)
     }
 
-    /// Says why the store would not; returns `outcome` for the caller to pass on.
+    /// Says why the store would not, and nothing else; returns `outcome` for the caller to pass on.
     pub fn fail(&mut self, outcome: Outcome, code: &str, message: &str) -> Outcome {
-        self.code.clear();
+        self.clear();
         self.code.push_str(code);
-        self.message.clear();
         self.message.push_str(message);
-        self.gave_way = false;
         outcome
     }
 }

@@ -207,10 +207,15 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// One as the store tells it.
+    pub fn new(name: &str, value: impl Into<String>, default: Option<&str>, source: &str) -> Self {
+        let default = default.map(str::to_owned);
+        Self { name: name.to_owned(), value: value.into(), default, source: source.to_owned() }
+    }
+
     /// One that Plimsoll has made otherwise than it is by default.
     pub fn ours(name: &str, value: impl Into<String>, default: &str) -> Self {
-        let default = Some(default.to_owned());
-        Self { name: name.to_owned(), value: value.into(), default, source: "plimsoll".to_owned() }
+        Self::new(name, value, Some(default), "plimsoll")
     }
 }
 

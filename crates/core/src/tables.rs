@@ -2,7 +2,7 @@
 //!
 //! What is the same in all stores' SQL stands here; what differs a store says as its [`Tables`].
 
-use crate::error::{StoreError, StoreErrorKind};
+use crate::error::StoreError;
 use crate::layout::{Collection, IndexMode, Layout};
 use crate::op::{Access, Call, KvCall, OpKind, RecordsCall};
 use crate::value::{Value, ValueType, Values};
@@ -109,7 +109,7 @@ pub fn create<T: Tables>(tables: &T, layout: &Layout) -> Result<Vec<String>, Sto
         if let Some(name) = names.chain(indexes).find(|name| name.len() > T::NAME_BYTES_MAX) {
             let what =
                 format!("the name `{name}` is longer than {} bytes, the most in {}", T::NAME_BYTES_MAX, T::SPEAKERS);
-            return Err(usage(what).next("Choose a shorter name."));
+            return Err(StoreError::usage(what).next("Choose a shorter name."));
         }
         let key = column::<T>(collection, collection.key)?;
         let columns = collection.fields.iter().zip(0..).map(|(field, position)| {
@@ -156,7 +156,7 @@ pub fn compile<T: Tables>(kind: &OpKind, layout: &Layout) -> Result<Compiled, St
                 .map_err(|error| StoreError { what: format!("operation `{}`: {}", kind.name, error.what), ..error }),
             None => {
                 let what = format!("operation `{}` asks collection {collection}, which the layout has not", kind.name);
-                Err(usage(what))
+                Err(StoreError::usage(what))
             }
         },
     }
@@ -209,10 +209,6 @@ fn records<T: Tables>(collection: &Collection, call: &RecordsCall) -> Result<Com
 fn column<T: Tables>(collection: &Collection, position: u16) -> Result<String, StoreError> {
     match collection.fields.get(usize::from(position)) {
         Some(field) => Ok(T::quoted(&field.name)),
-        None => Err(usage(format!("collection `{}` has no field {position}", collection.name))),
+        None => Err(StoreError::usage(format!("collection `{}` has no field {position}", collection.name))),
     }
-}
-
-fn usage(what: String) -> StoreError {
-    StoreError::new(StoreErrorKind::Usage, what)
 }

@@ -25,5 +25,5 @@ mod writer;
 
 pub use distribution::{Distribution, packed};
 pub use error::RecordError;
-pub use runs::{Listed, RunSummary, default_runs_dir, find, is_live, list, remove, run_id, summary, utc};
+pub use runs::{Listed, RunSummary, default_runs_dir, find, is_live, list, remove, run_id, summary};
 pub use writer::Recorder;

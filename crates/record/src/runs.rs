@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-use plimsoll_core::calendar;
+use plimsoll_core::Utc;
 
 use crate::data::{PhaseState, Run, RunState};
 use crate::error::RecordError;
@@ -59,17 +59,9 @@ pub struct Listed {
 /// names sort as runs began. The last four digits are the 256th of the second, so that two runs of one second do
 /// too, and 8 bits of `random`.
 pub fn run_id(started_wall_ns: i64, random: u64) -> String {
-    let [year, month, day, hour, minute, second] = utc(started_wall_ns);
+    let Utc { year, month, day, hour, minute, second, .. } = Utc::of_us(started_wall_ns.div_euclid(1_000));
     let fraction = started_wall_ns.rem_euclid(1_000_000_000) * 256 / 1_000_000_000;
     format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}-{fraction:02x}{:02x}", random & 0xff)
-}
-
-/// Year, month, day, hour, minute and second, UTC, of nanoseconds since 1970.
-pub fn utc(wall_ns: i64) -> [i64; 6] {
-    let seconds = wall_ns.div_euclid(1_000_000_000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = calendar::date(days);
-    [year, month, day, second / 3_600, second / 60 % 60, second % 60]
 }
 
 /// True for names that [`run_id`] could have made.

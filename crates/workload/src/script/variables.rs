@@ -1,6 +1,6 @@
 //! The values of one client's variables while scripts run.
 
-use plimsoll_core::{Value, ValueBuf, calendar};
+use plimsoll_core::{Utc, Value, ValueBuf};
 
 use super::expression::Scope;
 use super::program::Initial;
@@ -143,13 +143,9 @@ pub(super) fn to_value(value: Scalar) -> Value<'static> {
 /// Writes microseconds since 1970 as `2026-11-22 01:02:03.000004+00`.
 fn write_timestamp(us: i64, out: &mut String) {
     use std::fmt::Write;
-    const DAY_US: i64 = 86_400_000_000;
-    let (days, us) = (us.div_euclid(DAY_US), us.rem_euclid(DAY_US));
-    let (year, month, day) = calendar::date(days);
-    let (seconds, fraction) = (us / 1_000_000, us % 1_000_000);
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let Utc { year, month, day, hour, minute, second, us } = Utc::of_us(us);
     // Writing to a string cannot fail.
-    let _ = write!(out, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{fraction:06}+00");
+    let _ = write!(out, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{us:06}+00");
 }
 
 #[cfg(test)]

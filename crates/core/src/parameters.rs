@@ -1,0 +1,89 @@
+//! Where parameters stand in a statement of SQL, as servers of a dialect read it.
+
+use std::ops::Range;
+
+use crate::store::Dialect;
+
+/// Where `$1`, `$2` … stand in `text`, in order, and which parameter each is, counted from 0. Within names, quotes and
+/// comments there is none. In MariaDB's and MySQL's dialect a `?` is the parameter of its place.
+pub fn parameters(text: &str, dialect: Dialect) -> Vec<(Range<usize>, u16)> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(first) = text[at..].chars().next() {
+        let token = at..at + token_bytes(&text[at..], first, dialect);
+        at = token.end;
+        match text[token.clone()].strip_prefix('$').and_then(|digits| digits.parse::<u16>().ok()) {
+            Some(number @ 1..) => found.push((token, number - 1)),
+            _ if first == '?' && dialect == Dialect::Mysql => {
+                let position = u16::try_from(found.len()).unwrap_or(u16::MAX);
+                found.push((token, position));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Bytes of the token that `rest` begins with: a parameter, a word, a quoted text, a comment, or one character.
+fn token_bytes(rest: &str, first: char, dialect: Dialect) -> usize {
+    let (is_postgres, is_mysql) = (dialect == Dialect::Postgres, dialect == Dialect::Mysql);
+    let is_of_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$') || !c.is_ascii() || is_mysql && c == '@';
+    let up_to = |end: Option<usize>| end.unwrap_or(rest.len());
+    match first {
+        '\'' | '"' => quoted_bytes(rest, first, is_mysql),
+        '`' if !is_postgres => quoted_bytes(rest, first, false),
+        // E'…', in which a backslash escapes; B'', X'', U&'' and N'' are words before a plain text.
+        'e' | 'E' if is_postgres && rest[1..].starts_with('\'') => 1 + quoted_bytes(&rest[1..], '\'', true),
+        '#' if is_mysql => up_to(rest.find('\n')),
+        // In MariaDB and MySQL two dashes begin a comment when a blank or nothing follows them.
+        '-' if rest.starts_with("--") && !(is_mysql && rest[2..].starts_with(|c: char| !c.is_whitespace())) => {
+            up_to(rest.find('\n'))
+        }
+        '/' if rest.starts_with("/*") => comment_bytes(rest, is_postgres),
+        '$' if rest[1..].starts_with(|c: char| c.is_ascii_digit()) => {
+            1 + rest[1..].bytes().take_while(u8::is_ascii_digit).count()
+        }
+        '$' if is_postgres => dollar_quoted_bytes(rest),
+        // A name may hold a `$`, a number may not.
+        '0'..='9' if is_postgres => up_to(rest.find(|c: char| !c.is_ascii_alphanumeric())),
+        c if is_of_word(c) => up_to(rest.find(|c| !is_of_word(c))),
+        c => c.len_utf8(),
+    }
+}
+
+/// Of a text in quotes; a quote in it is doubled, or escaped where that is allowed.
+fn quoted_bytes(text: &str, quote: char, escapes: bool) -> usize {
+    let mut chars = text.char_indices().skip(1).peekable();
+    while let Some((at, c)) = chars.next() {
+        if c == '\\' && escapes {
+            chars.next();
+        } else if c == quote && chars.next_if(|(_, next)| *next == quote).is_none() {
+            return at + 1;
+        }
+    }
+    text.len()
+}
+
+/// Of `$tag$ … $tag$`, or of the `$` alone.
+fn dollar_quoted_bytes(text: &str) -> usize {
+    let Some(tag_end) = text[1..].find(|c: char| !(c.is_alphanumeric() || c == '_')) else { return 1 };
+    if !text[1 + tag_end..].starts_with('$') {
+        return 1;
+    }
+    let tag = &text[..tag_end + 2];
+    text[tag.len()..].find(tag).map_or(text.len(), |end| 2 * tag.len() + end)
+}
+
+/// Of a comment, which may hold others where it `nests`.
+fn comment_bytes(text: &str, nests: bool) -> usize {
+    let (mut at, mut depth) = (2, 1);
+    while depth > 0 {
+        let rest = &text[at..];
+        match (rest.find("/*").filter(|_| nests), rest.find("*/")) {
+            (Some(open), Some(close)) if open < close => (at, depth) = (at + open + 2, depth + 1),
+            (_, Some(close)) => (at, depth) = (at + close + 2, depth - 1),
+            _ => return text.len(),
+        }
+    }
+    at
+}
