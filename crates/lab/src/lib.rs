@@ -40,5 +40,5 @@ pub use page_cache::{PageCache, drop_files};
 pub use place::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};
 pub use private_server::PrivateServer;
 pub use supervisor::Supervisor;
-pub use tree::tree_bytes;
+pub use tree::{remove_tree, tree_bytes};
 pub use user::ServerUser;

@@ -1,15 +1,31 @@
-//! How much a directory tree holds.
+//! Directory trees: how much one holds, and removing one.
 
+use std::fs::{self, Metadata};
+use std::io::ErrorKind;
 use std::path::Path;
 
-/// Bytes of all files of a tree; `None` where it cannot be read.
-pub fn tree_bytes(dir: &Path) -> Option<u64> {
+use plimsoll_core::StoreError;
+
+/// Removes a file, or a directory with all that is in it, unless it is not there.
+///
+/// # Errors
+/// As the operating system says.
+pub fn remove_tree(path: &Path) -> Result<(), StoreError> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::io(path.display(), &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes of all files of a tree, `of` each; `None` where it cannot be read.
+pub fn tree_bytes(dir: &Path, of: fn(&Metadata) -> u64) -> Option<u64> {
     let mut bytes = 0;
-    for entry in std::fs::read_dir(dir).ok()? {
+    for entry in fs::read_dir(dir).ok()? {
         let entry = entry.ok()?;
         // A file that the server removes meanwhile counts nothing.
         let Ok(metadata) = entry.metadata() else { continue };
-        bytes += if metadata.is_dir() { tree_bytes(&entry.path())? } else { metadata.len() };
+        bytes += if metadata.is_dir() { tree_bytes(&entry.path(), of)? } else { of(&metadata) };
     }
     Some(bytes)
 }
@@ -24,7 +40,7 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
         std::fs::write(dir.path().join("one"), [0; 3]).unwrap();
         std::fs::write(dir.path().join("a/b/two"), [0; 4]).unwrap();
-        assert_eq!(tree_bytes(dir.path()), Some(7));
-        assert_eq!(tree_bytes(&dir.path().join("none")), None);
+        assert_eq!(tree_bytes(dir.path(), Metadata::len), Some(7));
+        assert_eq!(tree_bytes(&dir.path().join("none"), Metadata::len), None);
     }
 }

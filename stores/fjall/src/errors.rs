@@ -3,24 +3,21 @@
 use std::path::Path;
 
 use fjall::{Error, LsmError};
-use plimsoll_core::{KvError, StoreError, StoreErrorKind};
+use plimsoll_core::{KvError, StoreError};
 
 /// An error while something was done to the database in `dir`.
 pub(crate) fn store_error(dir: &Path, error: &Error) -> StoreError {
     match error {
         Error::Io(error) | Error::Storage(LsmError::Io(error)) => StoreError::io(dir.display(), error),
-        Error::Locked => {
-            StoreError::new(StoreErrorKind::Broken, format!("{}: the database is open already", dir.display()))
-                .next("Close the sessions of the phase before; a database has one process.")
-        }
-        other => StoreError::new(StoreErrorKind::Broken, format!("{}: fjall reports an error", dir.display()))
-            .detail(format!("{other:?}")),
+        Error::Locked => StoreError::broken(format!("{}: the database is open already", dir.display()))
+            .next("Close the sessions of the phase before; a database has one process."),
+        other => StoreError::broken(format!("{}: fjall reports an error", dir.display())).detail(format!("{other:?}")),
     }
 }
 
 /// That there is no database any more.
 pub(crate) fn is_closed() -> StoreError {
-    StoreError::new(StoreErrorKind::Broken, "the fjall database is closed because opening it again failed")
+    StoreError::broken("the fjall database is closed because opening it again failed")
 }
 
 /// An error of a read or a write. After a failed write fjall refuses all further ones, before it does anything;
@@ -28,12 +25,9 @@ pub(crate) fn is_closed() -> StoreError {
 pub(crate) fn kv_error(error: &Error) -> KvError {
     match error {
         Error::Poisoned | Error::KeyspaceDeleted => KvError::Rejected(
-            StoreError::new(StoreErrorKind::Broken, "fjall takes no more writes because an earlier one failed")
-                .detail(format!("{error:?}")),
+            StoreError::broken("fjall takes no more writes because an earlier one failed").detail(format!("{error:?}")),
         ),
         Error::Io(error) | Error::Storage(LsmError::Io(error)) => KvError::Unknown(StoreError::io("fjall", error)),
-        other => KvError::Unknown(
-            StoreError::new(StoreErrorKind::Broken, "fjall reports an error").detail(format!("{other:?}")),
-        ),
+        other => KvError::Unknown(StoreError::broken("fjall reports an error").detail(format!("{other:?}"))),
     }
 }

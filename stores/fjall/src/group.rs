@@ -88,8 +88,6 @@ fn write(db: &Database, writes: Vec<Write>) -> fjall::Result<()> {
 }
 
 fn unknown(what: &str) -> KvError {
-    use plimsoll_core::{StoreError, StoreErrorKind};
-    KvError::Unknown(
-        StoreError::new(StoreErrorKind::Broken, "the commit that this write was part of failed").detail(what),
-    )
+    use plimsoll_core::StoreError;
+    KvError::Unknown(StoreError::broken("the commit that this write was part of failed").detail(what))
 }

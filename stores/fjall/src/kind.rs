@@ -1,8 +1,7 @@
 //! What fjall says of itself before it is opened.
 
 use plimsoll_core::{
-    IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError, StoreErrorKind,
-    StoreKind, StoreSpec,
+    IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError, StoreKind, StoreSpec,
 };
 
 use crate::store::FjallStore;
@@ -53,9 +52,9 @@ impl StoreKind for FjallKind {
         let data_dir = options.target.data_dir()?;
         let size = |name: &str, default| match options.params.int(name) {
             0 => Ok(default),
-            bytes => u64::try_from(bytes).map_err(|_| {
-                StoreError::new(StoreErrorKind::Usage, format!("fjall: a {name} of {bytes} bytes is none"))
-            }),
+            bytes => {
+                u64::try_from(bytes).map_err(|_| StoreError::usage(format!("fjall: a {name} of {bytes} bytes is none")))
+            }
         };
         let default = Sizes::default();
         let sizes = Sizes {

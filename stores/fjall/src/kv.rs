@@ -4,7 +4,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use fjall::{Database, Keyspace, PersistMode, Readable, Snapshot, UserValue};
-use plimsoll_core::{Durability, Kv, KvCapabilities, KvError, StoreError, StoreErrorKind, WriteBatch};
+use plimsoll_core::{Durability, Kv, KvCapabilities, KvError, StoreError, WriteBatch};
 use plimsoll_keyindex::keyspace::INDEX_ROLE;
 
 use crate::errors::kv_error;
@@ -108,7 +108,7 @@ fn check_key(key: &[u8]) -> Result<(), KvError> {
         return Ok(());
     }
     let what = format!("a key of {} bytes; fjall keeps keys of 1 to {KEY_BYTES_MAX} bytes", key.len());
-    Err(KvError::Rejected(StoreError::new(StoreErrorKind::Usage, what)))
+    Err(KvError::Rejected(StoreError::usage(what)))
 }
 
 impl Kv for FjallKv {

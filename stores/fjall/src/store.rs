@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use plimsoll_core::{
     CacheSize, Cycle, Durability, Footprint, IndexMode, Layout, OpKind, Probe, Sessions, Setting, Store,
-    StoreDescription, StoreError, StoreErrorKind, Values, Waits,
+    StoreDescription, StoreError, Values, Waits,
 };
 use plimsoll_keyindex::records::Records;
-use plimsoll_keyindex::{Check, IndexError};
+use plimsoll_lab::{remove_tree, tree_bytes};
 
 use crate::errors::{is_closed, store_error};
 use crate::flushes::Flushes;
@@ -98,15 +98,6 @@ impl FjallStore {
         store_error(&self.dir, error)
     }
 
-    fn remove_files(&self) -> Result<(), StoreError> {
-        match std::fs::remove_dir_all(&self.dir) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(StoreError::io(self.dir.display(), &error))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Waits until no flush and no compaction has run for a moment.
     fn wait_until_quiet(&self) -> Result<(), StoreError> {
         let Keyspaces { db, records, index } = self.keyspaces()?;
@@ -123,7 +114,7 @@ impl FjallStore {
             if busy && matches!(db.persist(PersistMode::Buffer), Err(fjall::Error::Poisoned)) {
                 let what =
                     format!("{}: fjall could not write its tables, and takes no more writes", self.dir.display());
-                return Err(StoreError::new(StoreErrorKind::Broken, what)
+                return Err(StoreError::broken(what)
                     .next("Look whether its disk is full, has turned read-only or fails (`dmesg`)."));
             }
             let is_quiet = quiet_since.elapsed() >= QUIET;
@@ -151,7 +142,7 @@ impl Store for FjallStore {
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
         let records = Records::new(layout)?;
         self.stop();
-        self.remove_files()?;
+        remove_tree(&self.dir)?;
         self.start()?;
         self.records = records;
         self.index = layout.index;
@@ -199,11 +190,11 @@ impl Store for FjallStore {
             keyspace.rotate_memtable().map_err(|error| self.error(&error))?;
         }
         self.wait_until_quiet()?;
-        let total = allocated_bytes(&self.dir).map_err(|error| StoreError::io(self.dir.display(), &error))?;
         Ok(Footprint {
             data_bytes: keyspaces.records.disk_space(),
             index_bytes: Some(keyspaces.index.disk_space()),
-            total_bytes: Some(total),
+            // Space on the disk: a journal's file is made longer than what is in it.
+            total_bytes: tree_bytes(&self.dir, |file| file.blocks() * 512),
         })
     }
 
@@ -220,17 +211,7 @@ impl Store for FjallStore {
         if self.index != IndexMode::Keyindex {
             return Ok(None);
         }
-        let checks = self.records.verify(&mut self.kv(Durability::Buffered)?).map_err(index_error)?;
-        let bad: Vec<String> =
-            checks.iter().filter(|(_, check)| !check.is_clean()).map(|(name, check)| faults(name, check)).collect();
-        if !bad.is_empty() {
-            return Err(StoreError::new(StoreErrorKind::Corrupt, "indexes and records of fjall disagree")
-                .detail(bad.join("; "))
-                .next("Keep the recording and report it: an atomic batch was not atomic."));
-        }
-        let records: u64 = checks.iter().map(|(_, check)| check.records).sum();
-        let index_keys: u64 = checks.iter().map(|(_, check)| check.index_keys).sum();
-        Ok(Some(format!("{records} records held against {index_keys} index keys, both ways")))
+        self.records.check(&mut self.kv(Durability::Buffered)?).map(Some)
     }
 
     fn probe(&mut self) -> Option<Probe> {
@@ -244,47 +225,12 @@ impl Store for FjallStore {
 
     fn close(&mut self) -> Result<(), StoreError> {
         self.stop();
-        self.remove_files()
+        remove_tree(&self.dir)
     }
 }
 
 fn locked(flushes: &Mutex<Flushes>) -> MutexGuard<'_, Flushes> {
     flushes.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn faults(name: &str, check: &Check) -> String {
-    format!(
-        "{name}: {} index keys without their record, {} records without an index key, {} unreadable, for example {:?}",
-        check.dangling,
-        check.missing,
-        check.unreadable,
-        check.faults.first()
-    )
-}
-
-fn index_error(error: IndexError) -> StoreError {
-    match error {
-        IndexError::Store(plimsoll_core::KvError::Rejected(error) | plimsoll_core::KvError::Unknown(error)) => error,
-        error @ IndexError::KeyTooLong { .. } => StoreError::new(StoreErrorKind::Usage, error.to_string()),
-        IndexError::Corrupt(what) => {
-            StoreError::new(StoreErrorKind::Broken, format!("a record cannot be read: {what}"))
-        }
-    }
-}
-
-/// Bytes that the files under `dir` take on the disk; a journal's file is made longer than what is in it.
-fn allocated_bytes(dir: &Path) -> std::io::Result<u64> {
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(dir)? {
-        let entry = entry?;
-        let metadata = match entry.metadata() {
-            // A compaction may have removed it just now.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            other => other?,
-        };
-        bytes += if metadata.is_dir() { allocated_bytes(&entry.path())? } else { metadata.blocks() * 512 };
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]

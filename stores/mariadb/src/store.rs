@@ -1,5 +1,6 @@
 //! The open store, attached or private: what it makes, and what it can be asked.
 
+use std::fs::Metadata;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -363,7 +364,7 @@ impl Store for MariadbStore {
         }
         let mut footprint = self.tidy(|control, database| control::footprint(control, database, flavor))?;
         if let Some(server) = &self.server {
-            footprint.total_bytes = tree_bytes(&server.first().data_dir);
+            footprint.total_bytes = tree_bytes(&server.first().data_dir, Metadata::len);
         }
         Ok(footprint)
     }

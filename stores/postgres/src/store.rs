@@ -1,5 +1,6 @@
 //! The open store, attached or private: what it makes, and what it can be asked.
 
+use std::fs::Metadata;
 use std::sync::Arc;
 
 use plimsoll_core::{
@@ -380,7 +381,7 @@ impl Store for PostgresStore {
         let keyindex = self.records.is_some();
         let mut footprint = self.tidy(|control, schema| control::footprint(control, schema, keyindex))?;
         if let Some(server) = &self.server {
-            footprint.total_bytes = tree_bytes(&server.first().data_dir);
+            footprint.total_bytes = tree_bytes(&server.first().data_dir, Metadata::len);
         }
         Ok(footprint)
     }

@@ -1,6 +1,7 @@
 //! The store: attached or private, what it makes, and what it can be asked.
 
 use std::collections::BTreeSet;
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -361,7 +362,7 @@ impl Store for RedisStore {
         for member in &mut self.members {
             let info = Info::read(member.control.get()?)?;
             data_bytes += info.data_bytes().saturating_sub(member.others_bytes);
-            let tree = member.data_dir().and_then(tree_bytes);
+            let tree = member.data_dir().and_then(|dir| tree_bytes(dir, Metadata::len));
             total_bytes = total_bytes.zip(tree).map(|(total, tree)| total + tree);
         }
         Ok(Footprint { data_bytes, index_bytes: None, total_bytes })

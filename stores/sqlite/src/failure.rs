@@ -38,7 +38,7 @@ pub(crate) fn not_prepared(kind: &OpKind, sql: &str, error: &rusqlite::Error) ->
     if error.sqlite_error_code() != Some(ErrorCode::Unknown) {
         return store_error(&format!("cannot prepare `{}`", kind.name), error);
     }
-    StoreError::new(StoreErrorKind::Usage, format!("sqlite does not take the statement: {sql}")).detail(words(error))
+    StoreError::usage(format!("sqlite does not take the statement: {sql}")).detail(words(error))
 }
 
 /// What an operation came to that ended with `error` and was rolled back: rejected where it has certainly not

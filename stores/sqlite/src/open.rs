@@ -96,7 +96,7 @@ pub(crate) fn settings(connection: &Connection, now: bool) -> Result<Vec<Setting
         if value != *default {
             // Foreign keys are switched on when SQLite is compiled; no workload has any.
             let source = if *name == "foreign_keys" { "build" } else { "plimsoll" };
-            settings.push(setting(name, value, default, source));
+            settings.push(Setting::new(name, value, Some(default), source));
         }
     }
     let synchronous = match now {
@@ -111,12 +111,8 @@ pub(crate) fn settings(connection: &Connection, now: bool) -> Result<Vec<Setting
             .map(|durability| format!("{} for {}", synchronous(durability), durability.name()))
             .join(", "),
     };
-    settings.push(setting("synchronous", synchronous, "FULL", "plimsoll"));
+    settings.push(Setting::ours("synchronous", synchronous, "FULL"));
     Ok(settings)
-}
-
-fn setting(name: &str, value: String, default: &str, source: &str) -> Setting {
-    Setting { name: name.to_owned(), value, default: Some(default.to_owned()), source: source.to_owned() }
 }
 
 #[cfg(test)]

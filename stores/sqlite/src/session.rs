@@ -1,15 +1,14 @@
 //! Records and statements over one connection.
 
-use plimsoll_core::tables::{self, Compiled};
+use plimsoll_core::tables::{Compiled, Shape};
 use plimsoll_core::{
-    Answer, BlockingSession, Call, KvCall, Layout, Op, OpKind, Outcome, RecordsCall, StoreError, StoreErrorKind, Value,
-    ValueType, Values,
+    Answer, BlockingSession, Call, Layout, Op, OpKind, Outcome, RecordsCall, StoreError, Value, ValueType, Values,
 };
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Statement, ToSql};
 
 use crate::failure::{fail, not_prepared};
-use crate::statements::{self, Sqlite};
+use crate::statements::compile;
 
 /// One client's connection.
 ///
@@ -20,42 +19,11 @@ pub(crate) struct SqlSession {
     kinds: Vec<Prepared>,
 }
 
-/// What is to be done, with everything looked up that can be before the first operation.
-enum Prepared {
-    Nothing,
-    Insert {
-        sql: String,
-        width: usize,
-    },
-    Select {
-        sql: String,
-        format: RowFormat,
-        one: bool,
-    },
-    /// As [`tables::Shape::Bounds`] has them.
-    Find {
-        sql: [String; 4],
-        format: RowFormat,
-    },
-    /// `params` is how many the operation must have.
-    Change {
-        sql: String,
-        params: usize,
-    },
-    Sql {
-        sql: String,
-        keep: bool,
-        /// No row is not found.
-        wanted: bool,
-    },
-    /// A statement that comes as the only parameter.
-    SqlText {
-        keep: bool,
-    },
-}
-
-/// How rows become values.
-struct RowFormat {
+/// A kind of operation, with everything looked up that can be before the first one.
+struct Prepared {
+    /// Its statements. An insert of several records does its only one for each.
+    sql: Compiled,
+    /// Of a collection's fields. Of other answers SQLite says what a value is.
     types: Vec<ValueType>,
     keep: bool,
 }
@@ -82,51 +50,35 @@ impl SqlSession {
         SqlSession { connection, layout, kinds: Vec::new() }
     }
 
-    fn insert(&self, sql: &str, width: usize, params: Values<'_>) -> rusqlite::Result<Outcome> {
-        let mut statement = self.connection.prepare_cached(sql)?;
-        if params.len() == width {
-            bind(&mut statement, params)?;
-            statement.raw_execute()?;
-            return Ok(Outcome::Ok);
+    /// The rows that an operation answered with, or touched.
+    fn run(&self, kind: &Prepared, params: Values<'_>, answer: &mut Answer) -> rusqlite::Result<u64> {
+        if let (Shape::Text, Value::Text(sql)) = (kind.sql.shape, params.get(0)) {
+            return run(&mut self.connection.prepare(sql)?, kind, Values::default(), answer);
         }
-        self.in_transaction(|| {
-            for row in params.rows(width) {
-                bind(&mut statement, row)?;
-                statement.raw_execute()?;
+        let (which, used) = kind.sql.shape.statement(params);
+        let Some(sql) = kind.sql.texts.get(which) else { return Ok(1) };
+        let mut statement = self.connection.prepare_cached(sql)?;
+        match kind.sql.shape {
+            Shape::Repeated(width) if params.len() > width => {
+                self.in_transaction(|| params.rows(width).try_fold(0, |_, row| run(&mut statement, kind, row, answer)))
             }
-            Ok(Outcome::Ok)
-        })
+            _ => run(&mut statement, kind, used, answer),
+        }
     }
 
     /// All of `work` or nothing. The write lock is taken at once, so that SQLite waits for it and does not give
     /// up a transaction half-way.
-    fn in_transaction(&self, work: impl FnOnce() -> rusqlite::Result<Outcome>) -> rusqlite::Result<Outcome> {
+    fn in_transaction(&self, work: impl FnOnce() -> rusqlite::Result<u64>) -> rusqlite::Result<u64> {
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.raw_execute()?;
-        let done = work().and_then(|outcome| {
+        let done = work().and_then(|rows| {
             self.connection.prepare_cached("COMMIT")?.raw_execute()?;
-            Ok(outcome)
+            Ok(rows)
         });
         // After some errors SQLite has rolled back by itself.
         if done.is_err() && !self.connection.is_autocommit() {
             self.connection.execute_batch("ROLLBACK")?;
         }
         done
-    }
-
-    fn select(&self, sql: &str, format: &RowFormat, params: Values<'_>, answer: &mut Answer) -> rusqlite::Result<()> {
-        let mut statement = self.connection.prepare_cached(sql)?;
-        bind_given(&mut statement, params)?;
-        answer.columns = format.types.len();
-        let mut rows = statement.raw_query();
-        while let Some(row) = rows.next()? {
-            answer.rows += 1;
-            if format.keep {
-                for (column, value_type) in format.types.iter().enumerate() {
-                    answer.values.push(typed(row.get_ref(column)?, *value_type)?);
-                }
-            }
-        }
-        Ok(())
     }
 }
 
@@ -135,7 +87,9 @@ impl BlockingSession for SqlSession {
         let mut all = Vec::new();
         for kind in kinds {
             let prepared = prepared(&self.layout, kind)?;
-            for sql in texts(&prepared) {
+            let around = ["BEGIN IMMEDIATE", "COMMIT"].into_iter();
+            let around = around.filter(|_| matches!(prepared.sql.shape, Shape::Repeated(_)));
+            for sql in prepared.sql.texts.iter().map(String::as_str).chain(around) {
                 self.connection.prepare_cached(sql).map_err(|error| not_prepared(kind, sql, &error))?;
             }
             all.push(prepared);
@@ -145,114 +99,55 @@ impl BlockingSession for SqlSession {
     }
 
     fn execute(&mut self, op: &Op<'_>, answer: &mut Answer) -> Outcome {
-        let Some(prepared) = self.kinds.get(usize::from(op.kind)) else {
-            return answer.fail(Outcome::Rejected, "REFUSED", "this kind of operation has not been prepared");
-        };
         let params = op.params;
-        let done = match prepared {
-            Prepared::Nothing => Ok(Outcome::Ok),
-            Prepared::Insert { width, .. } if params.is_empty() || !params.len().is_multiple_of(*width) => {
-                let what = "the number of values is not a multiple of the number of fields";
-                return answer.fail(Outcome::Rejected, "REFUSED", what);
-            }
-            Prepared::Change { params: wanted, .. } if params.len() != *wanted => {
-                return answer.fail(Outcome::Rejected, "REFUSED", "the number of values is not that of the operation");
-            }
-            Prepared::Insert { sql, width } => self.insert(sql, *width, params),
-            Prepared::Select { sql, format, one } => {
-                self.select(sql, format, params, answer).map(|()| found(*one, answer.rows))
-            }
-            Prepared::Find { sql, format } => {
-                let (which, used) = tables::Shape::Bounds.statement(params);
-                self.select(&sql[which], format, used, answer).map(|()| Outcome::Ok)
-            }
-            Prepared::Change { sql, .. } => self.change(sql, params),
-            Prepared::Sql { sql, keep, wanted } => self
-                .connection
-                .prepare_cached(sql)
-                .and_then(|mut statement| run(&mut statement, *keep, params, answer))
-                .map(|rows| found(*wanted, rows)),
-            Prepared::SqlText { keep } => match params.get(0) {
-                Value::Text(sql) => self
-                    .connection
-                    .prepare(sql)
-                    .and_then(|mut statement| run(&mut statement, *keep, Values::default(), answer))
-                    .map(|_| Outcome::Ok),
-                _ => return answer.fail(Outcome::Rejected, "REFUSED", "a statement's text is a text"),
+        let what = match self.kinds.get(usize::from(op.kind)) {
+            None => "this kind of operation has not been prepared",
+            Some(kind) => match kind.sql.shape {
+                Shape::Repeated(width) if params.is_empty() || !params.len().is_multiple_of(width) => {
+                    "the number of values is not a multiple of the number of fields"
+                }
+                Shape::Text if !matches!(params.get(0), Value::Text(_)) => "a statement's text is a text",
+                _ => {
+                    return match self.run(kind, params, answer) {
+                        Ok(0) if kind.sql.empty_is_not_found => Outcome::NotFound,
+                        Ok(_) => Outcome::Ok,
+                        Err(error) => fail(answer, &error),
+                    };
+                }
             },
         };
-        done.unwrap_or_else(|error| fail(answer, &error))
+        answer.fail(Outcome::Rejected, "REFUSED", what)
     }
 }
 
-impl SqlSession {
-    fn change(&self, sql: &str, params: Values<'_>) -> rusqlite::Result<Outcome> {
-        let mut statement = self.connection.prepare_cached(sql)?;
-        bind(&mut statement, params)?;
-        Ok(found(true, statement.raw_execute()? as u64))
-    }
-}
-
-/// What is to be done for `kind`, with its statements as text.
+/// What is to be done for `kind`.
 fn prepared(layout: &Layout, kind: &OpKind) -> Result<Prepared, StoreError> {
-    let Compiled { texts, empty_is_not_found: wanted, .. } = tables::compile::<Sqlite>(kind, layout)?;
-    let mut texts = texts.iter().map(|text| statements::numbered(text));
-    let mut sql = || texts.next().unwrap_or_default();
-    let keep = kind.keep_answer;
-    let (collection, call) = match &kind.call {
-        Call::Records { collection, call } => (&layout.collections[usize::from(*collection)], call),
-        Call::Sql(_) | Call::SqlRow(_) => return Ok(Prepared::Sql { sql: sql(), keep, wanted }),
-        Call::SqlText => return Ok(Prepared::SqlText { keep }),
-        Call::Kv(call) => {
-            let format = |columns| RowFormat { types: vec![ValueType::Bytes; columns], keep };
-            return Ok(match call {
-                KvCall::Get => Prepared::Select { sql: sql(), format: format(1), one: wanted },
-                KvCall::Scan => Prepared::Select { sql: sql(), format: format(2), one: wanted },
-                KvCall::Put => Prepared::Change { sql: sql(), params: 2 },
-                KvCall::Delete => Prepared::Change { sql: sql(), params: 1 },
-            });
-        }
-        // Of all others none has a statement.
-        _ => return Ok(Prepared::Nothing),
-    };
-    let format = RowFormat { types: collection.fields.iter().map(|field| field.value_type).collect(), keep };
-    Ok(match call {
-        RecordsCall::Insert => Prepared::Insert { sql: sql(), width: collection.fields.len() },
-        RecordsCall::Get | RecordsCall::All => Prepared::Select { sql: sql(), format, one: wanted },
-        RecordsCall::Delete => Prepared::Change { sql: sql(), params: 1 },
-        RecordsCall::Update { fields } if fields.contains(&collection.key) => {
+    let sql = compile(layout, kind)?;
+    let mut types = Vec::new();
+    if let Call::Records { collection, call } = &kind.call {
+        let collection = &layout.collections[usize::from(*collection)];
+        if matches!(call, RecordsCall::Update { fields } if fields.contains(&collection.key)) {
             let what = format!("operation `{}`: the key of `{}` cannot be set", kind.name, collection.name);
-            return Err(StoreError::new(StoreErrorKind::Usage, what));
+            return Err(StoreError::usage(what));
         }
-        RecordsCall::Update { fields } => Prepared::Change { sql: sql(), params: fields.len() + 1 },
-        RecordsCall::Find { .. } => Prepared::Find { sql: [sql(), sql(), sql(), sql()], format },
-    })
-}
-
-/// The statement of `kind` with these parameters, numbered as SQLite numbers them, and those of them that it takes; `None`
-/// when it has none.
-pub(crate) fn statement_text<'p>(
-    layout: &Layout,
-    kind: &OpKind,
-    params: Values<'p>,
-) -> Result<Option<(String, Values<'p>)>, StoreError> {
-    let compiled = tables::compile::<Sqlite>(kind, layout)?;
-    let (which, used) = compiled.shape.statement(params);
-    Ok(compiled.texts.get(which).map(|text| (statements::numbered(text), used)))
-}
-
-fn texts(prepared: &Prepared) -> Vec<&str> {
-    match prepared {
-        Prepared::Nothing | Prepared::SqlText { .. } => Vec::new(),
-        Prepared::Find { sql, .. } => sql.iter().map(String::as_str).collect(),
-        Prepared::Insert { sql, .. } => vec![sql, "BEGIN IMMEDIATE", "COMMIT"],
-        Prepared::Select { sql, .. } | Prepared::Change { sql, .. } | Prepared::Sql { sql, .. } => vec![sql],
+        types.extend(collection.fields.iter().map(|field| field.value_type));
     }
+    Ok(Prepared { sql, types, keep: kind.keep_answer })
 }
 
-/// Runs a statement of the `sql` interface. Returns how many rows it answered with, or touched.
-fn run(statement: &mut Statement<'_>, keep: bool, params: Values<'_>, answer: &mut Answer) -> rusqlite::Result<u64> {
-    bind(statement, params)?;
+/// Runs a statement with all of `params`, which must be as many as it has. Returns how many rows it answered with, or
+/// touched.
+#[inline]
+fn run(
+    statement: &mut Statement<'_>,
+    kind: &Prepared,
+    params: Values<'_>,
+    answer: &mut Answer,
+) -> rusqlite::Result<u64> {
+    if params.len() != statement.parameter_count() {
+        return Err(rusqlite::Error::InvalidParameterCount(params.len(), statement.parameter_count()));
+    }
+    bind_given(statement, params)?;
     let columns = statement.column_count();
     if columns == 0 {
         return Ok(statement.raw_execute()? as u64);
@@ -261,26 +156,13 @@ fn run(statement: &mut Statement<'_>, keep: bool, params: Values<'_>, answer: &m
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next()? {
         answer.rows += 1;
-        if keep {
+        if kind.keep {
             for column in 0..columns {
-                answer.values.push(untyped(row.get_ref(column)?)?);
+                answer.values.push(value(row.get_ref(column)?, kind.types.get(column).copied())?);
             }
         }
     }
     Ok(answer.rows)
-}
-
-fn found(wanted: bool, rows: u64) -> Outcome {
-    if wanted && rows == 0 { Outcome::NotFound } else { Outcome::Ok }
-}
-
-/// Binds all of `params`, which must be as many as the statement has.
-#[inline]
-fn bind(statement: &mut Statement<'_>, params: Values<'_>) -> rusqlite::Result<()> {
-    if params.len() != statement.parameter_count() {
-        return Err(rusqlite::Error::InvalidParameterCount(params.len(), statement.parameter_count()));
-    }
-    bind_given(statement, params)
 }
 
 /// Binds those of `params` that the statement has: an open bound has no place in it.
@@ -292,21 +174,13 @@ pub(crate) fn bind_given(statement: &mut Statement<'_>, params: Values<'_>) -> r
     Ok(())
 }
 
-/// A column of a collection as a value of its field's type.
+/// A column as a value of its field's type, or as the value that SQLite says it is.
 #[inline]
-fn typed(value: ValueRef<'_>, value_type: ValueType) -> rusqlite::Result<Value<'_>> {
-    Ok(match (value, value_type) {
-        (ValueRef::Integer(number), ValueType::Bool) => Value::Bool(number != 0),
-        (ValueRef::Integer(number), ValueType::Timestamp) => Value::Timestamp(number),
-        (other, _) => return untyped(other),
-    })
-}
-
-/// A column of a statement as the value that SQLite says it is.
-#[inline]
-fn untyped(value: ValueRef<'_>) -> rusqlite::Result<Value<'_>> {
+fn value(value: ValueRef<'_>, value_type: Option<ValueType>) -> rusqlite::Result<Value<'_>> {
     Ok(match value {
         ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) if value_type == Some(ValueType::Bool) => Value::Bool(number != 0),
+        ValueRef::Integer(number) if value_type == Some(ValueType::Timestamp) => Value::Timestamp(number),
         ValueRef::Integer(number) => Value::Int(number),
         ValueRef::Real(number) => Value::Float(number),
         ValueRef::Text(_) => Value::Text(value.as_str()?),

@@ -5,8 +5,8 @@
 //! by the key: with 100,000 rows of 200 bytes and keys in random order the load then takes 2.5 times as long, as
 //! whole rows and not only small index entries go to random pages; a read by key takes a fifth less.
 
-use plimsoll_core::tables::Tables;
-use plimsoll_core::{KvCall, ValueType};
+use plimsoll_core::tables::{self, Compiled, Tables};
+use plimsoll_core::{Dialect, KvCall, Layout, OpKind, StoreError, ValueType, parameters};
 
 use crate::kv;
 
@@ -39,32 +39,22 @@ impl Tables for Sqlite {
     }
 }
 
-/// `$1`, `$2` … as SQLite numbers its parameters. It knows `$1` too, but numbers such names in the order in
-/// which they first stand in the statement. Texts, quoted names and comments are left alone.
-pub(crate) fn numbered(sql: &str) -> String {
-    let mut out = String::with_capacity(sql.len());
-    let mut rest = sql;
-    while let Some(first) = rest.chars().next() {
-        let length = match first {
-            '\'' | '"' | '`' => quoted_length(rest, first),
-            '-' if rest.starts_with("--") => rest.find('\n').unwrap_or(rest.len()),
-            '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |end| end + 2),
-            '$' if rest.len() > 1 && rest.as_bytes()[1].is_ascii_digit() => {
-                out.push('?');
-                rest = &rest[1..];
-                continue;
-            }
-            other => other.len_utf8(),
-        };
-        out.push_str(&rest[..length]);
-        rest = &rest[length..];
-    }
-    out
+/// Puts an operation kind into SQL over the tables of `layout`, with parameters as SQLite numbers them.
+///
+/// # Errors
+/// `Usage`, when it asks for what is not there.
+pub(crate) fn compile(layout: &Layout, kind: &OpKind) -> Result<Compiled, StoreError> {
+    Ok(tables::compile::<Sqlite>(kind, layout)?.map(|text| numbered(&text)))
 }
 
-/// Length of what stands between two of `quote`, both included. A doubled quote inside begins another such text.
-fn quoted_length(text: &str, quote: char) -> usize {
-    text[1..].find(quote).map_or(text.len(), |end| end + 2)
+/// `$1`, `$2` … as SQLite numbers its parameters. It knows `$1` too, but numbers such names in the order in
+/// which they first stand in the statement.
+fn numbered(sql: &str) -> String {
+    let mut out = sql.to_owned();
+    for (place, _) in parameters(sql, Dialect::Sqlite) {
+        out.replace_range(place.start..place.start + 1, "?");
+    }
+    out
 }
 
 #[cfg(test)]
@@ -79,7 +69,9 @@ mod tests {
             ("SELECT 'it''s $1', $12", "SELECT 'it''s $1', ?12"),
             ("$x $", "$x $"),
             ("'$1", "'$1"),
-            ("é$1", "é?1"),
+            // A name.
+            ("é$1", "é$1"),
+            ("é=$1", "é=?1"),
         ] {
             assert_eq!(numbered(given), wanted);
         }

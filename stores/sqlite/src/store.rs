@@ -9,13 +9,14 @@ use plimsoll_core::{
     Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, waits,
 };
 use plimsoll_keyindex::records::Records;
+use plimsoll_lab::remove_tree;
 use rusqlite::Connection;
 
 use crate::failure::store_error;
 use crate::kv::{self, SqliteKv};
 use crate::open::{self, Pragmas};
-use crate::session::{SqlSession, bind_given, statement_text};
-use crate::statements::Sqlite;
+use crate::session::{SqlSession, bind_given};
+use crate::statements::{Sqlite, compile};
 
 /// The database's file name.
 const FILE: &str = "store.sqlite";
@@ -94,15 +95,7 @@ impl SqliteStore {
     }
 
     fn remove_files(&self) -> Result<(), StoreError> {
-        for path in self.files() {
-            match std::fs::remove_file(&path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(StoreError::io(path.display(), &error));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+        self.files().iter().try_for_each(|path| remove_tree(path))
     }
 
     /// Runs the layout's statements.
@@ -118,9 +111,7 @@ impl SqliteStore {
     }
 
     fn held(&self) -> Result<&Open, StoreError> {
-        self.open.as_ref().ok_or_else(|| {
-            StoreError::new(StoreErrorKind::Broken, "sqlite: the database is closed since an earlier error")
-        })
+        self.open.as_ref().ok_or_else(|| StoreError::broken("sqlite: the database is closed since an earlier error"))
     }
 
     /// Writes the whole log back into the database and empties it.
@@ -263,9 +254,9 @@ impl Store for SqliteStore {
         if let Some(records) = &self.records {
             return Ok(records.explain(kind).map(str::to_owned));
         }
-        let Some((sql, used)) = statement_text(&self.layout, kind, params)? else {
-            return Ok(None);
-        };
+        let compiled = compile(&self.layout, kind)?;
+        let (which, used) = compiled.shape.statement(params);
+        let Some(sql) = compiled.texts.get(which) else { return Ok(None) };
         let lines = || -> rusqlite::Result<Vec<String>> {
             let Some(open) = &self.open else {
                 return Ok(Vec::new());
@@ -297,25 +288,8 @@ impl Store for SqliteStore {
         }
         let mut said = "integrity_check: ok".to_owned();
         if let Some(records) = &self.records {
-            let mut kv = SqliteKv::new(self.connect(Durability::Durable)?);
-            let checks = records.verify(&mut kv).map_err(|error| {
-                StoreError::new(StoreErrorKind::Broken, "sqlite: the index keys cannot be read")
-                    .detail(error.to_string())
-            })?;
-            for (name, check) in checks {
-                if !check.is_clean() {
-                    let what = format!("sqlite: the index keys of `{name}` do not agree with its records");
-                    let detail = format!(
-                        "{} dangling, {} missing, {} unreadable records",
-                        check.dangling, check.missing, check.unreadable
-                    );
-                    return Err(StoreError::new(StoreErrorKind::Corrupt, what).detail(detail));
-                }
-                said.push_str(&format!(
-                    "; `{name}`: {} index keys agree with {} records",
-                    check.index_keys, check.records
-                ));
-            }
+            said.push_str("; ");
+            said.push_str(&records.check(&mut SqliteKv::new(self.connect(Durability::Durable)?))?);
         }
         Ok(Some(said))
     }

@@ -16,7 +16,9 @@ mod session;
 
 use std::sync::Arc;
 
-use plimsoll_core::{Access, Call, IndexMode, Kv, Layout, OpKind, RecordsCall, StoreError, StoreErrorKind, Value};
+use plimsoll_core::{
+    Access, Call, IndexMode, Kv, KvError, Layout, OpKind, RecordsCall, StoreError, StoreErrorKind, Value,
+};
 
 pub use session::RecordsSession;
 
@@ -67,18 +69,17 @@ impl Records {
     /// The collections of `layout`. Fails with [`StoreErrorKind::Usage`] when they cannot be kept like this.
     pub fn new(layout: &Layout) -> Result<Self, StoreError> {
         if layout.index == IndexMode::Own {
-            return Err(
-                usage("this store keeps no indexes of its own").next("Use the index mode `keyindex` or `none`.")
-            );
+            return Err(StoreError::usage("this store keeps no indexes of its own")
+                .next("Use the index mode `keyindex` or `none`."));
         }
         if layout.collections.len() > 256 {
-            return Err(usage("more than 256 collections"));
+            return Err(StoreError::usage("more than 256 collections"));
         }
         let collections = layout
             .collections
             .iter()
             .map(|collection| {
-                let bad = |what: &str| Err(usage(format!("collection `{}`: {what}", collection.name)));
+                let bad = |what: &str| Err(StoreError::usage(format!("collection `{}`: {what}", collection.name)));
                 if usize::from(collection.key) >= collection.fields.len() {
                     return bad("its key is none of its fields");
                 }
@@ -123,6 +124,27 @@ impl Records {
     /// Holds all indexes against all records; one result for each collection, with its name.
     pub fn verify(&self, kv: &mut (impl Kv + ?Sized)) -> Result<Vec<(String, Check)>, IndexError> {
         self.every().map(|(mut indexes, name)| Ok((name, indexes.verify(kv)?))).collect()
+    }
+
+    /// The same for a store's own check of its integrity: what was checked, in words.
+    ///
+    /// # Errors
+    /// `Corrupt` where they disagree; as the store says.
+    pub fn check(&self, kv: &mut (impl Kv + ?Sized)) -> Result<String, StoreError> {
+        let checks = self.verify(kv).map_err(|error| match error {
+            IndexError::Store(KvError::Rejected(error) | KvError::Unknown(error)) => error,
+            other => StoreError::new(StoreErrorKind::Broken, other.to_string()),
+        })?;
+        let bad: Vec<String> = checks.iter().filter(|(_, check)| !check.is_clean()).map(faults).collect();
+        if !bad.is_empty() {
+            return Err(StoreError::new(StoreErrorKind::Corrupt, "indexes and records disagree")
+                .detail(bad.join("; "))
+                .next("Keep the recording and report it: an atomic batch was not atomic."));
+        }
+        let said = checks.iter().map(|(name, check)| {
+            format!("`{name}`: {} index keys agree with {} records", check.index_keys, check.records)
+        });
+        Ok(said.collect::<Vec<_>>().join("; "))
     }
 
     /// As [`Records::verify`], and mends what it finds.
@@ -171,6 +193,11 @@ impl Kept {
     }
 }
 
-fn usage(what: impl Into<String>) -> StoreError {
-    StoreError::new(StoreErrorKind::Usage, what)
+fn faults((name, check): &(String, Check)) -> String {
+    let Check { dangling, missing, unreadable, faults, .. } = check;
+    let example = faults.first();
+    format!(
+        "{name}: {dangling} index keys without their record, {missing} records without an index key, {unreadable} \
+         unreadable, for example {example:?}"
+    )
 }

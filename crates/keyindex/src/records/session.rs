@@ -7,7 +7,7 @@ use plimsoll_core::{
     Values,
 };
 
-use super::{Fields, Records, pairs, usage};
+use super::{Fields, Records, pairs};
 use crate::encode::raise_past;
 use crate::keyspace::{RECORD_PREFIX_LEN, record_prefix};
 use crate::{IndexError, Indexes, Inserted, Query, Rows};
@@ -75,7 +75,7 @@ impl<K: Kv> RecordsSession<K> {
     }
 
     fn prepared(&self, kind: &OpKind) -> Result<Prepared, StoreError> {
-        let bad = |what: String| Err(usage(format!("operation `{}`: {what}", kind.name)));
+        let bad = |what: String| Err(StoreError::usage(format!("operation `{}`: {what}", kind.name)));
         let mut prepared = Prepared { call: kind.call.clone(), collection: 0, index: None, keep: kind.keep_answer };
         let (collection, call) = match &kind.call {
             Call::Nothing | Call::Steps | Call::Kv(_) => return Ok(prepared),
