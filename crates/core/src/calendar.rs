@@ -45,7 +45,7 @@ impl Utc {
 }
 
 /// Year, month (1 to 12) and day (1 to 31) of a day. Year 0 is 1 BC.
-pub fn date(days: i64) -> (i64, i64, i64) {
+fn date(days: i64) -> (i64, i64, i64) {
     let shifted = days + BEFORE_1970;
     let (era, day_of_era) = (shifted.div_euclid(DAYS_OF_ERA), shifted.rem_euclid(DAYS_OF_ERA));
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -57,7 +57,7 @@ pub fn date(days: i64) -> (i64, i64, i64) {
 }
 
 /// The day of a date: what [`date`] makes it of.
-pub fn days(year: i64, month: i64, day: i64) -> i64 {
+fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;

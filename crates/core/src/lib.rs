@@ -31,7 +31,7 @@
 //! | `words` | enums whose values have one word each |
 //! | [`error`] | [`StoreError`]: what went wrong with a store, where, and what to do |
 
-pub mod calendar;
+mod calendar;
 pub mod catalogue;
 pub mod error;
 pub mod formula;

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::connect::connect;
-use crate::tls::Tls;
+use crate::tls::{Layer, Tls};
 
 /// Received at once; a message that is longer makes the buffer grow.
 const INPUT_BYTES: usize = 256 << 10;
@@ -50,15 +50,6 @@ pub struct Channel {
     is_lost: bool,
 }
 
-/// TLS, and what waits on our side of it.
-struct Layer {
-    tls: Tls,
-    /// Decrypted and not used yet.
-    arrived: Vec<u8>,
-    /// Not encrypted yet; empty between two calls.
-    written: Vec<u8>,
-}
-
 impl Channel {
     /// Connects. `place` names the server in messages. Connecting takes no longer than [`Waits::answer`], and so may the
     /// server be silent afterwards, but over long work ([`Channel::set_works`]).
@@ -91,9 +82,8 @@ impl Channel {
     }
 
     /// Begins TLS. All that is written from now on goes through it.
-    pub fn encrypt(&mut self, mut tls: Tls) {
-        tls.begin(&mut self.out);
-        self.layer = Some(Layer { tls, arrived: Vec::new(), written: Vec::new() });
+    pub fn encrypt(&mut self, tls: Tls) {
+        self.layer = Some(Layer::begin(tls, Vec::new(), &mut self.out));
     }
 
     /// Sets how long the server may be silent from now on.
@@ -200,7 +190,7 @@ impl Channel {
 
     /// True when something has arrived whose rest has not.
     fn is_amid(&self) -> bool {
-        self.filled > 0 || self.layer.as_ref().is_some_and(|layer| !layer.arrived.is_empty())
+        self.filled > 0 || self.layer.as_ref().is_some_and(Layer::is_amid)
     }
 
     /// Fails where what goes on since `since` has taken longer than anything may of which a little is said now and then.
@@ -256,7 +246,10 @@ impl Channel {
                 let used = match &mut self.layer {
                     None => feed(arrived, &mut self.out),
                     Some(layer) => {
-                        layer.take(arrived, &mut self.out, feed)?;
+                        let decrypted = layer.decrypt(arrived, &mut self.out);
+                        // What was said before an error is heard first.
+                        layer.hand_over(&mut self.out, feed);
+                        decrypted?;
                         arrived.len()
                     }
                 };
@@ -300,24 +293,6 @@ impl Channel {
                  none, or without.",
             ),
         }
-    }
-}
-
-impl Layer {
-    fn encrypt(&mut self, out: &mut Vec<u8>) {
-        self.tls.send(&self.written, out);
-        self.written.clear();
-    }
-
-    fn take(&mut self, cipher: &[u8], out: &mut Vec<u8>, feed: Feed<'_>) -> Result<(), StoreError> {
-        let result = self.tls.feed(cipher, &mut self.arrived, out);
-        // What was said before an error is heard first.
-        if !self.arrived.is_empty() {
-            let used = feed(&self.arrived, &mut self.written);
-            self.arrived.drain(..used);
-            self.encrypt(out);
-        }
-        result
     }
 }
 

@@ -4,22 +4,47 @@
 use plimsoll_core::{
     Answer, Done, Op, OpKind, Outcome, StoreError, Ticket, Value, Values, Waits, WireSession, WireState,
 };
+use plimsoll_tls::{TlsSession, Upgrade};
 
 use crate::channel::Channel;
+use crate::link::Connected;
 
-/// A session that can also be asked in plain text, one thing at a time, and be told that its connection is no more.
-pub trait TextSession: WireSession {
-    /// Appends statements as plain text. Their values come back as texts.
-    fn start_text(&mut self, ticket: Ticket, text: &str, out: &mut Vec<u8>);
-
-    /// True while something is in flight.
+/// A session that can be asked one thing at a time, and be told that its connection is no more.
+pub trait Asked: WireSession {
+    /// True while something is in flight. Not any more once it has failed.
     fn is_asked(&self) -> bool;
 
     /// Ends the connection for good: everything in flight is unknown.
     fn fail(&mut self, error: StoreError, done: &mut dyn Done);
+}
+
+/// One that can also be asked in plain text.
+pub trait TextSession: Asked {
+    /// Appends statements as plain text. Their values come back as texts.
+    fn start_text(&mut self, ticket: Ticket, text: &str, out: &mut Vec<u8>);
 
     /// What the server at `place` said no to, as an error.
     fn rejected(place: &str, answer: &Answer) -> StoreError;
+}
+
+impl<S: Asked, U: Upgrade<S>> Asked for TlsSession<S, U> {
+    fn is_asked(&self) -> bool {
+        self.inner().is_asked() && !matches!(self.state(), WireState::Failed(_))
+    }
+
+    fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
+        self.inner_mut().fail(error, done);
+    }
+}
+
+impl<S: TextSession, U: Upgrade<S>> TextSession for TlsSession<S, U> {
+    fn start_text(&mut self, ticket: Ticket, text: &str, out: &mut Vec<u8>) {
+        self.write(false, out, |inner, out| inner.start_text(ticket, text, out));
+    }
+
+    fn rejected(place: &str, answer: &Answer) -> StoreError {
+        S::rejected(place, answer)
+    }
 }
 
 /// A value of a row of what [`Connection::simple`] was answered; empty when there is none, or it is null.
@@ -31,20 +56,29 @@ pub fn text(row: Values<'_>, column: usize) -> &str {
 }
 
 /// A connection whose calls return when they are done.
-pub struct Connection<S: TextSession> {
+pub struct Connection<S: Asked> {
     channel: Channel,
     session: S,
 }
 
-struct Visit<'a>(&'a mut dyn FnMut(Outcome, &Answer));
+struct Visit<'a>(&'a mut dyn FnMut(Ticket, Outcome, &Answer));
 
 impl Done for Visit<'_> {
-    fn push(&mut self, _: Ticket, outcome: Outcome, answer: &Answer) {
-        (self.0)(outcome, answer);
+    fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
+        (self.0)(ticket, outcome, answer);
     }
 }
 
-impl<S: TextSession> Connection<S> {
+impl<S: Asked + 'static> Connected for Connection<S> {
+    fn is_alive(&mut self) -> bool {
+        if self.channel.has_news() {
+            self.turn(&mut Visit(&mut |_, _, _| {}));
+        }
+        self.is_ready()
+    }
+}
+
+impl<S: Asked> Connection<S> {
     /// A session over a channel; [`Connection::open`] comes next.
     pub fn new(channel: Channel, session: S) -> Self {
         Self { channel, session }
@@ -56,7 +90,7 @@ impl<S: TextSession> Connection<S> {
     /// As the channel and the session say.
     pub fn open(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
         self.channel.write(|out| self.session.open(kinds, out));
-        self.pump(&mut |_, _| {}, |session| *session.state() == WireState::Opening)
+        self.pump(&mut |_, _, _| {}, |session| *session.state() == WireState::Opening)
     }
 
     /// The session.
@@ -74,27 +108,30 @@ impl<S: TextSession> Connection<S> {
         self.channel.set_works(works);
     }
 
+    /// Does long work.
+    ///
+    /// # Errors
+    /// As `run` says.
+    pub fn work<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.set_works(true);
+        let done = run(self);
+        self.set_works(false);
+        done
+    }
+
     /// True when it can take an operation.
     pub fn is_ready(&self) -> bool {
         *self.session.state() == WireState::Ready
     }
 
-    /// True when it can take an operation and the server has not ended it since it was last used.
-    pub fn is_still_ready(&mut self) -> bool {
-        if self.channel.has_news() {
-            self.turn(&mut Visit(&mut |_, _| {}));
-        }
-        self.is_ready()
-    }
-
-    /// Starts one operation and calls `visit` with its outcome and answer.
+    /// Starts operations and calls `visit` with the outcome and answer of each.
     ///
     /// # Errors
     /// When the connection failed; `visit` was then called with [`Outcome::Unknown`].
     pub fn run(
         &mut self,
         start: impl FnOnce(&mut S, &mut Vec<u8>),
-        visit: &mut dyn FnMut(Outcome, &Answer),
+        visit: &mut dyn FnMut(Ticket, Outcome, &Answer),
     ) -> Result<(), StoreError> {
         if let WireState::Failed(error) = self.session.state() {
             return Err(error.clone());
@@ -103,23 +140,50 @@ impl<S: TextSession> Connection<S> {
         self.pump(visit, S::is_asked)
     }
 
-    /// Runs one prepared operation.
-    ///
-    /// # Errors
-    /// As [`Connection::run`].
-    pub fn execute(&mut self, op: &Op<'_>, visit: &mut dyn FnMut(Outcome, &Answer)) -> Result<(), StoreError> {
-        self.run(|session, out| session.start(Ticket(0), op, out), visit)
+    /// Sends, receives and feeds for as long as `wanting` says so.
+    fn pump(
+        &mut self,
+        visit: &mut dyn FnMut(Ticket, Outcome, &Answer),
+        wanting: impl Fn(&S) -> bool,
+    ) -> Result<(), StoreError> {
+        let mut done = Visit(visit);
+        while wanting(&self.session) {
+            self.turn(&mut done);
+        }
+        match self.session.state() {
+            WireState::Failed(error) => Err(error.clone()),
+            _ => Ok(()),
+        }
     }
 
+    fn turn(&mut self, done: &mut Visit<'_>) {
+        let session = &mut self.session;
+        if let Err(error) = self.channel.turn(&mut |bytes, out| session.feed(bytes, out, done)) {
+            session.fail(error, done);
+        }
+    }
+}
+
+impl<S: TextSession> Connection<S> {
     /// Runs statements as plain text; their values come back as text.
     ///
     /// # Errors
     /// As [`Connection::run`], and what the server rejects.
     pub fn simple(&mut self, text: &str) -> Result<Answer, StoreError> {
+        self.answer(|session, out| session.start_text(Ticket(0), text, out))
+    }
+
+    /// Runs one prepared operation.
+    ///
+    /// # Errors
+    /// As [`Connection::simple`].
+    pub fn ask(&mut self, op: &Op<'_>) -> Result<Answer, StoreError> {
+        self.answer(|session, out| session.start(Ticket(0), op, out))
+    }
+
+    fn answer(&mut self, start: impl FnOnce(&mut S, &mut Vec<u8>)) -> Result<Answer, StoreError> {
         let mut result = (Outcome::Unknown, Answer::default());
-        self.run(|session, out| session.start_text(Ticket(0), text, out), &mut |outcome, answer| {
-            result = (outcome, answer.clone())
-        })?;
+        self.run(start, &mut |_, outcome, answer| result = (outcome, answer.clone()))?;
         match result {
             (Outcome::Ok | Outcome::NotFound, answer) => Ok(answer),
             (_, answer) => Err(S::rejected(self.channel.place(), &answer)),
@@ -149,32 +213,9 @@ impl<S: TextSession> Connection<S> {
         let answer = self.simple(asked)?;
         Ok(text(answer.values.values(), 0).to_owned())
     }
-
-    /// Sends, receives and feeds for as long as `wanting` says so.
-    fn pump(
-        &mut self,
-        visit: &mut dyn FnMut(Outcome, &Answer),
-        wanting: impl Fn(&S) -> bool,
-    ) -> Result<(), StoreError> {
-        let mut done = Visit(visit);
-        while wanting(&self.session) {
-            self.turn(&mut done);
-        }
-        match self.session.state() {
-            WireState::Failed(error) => Err(error.clone()),
-            _ => Ok(()),
-        }
-    }
-
-    fn turn(&mut self, done: &mut Visit<'_>) {
-        let session = &mut self.session;
-        if let Err(error) = self.channel.turn(&mut |bytes, out| session.feed(bytes, out, done)) {
-            session.fail(error, done);
-        }
-    }
 }
 
-impl<S: TextSession> Drop for Connection<S> {
+impl<S: Asked> Drop for Connection<S> {
     fn drop(&mut self) {
         // Polite, not necessary: a server that does not hear it sees the socket close.
         self.channel.write(|out| self.session.close(out));

@@ -26,7 +26,7 @@ mod url;
 
 pub use channel::Channel;
 pub use connect::connect;
-pub use connection::{Connection, TextSession, text};
+pub use connection::{Asked, Connection, TextSession, text};
 pub use environment::Environment;
 pub use link::{Connected, Link};
 pub use name::unknown;
@@ -34,11 +34,11 @@ pub use password::Password;
 pub use tls::{Endpoint, TlsFiles};
 pub use url::{Url, decode, host_and_port, one_host, port, shown_host};
 
-use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use plimsoll_core::{Address, StoreError};
 
 /// A mistake of whoever wrote the URL, and what to write instead.
 pub fn usage(what: impl Into<String>, next: impl Into<String>) -> StoreError {
-    StoreError::new(StoreErrorKind::Usage, what).next(next)
+    StoreError::usage(what).next(next)
 }
 
 /// The host that a server's certificate has to be for.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use plimsoll_core::{Address, StoreError, Waits, WireSession};
 use plimsoll_tls::{ClientCertificate, Roots, TlsOptions, TlsSession, Verify};
-pub use plimsoll_tls::{Tls, TlsClient};
+pub use plimsoll_tls::{Layer, Tls, TlsClient};
 
 use crate::{Channel, certified_host, usage};
 

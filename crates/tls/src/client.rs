@@ -91,7 +91,7 @@ impl TlsClient {
         let check = ServerCheck::new(options.verify, root_store(&roots, &options.roots)?, roots, &provider);
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|error| StoreError::new(StoreErrorKind::Broken, format!("TLS cannot be set up: {error}")))?
+            .map_err(|error| StoreError::broken(format!("TLS cannot be set up: {error}")))?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(check));
         let mut config = match &options.certificate {
@@ -100,9 +100,11 @@ impl TlsClient {
                 let key = private_key(&own.key)?;
                 config.with_client_auth_cert(certificates(&own.certificate)?, key).map_err(|error| {
                     let (certificate, key) = (own.certificate.display(), own.key.display());
-                    usage(format!("the client certificate {certificate} and the key {key} do not go together"))
-                        .detail(error.to_string())
-                        .next("Name the key that the certificate was made with.")
+                    StoreError::usage(format!(
+                        "the client certificate {certificate} and the key {key} do not go together"
+                    ))
+                    .detail(error.to_string())
+                    .next("Name the key that the certificate was made with.")
                 })?
             }
         };
@@ -121,23 +123,14 @@ impl TlsClient {
             // An address is told to nobody, and here nobody asks which host it is.
             Err(_) if self.verify != Verify::Full => ServerName::IpAddress(std::net::Ipv4Addr::LOCALHOST.into()),
             Err(_) => {
-                return Err(usage(format!("`{host}` is no host name that a certificate could be for"))
+                return Err(StoreError::usage(format!("`{host}` is no host name that a certificate could be for"))
                     .next("Name the host by its DNS name or its address."));
             }
         };
         let connection = ClientConnection::new(Arc::clone(&self.config), name)
-            .map_err(|error| StoreError::new(StoreErrorKind::Broken, format!("TLS cannot be set up: {error}")))?;
+            .map_err(|error| StoreError::broken(format!("TLS cannot be set up: {error}")))?;
         Ok(Tls::new(connection, place, Arc::clone(&self.roots)))
     }
-
-    /// How much of a server's certificate it checks.
-    pub fn verify(&self) -> Verify {
-        self.verify
-    }
-}
-
-fn usage(what: impl Into<String>) -> StoreError {
-    StoreError::new(StoreErrorKind::Usage, what)
 }
 
 fn system_roots() -> Result<Vec<CertificateDer<'static>>, StoreError> {
@@ -163,7 +156,8 @@ fn root_store(roots: &[CertificateDer<'static>], from: &Roots) -> Result<RootCer
         Roots::File(path) => {
             for root in roots {
                 store.add(root.clone()).map_err(|error| {
-                    usage(format!("{} holds what is no root certificate", path.display())).detail(error.to_string())
+                    StoreError::usage(format!("{} holds what is no root certificate", path.display()))
+                        .detail(error.to_string())
                 })?;
             }
         }
@@ -177,27 +171,30 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError>
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) => Err(usage(format!("{} holds no certificate", path.display()))
+        Ok(_) => Err(StoreError::usage(format!("{} holds no certificate", path.display()))
             .next("Name a PEM file: it has a line `-----BEGIN CERTIFICATE-----`.")),
-        Err(error) => Err(usage(format!("{} is no PEM file", path.display())).detail(error.to_string())),
+        Err(error) => Err(StoreError::usage(format!("{} is no PEM file", path.display())).detail(error.to_string())),
     }
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, StoreError> {
     let text = read(path)?;
     if text.windows(9).any(|window| window == b"ENCRYPTED") {
-        return Err(usage(format!("the key {} is encrypted, and Plimsoll asks for no passphrase", path.display()))
-            .next("Make an unencrypted copy that only you can read: openssl pkey -in KEY -out COPY; chmod 600 COPY"));
+        return Err(StoreError::usage(format!(
+            "the key {} is encrypted, and Plimsoll asks for no passphrase",
+            path.display()
+        ))
+        .next("Make an unencrypted copy that only you can read: openssl pkey -in KEY -out COPY; chmod 600 COPY"));
     }
     PrivateKeyDer::from_pem_slice(&text).map_err(|_| {
-        usage(format!("{} holds no private key", path.display()))
+        StoreError::usage(format!("{} holds no private key", path.display()))
             .next("Name a PEM file: it has a line `-----BEGIN PRIVATE KEY-----`.")
     })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
     std::fs::read(path).map_err(|error| {
-        usage(format!("{} cannot be read", path.display()))
+        StoreError::usage(format!("{} cannot be read", path.display()))
             .detail(error.to_string())
             .next("Name a file that this user may read.")
     })

@@ -9,7 +9,7 @@ use rustls::ClientConnection;
 
 use crate::check::can_be_read;
 use crate::end_point;
-use crate::failure::Failure;
+use crate::failure::explain;
 
 /// One connection's TLS.
 pub struct Tls {
@@ -56,7 +56,7 @@ impl Tls {
             if let Err(error) = processed {
                 self.flush(out);
                 let first_words = (!heard).then_some(cipher);
-                return Err(Failure { error: &error, place: &self.place, roots: &self.roots, first_words }.into());
+                return Err(explain(&error, &self.place, &self.roots, first_words));
             }
             let before = plain.len();
             self.read_plain(plain);
@@ -126,5 +126,57 @@ impl Tls {
                 return;
             }
         }
+    }
+}
+
+/// A connection's TLS, and what waits on our side of it.
+#[derive(Debug)]
+pub struct Layer {
+    /// The connection.
+    pub tls: Tls,
+    /// Decrypted and not used yet.
+    arrived: Vec<u8>,
+    /// Not encrypted yet; empty between two calls, unless more follows at once.
+    pub written: Vec<u8>,
+}
+
+impl Layer {
+    /// Begins TLS. What was `written` before is sent when both sides have shaken hands.
+    pub fn begin(mut tls: Tls, written: Vec<u8>, out: &mut Vec<u8>) -> Self {
+        tls.begin(out);
+        let mut layer = Self { tls, arrived: Vec::new(), written };
+        layer.encrypt(out);
+        layer
+    }
+
+    /// Encrypts what was written.
+    #[inline]
+    pub fn encrypt(&mut self, out: &mut Vec<u8>) {
+        if !self.written.is_empty() {
+            self.tls.send(&self.written, out);
+            self.written.clear();
+        }
+    }
+
+    /// As [`Tls::feed`]. What was decrypted before an error is to be handed over all the same.
+    ///
+    /// # Errors
+    /// As [`Tls::feed`].
+    pub fn decrypt(&mut self, cipher: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
+        self.tls.feed(cipher, &mut self.arrived, out)
+    }
+
+    /// Hands over what was decrypted to `feed`, which says how much of it was used, and encrypts what that writes.
+    pub fn hand_over(&mut self, out: &mut Vec<u8>, feed: impl FnOnce(&[u8], &mut Vec<u8>) -> usize) {
+        if !self.arrived.is_empty() {
+            let used = feed(&self.arrived, &mut self.written).min(self.arrived.len());
+            self.arrived.drain(..used);
+            self.encrypt(out);
+        }
+    }
+
+    /// True when something has arrived whose rest has not.
+    pub fn is_amid(&self) -> bool {
+        !self.arrived.is_empty()
     }
 }

@@ -8,34 +8,28 @@ use crate::der::element;
 const ALGORITHMS: [(&[u8], Hash); 9] = [
     // 1.2.840.113549.1.1.4, .5, .11, .12, .13: RSA with MD5, SHA-1, SHA-256, SHA-384, SHA-512. MD5 and SHA-1 are
     // replaced by SHA-256.
-    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 4], Hash::Sha256),
-    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 5], Hash::Sha256),
-    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 11], Hash::Sha256),
-    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 12], Hash::Sha384),
-    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 13], Hash::Sha512),
+    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 4], digest::<Sha256>),
+    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 5], digest::<Sha256>),
+    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 11], digest::<Sha256>),
+    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 12], digest::<Sha384>),
+    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 13], digest::<Sha512>),
     // 1.2.840.10045.4.1 and .4.3.2 to .4: ECDSA with SHA-1, SHA-256, SHA-384, SHA-512.
-    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 1], Hash::Sha256),
-    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2], Hash::Sha256),
-    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 3], Hash::Sha384),
-    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 4], Hash::Sha512),
+    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 1], digest::<Sha256>),
+    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2], digest::<Sha256>),
+    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 3], digest::<Sha384>),
+    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 4], digest::<Sha512>),
 ];
 
-#[derive(Clone, Copy)]
-enum Hash {
-    Sha256,
-    Sha384,
-    Sha512,
+type Hash = fn(&[u8]) -> Vec<u8>;
+
+fn digest<D: Digest>(certificate: &[u8]) -> Vec<u8> {
+    D::digest(certificate).to_vec()
 }
 
 /// The hash of a certificate in DER; `None` where the RFC defines none.
 pub(crate) fn hash(certificate: &[u8]) -> Option<Vec<u8>> {
     let algorithm = signature_algorithm(certificate)?;
-    let (_, hash) = ALGORITHMS.iter().find(|(known, _)| *known == algorithm)?;
-    Some(match hash {
-        Hash::Sha256 => Sha256::digest(certificate).to_vec(),
-        Hash::Sha384 => Sha384::digest(certificate).to_vec(),
-        Hash::Sha512 => Sha512::digest(certificate).to_vec(),
-    })
+    ALGORITHMS.iter().find(|(known, _)| *known == algorithm).map(|(_, hash)| hash(certificate))
 }
 
 /// Certificate ::= SEQUENCE { tbsCertificate SEQUENCE, signatureAlgorithm SEQUENCE { OBJECT IDENTIFIER … } … }

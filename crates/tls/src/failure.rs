@@ -3,39 +3,29 @@
 use plimsoll_core::{StoreError, StoreErrorKind};
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherError, PeerIncompatible};
 
-/// An error with what has to be known to explain it.
-pub(crate) struct Failure<'a> {
-    pub(crate) error: &'a Error,
-    /// The server.
-    pub(crate) place: &'a str,
-    /// Whom the client trusts.
-    pub(crate) roots: &'a str,
-    /// What arrived, when it was the first.
-    pub(crate) first_words: Option<&'a [u8]>,
-}
-
-impl From<Failure<'_>> for StoreError {
-    fn from(failure: Failure<'_>) -> StoreError {
-        let place = failure.place;
-        // None of these goes away by trying again: the kinds are those after which nobody does.
-        match failure.error {
-            Error::InvalidCertificate(error) => bad_certificate(error, place, failure.roots),
-            Error::AlertReceived(alert) => refused(*alert, place),
-            Error::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion)
-                if failure.first_words.is_some() =>
-            {
-                let words = failure.first_words.unwrap_or_default();
-                let words = &words[..words.len().min(40)];
-                StoreError::new(StoreErrorKind::Usage, format!("{place} does not speak TLS"))
-                    .detail(format!("it began with `{}`", words.escape_ascii()))
-                    .next("Check the port, or connect without TLS over a network that you trust.")
-            }
-            Error::PeerIncompatible(PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig)
-            | Error::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13) => no_version(place),
-            other => {
-                StoreError::new(StoreErrorKind::Broken, format!("TLS with {place} failed")).detail(other.to_string())
-            }
+/// An error of TLS with `place`, in words. `roots` is whom the client trusts, `first_words` what arrived, when it was the
+/// first. None of them goes away by trying again: the kinds are those after which nobody does.
+pub(crate) fn explain(error: &Error, place: &str, roots: &str, first_words: Option<&[u8]>) -> StoreError {
+    match (error, first_words) {
+        (Error::InvalidCertificate(error), _) => bad_certificate(error, place, roots),
+        (Error::AlertReceived(alert), _) => refused(*alert, place),
+        (
+            Error::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion),
+            Some(words),
+        ) => {
+            let words = &words[..words.len().min(40)];
+            StoreError::usage(format!("{place} does not speak TLS"))
+                .detail(format!("it began with `{}`", words.escape_ascii()))
+                .next("Check the port, or connect without TLS over a network that you trust.")
         }
+        (
+            Error::PeerIncompatible(
+                PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
+                | PeerIncompatible::ServerDoesNotSupportTls12Or13,
+            ),
+            _,
+        ) => no_version(place),
+        (other, _) => StoreError::broken(format!("TLS with {place} failed")).detail(other.to_string()),
     }
 }
 
@@ -50,15 +40,18 @@ fn bad_certificate(error: &CertificateError, place: &str, roots: &str) -> StoreE
             untrusted(format!("the certificate of {place} is signed by nobody whom {roots} trusts"))
                 .next("Name the file with the root certificate that signed it.")
         }
-        C::NotValidForName => other_host(place, None),
-        C::NotValidForNameContext { presented, .. } => other_host(place, Some(presented)),
-        C::Expired => expired(place, None),
+        C::NotValidForNameContext { presented, .. } => other_host(place, presented),
         C::ExpiredContext { time, not_after } => {
-            expired(place, Some(time.as_secs().saturating_sub(not_after.as_secs())))
+            let ago_s = time.as_secs().saturating_sub(not_after.as_secs());
+            untrusted(format!("the certificate of {place} has expired"))
+                .detail(format!("{} ago", days(ago_s)))
+                .next("Have it renewed, or check this machine's clock.")
         }
-        C::NotValidYet => not_valid_yet(place, None),
         C::NotValidYetContext { time, not_before } => {
-            not_valid_yet(place, Some(not_before.as_secs().saturating_sub(time.as_secs())))
+            let in_s = not_before.as_secs().saturating_sub(time.as_secs());
+            untrusted(format!("the certificate of {place} is not valid yet"))
+                .detail(format!("it will be in {}", days(in_s)))
+                .next("Check this machine's clock.")
         }
         C::Revoked => untrusted(format!("the certificate of {place} was revoked")),
         C::Other(OtherError(why)) => match why.downcast_ref() {
@@ -76,17 +69,6 @@ fn bad_certificate(error: &CertificateError, place: &str, roots: &str) -> StoreE
     }
 }
 
-fn expired(place: &str, ago_s: Option<u64>) -> StoreError {
-    let error = untrusted(format!("the certificate of {place} has expired"))
-        .next("Have it renewed, or check this machine's clock.");
-    ago_s.map_or(error.clone(), |ago_s| error.detail(format!("{} ago", days(ago_s))))
-}
-
-fn not_valid_yet(place: &str, in_s: Option<u64>) -> StoreError {
-    let error = untrusted(format!("the certificate of {place} is not valid yet")).next("Check this machine's clock.");
-    in_s.map_or(error.clone(), |in_s| error.detail(format!("it will be in {}", days(in_s))))
-}
-
 fn days(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} seconds"),
@@ -96,19 +78,19 @@ fn days(seconds: u64) -> String {
     }
 }
 
-fn other_host(place: &str, presented: Option<&Vec<String>>) -> StoreError {
-    let error = untrusted(format!("the certificate of {place} is for another host"))
-        .next("Connect to it by a name in the certificate's subjectAltName.");
-    match presented {
-        Some(names) if names.is_empty() => error.detail("it has no subjectAltName; a common name does not count"),
+fn other_host(place: &str, presented: &[String]) -> StoreError {
+    let detail = match presented {
+        [] => "it has no subjectAltName; a common name does not count".to_owned(),
         // As `DnsName("db.example")` or `IpAddress(…)`.
-        Some(names) => error.detail(format!("it is for {}", names.join(", "))),
-        None => error,
-    }
+        names => format!("it is for {}", names.join(", ")),
+    };
+    untrusted(format!("the certificate of {place} is for another host"))
+        .detail(detail)
+        .next("Connect to it by a name in the certificate's subjectAltName.")
 }
 
 fn no_version(place: &str) -> StoreError {
-    StoreError::new(StoreErrorKind::Usage, format!("{place} speaks neither TLS 1.2 nor TLS 1.3"))
+    StoreError::usage(format!("{place} speaks neither TLS 1.2 nor TLS 1.3"))
         .next("Allow TLS 1.2 in the server's configuration.")
 }
 
@@ -129,13 +111,13 @@ fn refused(alert: AlertDescription, place: &str) -> StoreError {
         A::CertificateRevoked => untrusted(format!("{place} says that the client certificate was revoked")),
         A::ProtocolVersion => return no_version(place),
         A::NoApplicationProtocol => {
-            StoreError::new(StoreErrorKind::Usage, format!("{place} speaks TLS, but not this protocol"))
-                .next("Check the port.")
+            StoreError::usage(format!("{place} speaks TLS, but not this protocol")).next("Check the port.")
         }
         A::UnrecognisedName => untrusted(format!("{place} does not know itself by that host name"))
             .next("Connect to it by the name that its certificate is for."),
-        _ => StoreError::new(StoreErrorKind::Usage, format!("{place} refused the TLS handshake"))
-            .next("Read the server's log: it says why."),
+        _ => {
+            StoreError::usage(format!("{place} refused the TLS handshake")).next("Read the server's log: it says why.")
+        }
     };
     error.detail(format!("alert {alert:?}"))
 }

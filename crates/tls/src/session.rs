@@ -1,23 +1,67 @@
-//! TLS from the first byte around a session of any protocol.
+//! TLS around a session of any protocol: from the first byte on, or when the server has said yes to it.
 
 use plimsoll_core::{Done, Op, OpKind, StoreError, Ticket, WireSession, WireState};
 
 use crate::client::TlsClient;
-use crate::connection::Tls;
+use crate::connection::{Layer, Tls};
 
-/// A wire session whose bytes are encrypted from the first one on.
-pub struct TlsSession<S> {
+/// How a connection comes to TLS: with the first byte, unless it says otherwise.
+pub trait Upgrade<S>: Send {
+    /// What asks the server for TLS in clear.
+    fn question(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// What the server has answered to that with the first of `bytes`. `place` names it in messages.
+    ///
+    /// # Errors
+    /// Why there is no TLS.
+    fn answered(&self, _bytes: &[u8], _place: &str) -> Result<Answered, StoreError> {
+        Ok(Answered::Yes)
+    }
+
+    /// Both sides have shaken hands. `inner` has heard nothing yet.
+    fn agreed(&self, _inner: &mut S, _tls: &Tls) {}
+}
+
+/// What a server says to the question for TLS.
+#[derive(Debug)]
+pub enum Answered {
+    /// Not enough to tell.
+    Nothing,
+    /// TLS begins. The server waits for our greeting: what came in clear behind its yes is nobody's.
+    Yes,
+    /// The session goes on in clear, behind so many bytes.
+    No(usize),
+    /// What no server of this protocol says, with TLS or without.
+    Stranger(StoreError),
+}
+
+/// TLS begins with the first byte.
+#[derive(Debug)]
+pub struct AtOnce;
+
+impl<S> Upgrade<S> for AtOnce {}
+
+enum State {
+    /// Bytes go through as they are.
+    Clear,
+    /// The server has been asked; what the session has written waits.
+    Asked(Vec<u8>),
+    Encrypted(Box<Layer>),
+    /// There is no connection; whether that is because of TLS.
+    Failed(WireState, bool),
+}
+
+/// A wire session whose bytes are encrypted, or may be.
+pub struct TlsSession<S, U = AtOnce> {
     inner: S,
-    client: TlsClient,
+    /// `None` where nothing is to be encrypted.
+    client: Option<TlsClient>,
     host: String,
     place: String,
-    tls: Option<Tls>,
-    /// Why TLS failed; otherwise the state is the inner session's.
-    failed: Option<WireState>,
-    /// Decrypted and not used by the inner session yet.
-    arrived: Vec<u8>,
-    /// Written by the inner session and not encrypted yet; empty between two calls.
-    written: Vec<u8>,
+    upgrade: U,
+    state: State,
 }
 
 impl<S: WireSession> TlsSession<S> {
@@ -26,60 +70,124 @@ impl<S: WireSession> TlsSession<S> {
     /// # Errors
     /// As [`TlsClient::connect`].
     pub fn new(inner: S, client: TlsClient, host: &str, place: &str) -> Result<Self, StoreError> {
-        client.connect(host, place)?;
-        Ok(Self {
-            inner,
-            client,
-            host: host.to_owned(),
-            place: place.to_owned(),
-            tls: None,
-            failed: None,
-            arrived: Vec::new(),
-            written: Vec::new(),
-        })
-    }
-
-    #[inline]
-    fn encrypt(&mut self, out: &mut Vec<u8>) {
-        if let Some(tls) = &mut self.tls
-            && !self.written.is_empty()
-        {
-            tls.send(&self.written, out);
-        }
-        self.written.clear();
-    }
-
-    #[cold]
-    fn fail(&mut self, error: StoreError) {
-        self.tls = None;
-        self.failed = Some(WireState::Failed(error));
+        Self::upgraded(inner, Some(client), host, place, AtOnce)
     }
 }
 
-impl<S: WireSession> WireSession for TlsSession<S> {
-    fn open(&mut self, kinds: &[OpKind], out: &mut Vec<u8>) {
-        self.arrived.clear();
-        self.written.clear();
-        self.failed = None;
-        self.inner.open(kinds, &mut self.written);
-        match self.client.connect(&self.host, &self.place) {
-            Ok(mut tls) => {
-                tls.begin(out);
-                self.tls = Some(tls);
-                self.encrypt(out);
+impl<S: WireSession, U: Upgrade<S>> TlsSession<S, U> {
+    /// The same where it begins as `upgrade` says; without a `client` nothing is encrypted.
+    ///
+    /// # Errors
+    /// As [`TlsClient::connect`].
+    pub fn upgraded(
+        inner: S,
+        client: Option<TlsClient>,
+        host: &str,
+        place: &str,
+        upgrade: U,
+    ) -> Result<Self, StoreError> {
+        if let Some(client) = &client {
+            client.connect(host, place)?;
+        }
+        Ok(Self { inner, client, host: host.to_owned(), place: place.to_owned(), upgrade, state: State::Clear })
+    }
+
+    /// The session inside.
+    pub fn inner_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// The same, to look at.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    /// Version and cipher suite, where there are any.
+    pub fn agreed(&self) -> Option<String> {
+        if let State::Encrypted(layer) = &self.state { layer.tls.agreed() } else { None }
+    }
+
+    /// True when the connection failed on TLS, and not on what is inside it.
+    pub fn failed_on_tls(&self) -> bool {
+        matches!(self.state, State::Failed(_, true))
+    }
+
+    /// Lets the session write, and sends what it wrote unless more follows at once.
+    #[inline]
+    pub fn write(&mut self, more: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut S, &mut Vec<u8>)) {
+        match &mut self.state {
+            State::Clear => write(&mut self.inner, out),
+            State::Asked(written) => write(&mut self.inner, written),
+            State::Encrypted(layer) => {
+                write(&mut self.inner, &mut layer.written);
+                // What follows at once goes into one record with it.
+                if !more {
+                    layer.encrypt(out);
+                }
             }
-            Err(error) => self.fail(error),
+            State::Failed(..) => {}
+        }
+    }
+
+    fn begin(&mut self, written: Vec<u8>, out: &mut Vec<u8>) {
+        let Some(client) = &self.client else { return };
+        self.state = match client.connect(&self.host, &self.place) {
+            Ok(tls) => State::Encrypted(Box::new(Layer::begin(tls, written, out))),
+            Err(error) => State::Failed(WireState::Failed(error), true),
+        };
+    }
+
+    /// Takes the server's answer to the question for TLS.
+    #[cold]
+    fn take_answer(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize {
+        let State::Asked(written) = &mut self.state else { return bytes.len() };
+        let written = std::mem::take(written);
+        match self.upgrade.answered(bytes, &self.place) {
+            Ok(Answered::Nothing) => {
+                self.state = State::Asked(written);
+                return 0;
+            }
+            Ok(Answered::Yes) => self.begin(written, out),
+            Ok(Answered::No(used)) => {
+                out.extend_from_slice(&written);
+                self.state = State::Clear;
+                let rest = &bytes[used..];
+                return used + if rest.is_empty() { 0 } else { self.inner.feed(rest, out, done) };
+            }
+            Ok(Answered::Stranger(error)) => self.state = State::Failed(WireState::Failed(error), false),
+            Err(error) => self.state = State::Failed(WireState::Failed(error), true),
+        }
+        bytes.len()
+    }
+}
+
+impl<S: WireSession, U: Upgrade<S>> WireSession for TlsSession<S, U> {
+    fn open(&mut self, kinds: &[OpKind], out: &mut Vec<u8>) {
+        let mut written = Vec::new();
+        self.inner.open(kinds, &mut written);
+        self.state = State::Clear;
+        match self.upgrade.question().filter(|_| self.client.is_some()) {
+            Some(question) => {
+                out.extend_from_slice(&question);
+                self.state = State::Asked(written);
+            }
+            None if self.client.is_some() => self.begin(written, out),
+            None => out.extend_from_slice(&written),
         }
     }
 
     fn state(&self) -> &WireState {
-        if let Some(failed) = &self.failed {
-            return failed;
-        }
-        let state = self.inner.state();
         // A protocol without a greeting is ready before the handshake is done, and the connection is not.
-        let is_early = matches!(state, WireState::Ready) && self.tls.as_ref().is_none_or(Tls::is_handshaking);
-        if is_early { &WireState::Opening } else { state }
+        let is_early = match &self.state {
+            State::Failed(failed, _) => return failed,
+            State::Clear => false,
+            State::Asked(_) => true,
+            State::Encrypted(layer) => layer.tls.is_handshaking(),
+        };
+        match self.inner.state() {
+            WireState::Ready if is_early => &WireState::Opening,
+            state => state,
+        }
     }
 
     fn limit_answers(&mut self, bytes_max: usize) {
@@ -92,41 +200,42 @@ impl<S: WireSession> WireSession for TlsSession<S> {
 
     #[inline]
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>) {
-        self.inner.start(ticket, op, &mut self.written);
-        // What follows at once goes into one record with it.
-        if !op.more {
-            self.encrypt(out);
-        }
+        self.write(op.more, out, |inner, out| inner.start(ticket, op, out));
     }
 
     #[inline]
     fn flush(&mut self, out: &mut Vec<u8>) {
-        self.inner.flush(&mut self.written);
-        self.encrypt(out);
+        self.write(false, out, |inner, out| inner.flush(out));
     }
 
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize {
-        let Some(tls) = &mut self.tls else { return bytes.len() };
-        let result = tls.feed(bytes, &mut self.arrived, out);
-        if !self.arrived.is_empty() {
-            let used = self.inner.feed(&self.arrived, &mut self.written, done);
-            self.arrived.drain(..used.min(self.arrived.len()));
-            self.encrypt(out);
+        let layer = match &mut self.state {
+            State::Encrypted(layer) => layer,
+            State::Clear => return self.inner.feed(bytes, out, done),
+            State::Asked(_) => return self.take_answer(bytes, out, done),
+            State::Failed(..) => return bytes.len(),
+        };
+        let was_handshaking = layer.tls.is_handshaking();
+        let result = layer.decrypt(bytes, out);
+        if was_handshaking && !layer.tls.is_handshaking() {
+            self.upgrade.agreed(&mut self.inner, &layer.tls);
         }
+        layer.hand_over(out, |arrived, written| self.inner.feed(arrived, written, done));
         // What was said before it is heard first.
         if let Err(error) = result
             && !matches!(self.inner.state(), WireState::Failed(_))
         {
-            self.fail(error);
+            self.state = State::Failed(WireState::Failed(error), true);
         }
         bytes.len()
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {
-        self.inner.close(&mut self.written);
-        self.encrypt(out);
-        if let Some(tls) = &mut self.tls {
-            tls.close(out);
+        if !matches!(self.state, State::Asked(_)) {
+            self.write(false, out, |inner, out| inner.close(out));
+        }
+        if let State::Encrypted(layer) = &mut self.state {
+            layer.tls.close(out);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use base64::Engine as _;
-use plimsoll_core::{Call, HttpCall, OpKind, StoreError, StoreErrorKind, Value, ValueType, Values};
+use plimsoll_core::{Call, HttpCall, OpKind, StoreError, Value, ValueType, Values};
 
 use crate::endpoint::Login;
 
@@ -29,7 +29,7 @@ impl Request {
     /// # Errors
     /// `Usage` when it is no request, or one that HTTP cannot say.
     pub fn new(kind: &OpKind, login: &Login) -> Result<Request, StoreError> {
-        let bad = |what: &str| StoreError::new(StoreErrorKind::Usage, format!("operation `{}`: {what}", kind.name));
+        let bad = |what: &str| StoreError::usage(format!("operation `{}`: {what}", kind.name));
         let call = match &kind.call {
             Call::Http(call) => call,
             // What opens a connection asks nothing either.
@@ -154,7 +154,7 @@ fn decimal(out: &mut Vec<u8>, number: i64) {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::ValueBuf;
+    use plimsoll_core::{StoreErrorKind, ValueBuf};
 
     use super::*;
     use crate::endpoint::resolve;

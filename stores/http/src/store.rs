@@ -27,7 +27,7 @@ impl HttpStore {
     }
 
     pub fn attach(endpoint: Endpoint, waits: Waits, progress: &mut dyn FnMut(&str)) -> Result<Self, StoreError> {
-        if let Some(said) = greeted(&endpoint, &waits)?.first_error() {
+        if let Some(said) = greeted(&endpoint, &waits)?.session().first_error() {
             let place = &endpoint.login.place;
             progress(&format!("{place} answers {said} to HEAD; what is asked goes there all the same"));
         }

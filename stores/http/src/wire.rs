@@ -7,13 +7,14 @@
 //! speaks HTTP and takes us, before it takes operations; connections that follow the first begin with operations.
 
 use std::collections::VecDeque;
-use std::io::Write as _;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use plimsoll_core::{
     ANSWER_BYTES_MAX, Answer, Done, Durability, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
     WireSession, WireState,
 };
+use plimsoll_endpoint::Asked;
 
 use crate::endpoint::Login;
 use crate::request::Request;
@@ -97,13 +98,6 @@ impl HttpSession {
         (self.status >= 400).then(|| format!("{} {}", self.status, String::from_utf8_lossy(&self.reason)))
     }
 
-    /// Ends the connection for good: everything in flight is unknown.
-    #[cold]
-    fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
-        self.give_up("connection", &error.to_string(), done);
-        self.state = WireState::Failed(error);
-    }
-
     /// The server closes the connection in good order. It does nothing that was asked behind the answer that says so
     /// (RFC 9112, 9.6), but nobody saw that.
     #[cold]
@@ -117,7 +111,6 @@ impl HttpSession {
 
     fn give_up(&mut self, code: &str, words: &str, done: &mut dyn Done) {
         while let Some((ticket, _)) = self.queue.pop_front() {
-            self.answer.clear();
             let outcome = self.answer.fail(Outcome::Unknown, code, words);
             done.push(ticket, outcome, &self.answer);
         }
@@ -125,7 +118,7 @@ impl HttpSession {
     }
 
     fn broken(&self, what: &str) -> StoreError {
-        StoreError::new(StoreErrorKind::Broken, format!("{} {what}", self.login.place))
+        StoreError::broken(format!("{} {what}", self.login.place))
     }
 
     #[cold]
@@ -256,16 +249,9 @@ impl HttpSession {
     }
 
     fn refuse(&mut self, ticket: Ticket, outcome: Outcome, done: &mut dyn Done) {
-        let mut code = [0; 5];
-        let mut free = &mut code[..];
-        // Five digits hold every status.
-        let _ = write!(free, "{}", self.status);
-        let code = code.split(|byte| *byte == 0).next().unwrap_or_default();
-        self.answer.code.push_str(std::str::from_utf8(code).unwrap_or_default());
-        match std::str::from_utf8(&self.reason) {
-            Ok(reason) => self.answer.message.push_str(reason),
-            Err(_) => self.answer.message.push_str(&String::from_utf8_lossy(&self.reason)),
-        }
+        // Writing to a string cannot fail.
+        let _ = write!(self.answer.code, "{}", self.status);
+        self.answer.message.push_str(&String::from_utf8_lossy(&self.reason));
         done.push(ticket, outcome, &self.answer);
         self.answer.clear();
     }
@@ -310,7 +296,7 @@ impl HttpSession {
             if request.writes && self.durability != Durability::AtEnd {
                 let name = self.durability.name();
                 let what = format!("operation `{}` writes, and HTTP does not say that a write is {name}", kind.name);
-                return Err(StoreError::new(StoreErrorKind::Usage, what).next("Ask for durability at-end."));
+                return Err(StoreError::usage(what).next("Ask for durability at-end."));
             }
             self.requests.push(request);
         }
@@ -387,6 +373,18 @@ impl HttpSession {
                 Err(malformed) => Err(self.no_http(bytes, malformed)),
             },
         }
+    }
+}
+
+impl Asked for HttpSession {
+    fn is_asked(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    #[cold]
+    fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
+        self.give_up("connection", &error.to_string(), done);
+        self.state = WireState::Failed(error);
     }
 }
 

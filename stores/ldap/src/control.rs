@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Answer, Call, Done, LdapCall, LdapScope, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, ValueBuf,
-    Waits, WireSession, WireState,
+    Answer, Call, LdapCall, LdapScope, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, ValueBuf, Waits,
+    WireSession,
 };
-use plimsoll_endpoint::{Channel, Connected};
+use plimsoll_endpoint::{Channel, Connected, Connection};
 
-use crate::endpoint::{Encryption, Endpoint};
-use crate::request;
-use crate::start_tls;
+use crate::endpoint::Endpoint;
+use crate::start_tls::{self, Secured};
 use crate::wire::LdapSession;
 
 /// Operations asked at a time.
@@ -19,25 +18,13 @@ const BATCH: usize = 100;
 /// A connection whose calls return when they are done. After an error of the connection itself it is of no more use.
 /// DNs are whole ones here.
 pub struct Control {
-    channel: Channel,
-    session: LdapSession,
+    connection: Connection<Secured>,
     place: String,
-}
-
-/// What operations came to, by ticket.
-struct Kept(Vec<(Outcome, Answer)>);
-
-impl Done for Kept {
-    fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
-        if let Some(place) = self.0.get_mut(ticket.0 as usize) {
-            *place = (outcome, answer.clone());
-        }
-    }
 }
 
 impl Connected for Control {
     fn is_alive(&mut self) -> bool {
-        !self.channel.has_news()
+        self.connection.is_alive()
     }
 }
 
@@ -48,19 +35,11 @@ impl Control {
     /// `Unreachable`, `Authentication`, `Usage`, `Interrupted`, or as the server says.
     pub fn open(endpoint: &Endpoint, waits: impl Into<Waits>) -> Result<Self, StoreError> {
         let place = endpoint.login.place.clone();
-        let tls = endpoint.tls_client()?.map(|client| client.connect(endpoint.host(), &place)).transpose()?;
-        let mut channel = Channel::connect(&endpoint.address, &place, waits)?;
-        if matches!(endpoint.encryption, Encryption::Start(_)) {
-            ask_for_tls(&mut channel, &place)?;
-        }
-        if let Some(tls) = tls {
-            channel.encrypt(tls);
-        }
-        let session = LdapSession::new(Arc::new(endpoint.login.clone()), "", true);
-        let mut control = Control { channel, session, place };
-        control.channel.write(|out| control.session.open(&[], out));
-        control.turn_until(&mut Kept(Vec::new()), |session| *session.state() != WireState::Opening)?;
-        Ok(control)
+        let plain = LdapSession::new(Arc::new(endpoint.login.clone()), "", true);
+        let session = start_tls::around(plain, endpoint.tls_client()?, endpoint)?;
+        let mut connection = Connection::new(Channel::connect(&endpoint.address, &place, waits)?, session);
+        connection.open(&[])?;
+        Ok(Control { connection, place })
     }
 
     /// Asks one operation: what it came to, a search's entries with their values.
@@ -81,16 +60,24 @@ impl Control {
         let nothing = ValueBuf::new();
         for calls in calls.chunks(BATCH) {
             let kind = |call: &LdapCall| OpKind::new("control", Call::Ldap(call.clone()), &[]).kept();
-            self.session.prepare(&calls.iter().map(kind).collect::<Vec<_>>())?;
-            let mut kept = Kept(vec![(Outcome::Unknown, Answer::default()); calls.len()]);
-            let session = &mut self.session;
-            self.channel.write(|out| {
-                for (at, _) in (0..).zip(calls) {
-                    session.start(Ticket(at), &Op::new(at as u16, nothing.values()), out);
-                }
-            });
-            self.turn_until(&mut kept, LdapSession::is_idle)?;
-            all.append(&mut kept.0);
+            let kinds: Vec<OpKind> = calls.iter().map(kind).collect();
+            let mut prepared = Ok(());
+            let mut kept = vec![(Outcome::Unknown, Answer::default()); calls.len()];
+            self.connection.run(
+                |session, out| {
+                    prepared = session.inner_mut().prepare(&kinds);
+                    for at in (0..calls.len() as u16).filter(|_| prepared.is_ok()) {
+                        session.start(Ticket(at.into()), &Op::new(at, nothing.values()), out);
+                    }
+                },
+                &mut |ticket, outcome, answer| {
+                    if let Some(place) = kept.get_mut(ticket.0 as usize) {
+                        *place = (outcome, answer.clone());
+                    }
+                },
+            )?;
+            prepared?;
+            all.append(&mut kept);
         }
         Ok(all)
     }
@@ -144,26 +131,6 @@ impl Control {
             _ => Err(refused(&self.place, what, outcome, &answer)),
         }
     }
-
-    fn turn_until(&mut self, kept: &mut Kept, is_over: impl Fn(&LdapSession) -> bool) -> Result<(), StoreError> {
-        loop {
-            if let WireState::Failed(error) = self.session.state() {
-                return Err(error.clone());
-            }
-            if is_over(&self.session) {
-                return Ok(());
-            }
-            let session = &mut self.session;
-            self.channel.turn(&mut |bytes, out| session.feed(bytes, out, kept))?;
-        }
-    }
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        self.channel.write(|out| self.session.close(out));
-        self.channel.send_what_can_be();
-    }
 }
 
 /// What the server said no to.
@@ -179,16 +146,4 @@ pub(crate) fn refused(place: &str, what: &str, outcome: Outcome, answer: &Answer
         (_, code) => error.detail(format!("{code}: {}", answer.message)),
     };
     error.next("Bind as somebody who may, and check the base in the URL.")
-}
-
-fn ask_for_tls(channel: &mut Channel, place: &str) -> Result<(), StoreError> {
-    channel.write(|out| out.extend_from_slice(&request::start_tls(start_tls::ID)));
-    let mut agreed = Ok(0);
-    while matches!(agreed, Ok(0)) {
-        channel.turn(&mut |bytes, _| {
-            agreed = start_tls::agreed(bytes, place);
-            if matches!(agreed, Ok(0)) { 0 } else { bytes.len() }
-        })?;
-    }
-    agreed.map(|_| ())
 }

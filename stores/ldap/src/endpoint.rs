@@ -17,8 +17,7 @@
 use std::path::PathBuf;
 
 use plimsoll_core::{Address, StoreError};
-use plimsoll_endpoint::{TlsFiles, Url, certified_host, decode, host_and_port, one_host, port, shown_host, usage};
-use plimsoll_tls::{TlsClient, TlsOptions};
+use plimsoll_endpoint::{TlsFiles, Url, decode, host_and_port, one_host, port, shown_host, usage};
 
 pub use plimsoll_endpoint::Password;
 
@@ -52,49 +51,14 @@ pub struct Login {
     pub identity: Identity,
     /// The directory's base; empty when the URL does not say.
     pub base: String,
+    /// TLS is asked for on a connection that begins in clear (StartTLS).
+    pub starts_tls: bool,
     /// Where the server is, for messages; without credentials.
     pub place: String,
 }
 
-/// When a connection becomes TLS.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Encryption {
-    /// Never.
-    None,
-    /// From its first byte on.
-    Whole(TlsOptions),
-    /// When the server has said yes to StartTLS.
-    Start(TlsOptions),
-}
-
 /// A server, and how to bind there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
-    /// Where it listens.
-    pub address: Address,
-    /// When it is spoken to through TLS.
-    pub encryption: Encryption,
-    /// As whom.
-    pub login: Login,
-}
-
-impl Endpoint {
-    /// Our side of TLS, where TLS is spoken.
-    ///
-    /// # Errors
-    /// `Usage` or `Missing` when certificates cannot be read.
-    pub fn tls_client(&self) -> Result<Option<TlsClient>, StoreError> {
-        match &self.encryption {
-            Encryption::None => Ok(None),
-            Encryption::Whole(options) | Encryption::Start(options) => TlsClient::new(options).map(Some),
-        }
-    }
-
-    /// The host that a certificate has to be for.
-    pub fn host(&self) -> &str {
-        certified_host(&self.address)
-    }
-}
+pub type Endpoint = plimsoll_endpoint::Endpoint<Login>;
 
 /// Finds out where `url` leads. `password`, where it is known already, wins over the URL's.
 ///
@@ -102,10 +66,10 @@ impl Endpoint {
 /// `Usage`, when the URL is none of these.
 pub fn resolve(url: &str, password: Option<&str>) -> Result<Endpoint, StoreError> {
     let url = Url::split(url, &["ldap", "ldaps", "ldapi"], FORM)?;
-    let (mut files, mut files_given, mut start_tls, mut external) = (TlsFiles::default(), false, false, false);
+    let (mut files, mut files_given, mut starts_tls, mut external) = (TlsFiles::default(), false, false, false);
     for (name, value) in url.parameters()? {
         match (name.as_str(), value.as_str()) {
-            ("starttls", "yes" | "no") if url.scheme == "ldap" => start_tls = value == "yes",
+            ("starttls", "yes" | "no") if url.scheme == "ldap" => starts_tls = value == "yes",
             ("auth", "external" | "simple") => external = value == "external",
             // What was in it has been taken out.
             ("password", "") => {}
@@ -117,14 +81,11 @@ pub fn resolve(url: &str, password: Option<&str>) -> Result<Endpoint, StoreError
             }
         }
     }
-    let encryption = match url.scheme {
-        "ldaps" => Encryption::Whole(files.options()?),
-        _ if start_tls => Encryption::Start(files.options()?),
-        _ if files_given => {
-            return Err(usage("the URL names certificates and no TLS", "Write ldaps://, or add starttls=yes."));
-        }
-        _ => Encryption::None,
-    };
+    let is_tls = url.scheme == "ldaps" || starts_tls;
+    if files_given && !is_tls {
+        return Err(usage("the URL names certificates and no TLS", "Write ldaps://, or add starttls=yes."));
+    }
+    let tls = if is_tls { Some(files.options()?) } else { None };
     let base = decode(url.path.unwrap_or_default())?;
     if dn::mistake(&base).is_some() {
         return Err(usage("the URL's path is no DN", FORM));
@@ -154,7 +115,7 @@ pub fn resolve(url: &str, password: Option<&str>) -> Result<Endpoint, StoreError
     let in_url = decode(url.password.unwrap_or_default())?;
     let password = password.map(str::to_owned).or((!in_url.is_empty()).then_some(in_url));
     let identity = identity(external, dn, password)?;
-    Ok(Endpoint { address, encryption, login: Login { identity, base, place } })
+    Ok(Endpoint { address, tls, login: Login { identity, base, starts_tls, place } })
 }
 
 fn identity(external: bool, bind_dn: String, password: Option<String>) -> Result<Identity, StoreError> {
@@ -186,7 +147,7 @@ fn identity(external: bool, bind_dn: String, password: Option<String>) -> Result
 #[cfg(test)]
 mod tests {
     use plimsoll_core::StoreErrorKind;
-    use plimsoll_tls::{Roots, Verify};
+    use plimsoll_tls::{Roots, TlsOptions, Verify};
 
     use super::*;
 
@@ -210,11 +171,13 @@ mod tests {
             let found = (endpoint.address, endpoint.login.base.as_str(), endpoint.login.place.as_str());
             assert_eq!(found, (address, base, place), "{url}");
         }
-        assert_eq!(at("ldap://h").encryption, Encryption::None);
-        assert_eq!(at("ldap://h?starttls=yes").encryption, Encryption::Start(TlsOptions::default()));
-        let Encryption::Whole(options) = at("ldaps://h?cacert=/ca&insecure=no").encryption else {
-            panic!("it has TLS")
+        let tls = |url| {
+            let endpoint = at(url);
+            (endpoint.tls, endpoint.login.starts_tls)
         };
+        assert_eq!(tls("ldap://h"), (None, false));
+        assert_eq!(tls("ldap://h?starttls=yes"), (Some(TlsOptions::default()), true));
+        let (Some(options), false) = tls("ldaps://h?cacert=/ca&insecure=no") else { panic!("it has TLS") };
         assert_eq!((options.roots, options.verify), (Roots::File("/ca".into()), Verify::Full));
     }
 

@@ -7,7 +7,7 @@
 //! | [`kind`] | the store as `stores/all` lists it |
 //! | `store` | attached or private: what it makes, and what it can be asked |
 //! | [`wire`] | one connection as a protocol without I/O |
-//! | `start_tls` | the same, for a connection that begins in clear |
+//! | `start_tls` | the same inside TLS, for which the server may be asked in clear |
 //! | `request` | what is sent, put together when a session is opened |
 //! | `template` | elements with places for parameters |
 //! | `filter` | filters as text |

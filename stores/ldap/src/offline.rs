@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_core::{Launch, Node, Nodes, Servers, StoreError};
+use plimsoll_lab::remove_tree;
 
 use crate::server::{BASE, LOAD_CONFIGURATION, SLAPADD};
 
@@ -24,15 +25,7 @@ pub(crate) fn data_file(node: &Node) -> PathBuf {
 /// As stopping and starting it.
 pub(crate) fn empty(servers: &dyn Servers) -> Result<(), StoreError> {
     servers.stop(Nodes::All)?;
-    for name in ["data.mdb", "lock.mdb"] {
-        let path = servers.first().data_dir.join(name);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(StoreError::io(path.display(), &error));
-            }
-            _ => {}
-        }
-    }
+    ["data.mdb", "lock.mdb"].iter().try_for_each(|name| remove_tree(&servers.first().data_dir.join(name)))?;
     servers.start(Nodes::All).map(drop)
 }
 

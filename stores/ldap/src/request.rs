@@ -1,6 +1,6 @@
 //! What is sent: messages of RFC 4511, 4.2 to 4.12.
 
-use plimsoll_core::{Call, LdapCall, LdapChange, LdapHow, LdapScope, OpKind, StoreError, StoreErrorKind, ValueType};
+use plimsoll_core::{Call, LdapCall, LdapChange, LdapHow, LdapScope, OpKind, StoreError, ValueType};
 
 use crate::ber::{self, ENUMERATED, INTEGER, OCTETS, SEQUENCE, SET, element, push};
 use crate::dn::{self, is_attribute};
@@ -53,7 +53,7 @@ impl Request {
     /// # Errors
     /// `Usage` when it is no operation on a directory, or one that cannot be said.
     pub fn new(kind: &OpKind, base: &str) -> Result<Request, StoreError> {
-        let bad = |what: String| StoreError::new(StoreErrorKind::Usage, format!("operation `{}`: {what}", kind.name));
+        let bad = |what: String| StoreError::usage(format!("operation `{}`: {what}", kind.name));
         let call = match &kind.call {
             Call::Ldap(call) => call,
             // The least that a server answers: whether it has a root.
@@ -229,7 +229,7 @@ pub(crate) fn unbind(id: u8) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::{Value, ValueBuf};
+    use plimsoll_core::{StoreErrorKind, Value, ValueBuf};
 
     use super::*;
 

@@ -12,7 +12,7 @@ use plimsoll_core::{Address, Launch, Node, Recipe, ServerSpec, StoreError, Store
 use plimsoll_lab::{Program, ServerUser};
 
 use crate::control::Control;
-use crate::endpoint::{Encryption, Endpoint, Identity, Login};
+use crate::endpoint::{Endpoint, Identity, Login};
 
 /// The directory's base.
 pub const BASE: &str = "dc=example,dc=com";
@@ -54,8 +54,8 @@ pub fn find_slapd() -> Result<PathBuf, StoreError> {
 /// Where a private one listens, and how to bind: as whom the socket says.
 pub fn endpoint(node: &Node) -> Endpoint {
     let place = "the private slapd".to_owned();
-    let login = Login { identity: Identity::External, base: BASE.to_owned(), place };
-    Endpoint { address: Address::Unix(node.socket_dir.join("ldapi")), encryption: Encryption::None, login }
+    let login = Login { identity: Identity::External, base: BASE.to_owned(), starts_tls: false, place };
+    Endpoint { address: Address::Unix(node.socket_dir.join("ldapi")), tls: None, login }
 }
 
 impl Recipe for SlapdRecipe {
@@ -101,7 +101,7 @@ fn configuration(data_dir: &Path, settings: &SlapdRecipe, syncs: bool) -> Result
     })?;
     if settings.index.contains(['\n', '\r', '"', '\\']) {
         let what = "the parameter `index` has letters that no index has";
-        return Err(StoreError::new(StoreErrorKind::Usage, what).next("Write it as objectClass,uid eq; cn eq,sub"));
+        return Err(StoreError::usage(what).next("Write it as objectClass,uid eq; cn eq,sub"));
     }
     let user = ServerUser::caller();
     let root = format!("gidNumber={}+uidNumber={},cn=peercred,cn=external,cn=auth", user.gid, user.uid);

@@ -5,20 +5,19 @@ use std::sync::Arc;
 
 use plimsoll_core::{
     CacheSize, Durability, Footprint, KindId, Layout, LdapCall, LdapChange, LdapHow, LdapScope, Nodes, OpKind, Outcome,
-    Probe, Reading, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Value, ValueBuf,
-    Waits, WireClient, WireSession,
+    Probe, Reading, Servers, Sessions, Setting, Store, StoreDescription, StoreError, Value, ValueBuf, Waits,
+    WireClient, WireSession,
 };
 use plimsoll_endpoint::Link;
-use plimsoll_tls::TlsSession;
 
 use crate::control::{Control, refused};
 use crate::dn;
-use crate::endpoint::{Encryption, Endpoint, Login};
+use crate::endpoint::{Endpoint, Login};
 use crate::ldif;
 use crate::offline;
 use crate::request::Request;
 use crate::server::{self, BASE, SlapdRecipe};
-use crate::start_tls::StartTlsSession;
+use crate::start_tls;
 use crate::wire::LdapSession;
 
 /// The private server's database in its own configuration.
@@ -78,8 +77,7 @@ impl LdapStore {
             let base = root.and_then(|values| values.into_iter().next()).filter(|base| !base.is_empty());
             store.base = base.ok_or_else(|| {
                 let what = format!("{place} does not say which base it has");
-                StoreError::new(StoreErrorKind::Usage, what)
-                    .next("Write it into the URL: ldap://host/dc=example,dc=com")
+                StoreError::usage(what).next("Write it into the URL: ldap://host/dc=example,dc=com")
             })?;
             progress(&format!("{place} has the base {}", store.base));
         }
@@ -165,7 +163,7 @@ impl LdapStore {
             }
             if !progressed {
                 let what = format!("{place} neither deletes nor refuses to delete what is below {unit}");
-                return Err(StoreError::new(StoreErrorKind::Broken, what));
+                return Err(StoreError::broken(what));
             }
         }
     }
@@ -190,7 +188,7 @@ impl LdapStore {
     fn not_durable(&self, durability: Durability) -> StoreError {
         let what =
             format!("{} does not sync writes before it answers: it is not {}", self.login.place, durability.name());
-        StoreError::new(StoreErrorKind::Usage, what)
+        StoreError::usage(what)
             .detail("olcDbNoSync is TRUE there, or ldap.syncs is no")
             .next("Ask for durability buffered, or set olcDbNoSync to FALSE.")
     }
@@ -309,18 +307,11 @@ impl Store for LdapStore {
         };
         let tls = self.endpoint.tls_client()?;
         let base = self.operations_base();
-        let (host, place) = (self.endpoint.host(), &self.login.place);
         let client = |_| {
             let plain = LdapSession::new(Arc::clone(&self.login), base.as_str(), may_write);
             let session: Box<dyn WireSession> = match &tls {
                 None => Box::new(plain),
-                Some(tls) => {
-                    let session = TlsSession::new(plain, tls.clone(), host, place)?;
-                    match self.endpoint.encryption {
-                        Encryption::Start(_) => Box::new(StartTlsSession::new(session, place)),
-                        _ => Box::new(session),
-                    }
-                }
+                tls => Box::new(start_tls::around(plain, tls.clone(), &self.endpoint)?),
             };
             Ok(WireClient { address: self.endpoint.address.clone(), session })
         };
@@ -346,7 +337,7 @@ impl Store for LdapStore {
                 let request = requests.get(usize::from(kind));
                 request.inspect(|request| request.template.write(1, params.values(), &mut message));
                 ldif::push(&mut text, &message).map_err(|_| {
-                    StoreError::new(StoreErrorKind::Usage, "a load of a directory adds entries and nothing else")
+                    StoreError::usage("a load of a directory adds entries and nothing else")
                         .next("Load it over the wire: --set ldap.load=wire")
                 })?;
                 file.write_all(text.as_bytes()).map_err(|error| StoreError::io("the file for slapadd", &error))?;

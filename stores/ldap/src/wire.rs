@@ -10,6 +10,7 @@ use plimsoll_core::{
     ANSWER_BYTES_MAX, Answer, Done, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, WireSession,
     WireState,
 };
+use plimsoll_endpoint::Asked;
 
 use crate::ber::Malformed;
 use crate::endpoint::{Identity, Login};
@@ -74,24 +75,6 @@ impl LdapSession {
         }
     }
 
-    /// Ends the connection for good: everything in flight is unknown.
-    #[cold]
-    pub(crate) fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
-        self.answer.fail(Outcome::Unknown, "connection", &error.to_string());
-        for slot in &mut self.slots {
-            if let Some((ticket, _)) = slot.asked.take() {
-                done.push(ticket, Outcome::Unknown, &self.answer);
-            }
-        }
-        self.answer.clear();
-        self.state = WireState::Failed(error);
-    }
-
-    /// True when nothing is in flight.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.free.len() == DEPTH_MAX as usize
-    }
-
     /// Makes `kinds` those that can be asked, while nothing is in flight.
     pub(crate) fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
         self.requests.clear();
@@ -104,7 +87,7 @@ impl LdapSession {
                 );
                 let next =
                     "Say so with --set ldap.syncs=yes or no; or bind as somebody who may read OpenLDAP's cn=config.";
-                return Err(StoreError::new(StoreErrorKind::Usage, what).next(next));
+                return Err(StoreError::usage(what).next(next));
             }
             self.requests.push(request);
         }
@@ -112,7 +95,7 @@ impl LdapSession {
     }
 
     fn broken(&self, what: &str) -> StoreError {
-        StoreError::new(StoreErrorKind::Broken, format!("{} {what}", self.login.place))
+        StoreError::broken(format!("{} {what}", self.login.place))
     }
 
     #[cold]
@@ -327,10 +310,7 @@ fn reject(answer: &mut Answer, result: LdapResult<'_>) {
         "code" => answer.code.push_str(&format!("code {}", result.code)),
         name => answer.code.push_str(name),
     }
-    match std::str::from_utf8(result.message) {
-        Ok(words) => answer.message.push_str(words),
-        Err(_) => answer.message.push_str(&String::from_utf8_lossy(result.message)),
-    }
+    answer.message.push_str(&String::from_utf8_lossy(result.message));
     if result.code == code::REFERRAL {
         let url = result.referral.map(String::from_utf8_lossy).unwrap_or_default();
         answer.message.push_str(&format!("it is kept elsewhere, at {url}; referrals are not followed"));
@@ -385,6 +365,24 @@ fn refusal(login: &Login, result: LdapResult<'_>) -> StoreError {
         _ => (K::Store, format!("{place} refused {who}"), "Look it up in the server's log."),
     };
     StoreError::new(kind, what).detail(words(result)).next(next)
+}
+
+impl Asked for LdapSession {
+    fn is_asked(&self) -> bool {
+        self.state == WireState::Ready && self.free.len() < DEPTH_MAX as usize
+    }
+
+    #[cold]
+    fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
+        self.answer.fail(Outcome::Unknown, "connection", &error.to_string());
+        for slot in &mut self.slots {
+            if let Some((ticket, _)) = slot.asked.take() {
+                done.push(ticket, Outcome::Unknown, &self.answer);
+            }
+        }
+        self.answer.clear();
+        self.state = WireState::Failed(error);
+    }
 }
 
 impl WireSession for LdapSession {

@@ -43,12 +43,9 @@ pub(crate) fn settings(connection: &mut Connection, flavor: Flavor, ours: &[&str
             "SQL" | "DYNAMIC" => "SET GLOBAL",
             _ => "configuration file",
         };
-        Setting {
-            name: name.to_owned(),
-            value: if secret { "(not shown)".to_owned() } else { text(row, 1).to_owned() },
-            default: matches!(row.get(2), Value::Text(_)).then(|| text(row, 2).to_owned()),
-            source: source.to_owned(),
-        }
+        let value = if secret { "(not shown)" } else { text(row, 1) };
+        let default = matches!(row.get(2), Value::Text(_)).then(|| text(row, 2));
+        Setting::new(name, value, default, source)
     });
     Ok(settings.collect())
 }
@@ -65,12 +62,7 @@ pub(crate) fn settings_of_session(connection: &mut Connection, flavor: Flavor) -
          AND VARIABLE_NAME NOT LIKE 'CHARACTER\\_SET%' AND VARIABLE_NAME NOT LIKE 'COLLATION%' \
          AND VARIABLE_NAME <> 'TIME_ZONE' ORDER BY VARIABLE_NAME",
     )?;
-    let setting = |row| Setting {
-        name: text(row, 0).to_owned(),
-        value: text(row, 1).to_owned(),
-        default: Some(text(row, 2).to_owned()),
-        source: "plimsoll".to_owned(),
-    };
+    let setting = |row| Setting::ours(text(row, 0), text(row, 1), text(row, 2));
     Ok(answer.row_iter().map(setting).collect())
 }
 
@@ -79,12 +71,7 @@ fn settings_before_8(connection: &mut Connection) -> Result<Vec<Setting>, StoreE
     let names = "'innodb_buffer_pool_size', 'innodb_doublewrite', 'innodb_flush_method', 'innodb_log_file_size', \
                  'innodb_log_files_in_group', 'log_bin', 'max_connections', 'query_cache_type', 'sync_binlog', 'tx_isolation'";
     let answer = connection.simple(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"))?;
-    let setting = |row| Setting {
-        name: text(row, 0).to_owned(),
-        value: text(row, 1).to_owned(),
-        default: None,
-        source: "server".to_owned(),
-    };
+    let setting = |row| Setting::new(text(row, 0), text(row, 1), None, "server");
     Ok(answer.row_iter().map(setting).collect())
 }
 

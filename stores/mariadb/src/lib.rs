@@ -28,6 +28,6 @@ pub mod sql;
 mod store;
 pub mod wire;
 
-pub use connection::Connection;
+pub use connection::{Connection, connect};
 pub use kind::kind;
 pub use server::MariadbRecipe;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use plimsoll_core::{Address, Launch, Node, Recipe, ServerSpec, StoreError, Waits};
 use plimsoll_lab::Program;
 
-use crate::connection::Connection;
+use crate::connection::connect;
 use crate::wire::Login;
 
 const PACKAGE: &str = "mariadb-server";
@@ -114,6 +114,6 @@ impl Recipe for MariadbRecipe {
     }
 
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
-        Connection::open(&address(node), Arc::new(login()), Arc::default(), &[], &[], waits).map(drop)
+        connect(&address(node), Arc::new(login()), Arc::default(), &[], &[], waits).map(drop)
     }
 }

@@ -4,7 +4,7 @@
 //! collation that does not pad, so that they are told apart and ordered as their bytes are, as in every other store.
 
 use plimsoll_core::tables::{self, Compiled, Shape, Tables};
-use plimsoll_core::{Layout, OpKind, StoreError, StoreErrorKind, ValueType};
+use plimsoll_core::{Dialect, Layout, OpKind, StoreError, ValueType};
 
 /// Most bytes of an index's entry (InnoDB, row format DYNAMIC, pages of 16 KiB).
 const INDEX_BYTES_MAX: usize = 3_072;
@@ -120,14 +120,13 @@ impl Tables for Flavor {
 pub fn create(layout: &Layout, flavor: Flavor) -> Result<Vec<String>, StoreError> {
     if flavor == Flavor::MySqlBefore8 && !layout.collections.is_empty() {
         let what = "MySQL before 8.0 has no collation in which texts compare as their bytes, which records need";
-        return Err(StoreError::new(StoreErrorKind::Usage, what)
-            .next("Use MySQL 8.0.17 or MariaDB 10.2 or later, or a workload in SQL."));
+        return Err(StoreError::usage(what).next("Use MySQL 8.0.17 or MariaDB 10.2 or later, or a workload in SQL."));
     }
     tables::create(&flavor, layout)
 }
 
 /// A statement with `?` for its parameters.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Text {
     /// The statement.
     pub sql: String,
@@ -160,62 +159,18 @@ fn inserts(one: &str, width: usize) -> Vec<Text> {
     RECORDS_AT_ONCE.iter().filter(|records| *records * width <= PARAMETERS_MAX).map(text).collect()
 }
 
-/// Puts `?` where `$1`, `$2` … stand outside of quotes and comments.
+/// Puts `?` where `$1`, `$2` … stand.
 fn with_question_marks(text: &str) -> Text {
     let mut sql = String::with_capacity(text.len());
-    let mut parameters = Vec::new();
-    let mut rest = text;
-    let mut in_name = false;
-    while let Some(next) = rest.chars().next() {
-        let length = match next {
-            '\'' | '"' | '`' => quoted_length(rest, next),
-            '#' => line_length(rest),
-            // Two dashes begin a comment when a blank or nothing follows them.
-            '-' if rest.starts_with("--") && !rest[2..].starts_with(|c: char| !c.is_whitespace()) => line_length(rest),
-            '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |end| end + 2),
-            '$' if !in_name => {
-                let digits = rest[1..].bytes().take_while(u8::is_ascii_digit).count();
-                match rest[1..=digits].parse::<u16>() {
-                    Ok(number @ 1..) => {
-                        sql.push('?');
-                        parameters.push(number - 1);
-                        rest = &rest[1 + digits..];
-                        continue;
-                    }
-                    _ => 1,
-                }
-            }
-            '?' => {
-                // Counts as the parameter of its place, as everywhere in this dialect.
-                parameters.push(u16::try_from(parameters.len()).unwrap_or(u16::MAX));
-                1
-            }
-            other => other.len_utf8(),
-        };
-        in_name = next.is_alphanumeric() || matches!(next, '_' | '$' | '@');
-        let (taken, left) = rest.split_at(length);
-        sql.push_str(taken);
-        rest = left;
+    let (mut parameters, mut from) = (Vec::new(), 0);
+    for (place, which) in plimsoll_core::parameters(text, Dialect::Mysql) {
+        sql.push_str(&text[from..place.start]);
+        sql.push('?');
+        parameters.push(which);
+        from = place.end;
     }
+    sql.push_str(&text[from..]);
     Text { sql, parameters }
-}
-
-/// Bytes up to and with the quote that ends what begins with `quote`.
-fn quoted_length(text: &str, quote: char) -> usize {
-    let mut chars = text.char_indices().skip(1);
-    while let Some((at, next)) = chars.next() {
-        if next == '\\' && quote != '`' {
-            chars.next();
-        } else if next == quote {
-            // A doubled quote begins another piece at once.
-            return at + 1;
-        }
-    }
-    text.len()
-}
-
-fn line_length(text: &str) -> usize {
-    text.find('\n').unwrap_or(text.len())
 }
 
 #[cfg(test)]

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, CacheSize, Call, Cycle, Dialect, Durability, Footprint, Layout, Nodes, Op, OpKind, Outcome, Probe,
-    Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
+    Address, CacheSize, Call, Cycle, Dialect, Durability, Footprint, Layout, Nodes, Op, OpKind, Probe, Servers,
+    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
 };
-use plimsoll_endpoint::{Link, TextSession, text};
+use plimsoll_endpoint::{Link, text};
 use plimsoll_lab::tree_bytes;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, connect};
 use crate::control::{self, FLUSH_LOG};
 use crate::counters::{self, RedoLog};
 use crate::plan;
@@ -78,7 +78,7 @@ impl MariadbStore {
             let (connecting, waits) = (connecting.clone(), waits.clone());
             move || {
                 let (login, settings) = (Arc::clone(&login), session_settings());
-                let mut made = Connection::open(&address, login, Arc::default(), &settings, &[], &connecting)?;
+                let mut made = connect(&address, login, Arc::default(), &settings, &[], &connecting)?;
                 made.set_waits(waits.clone());
                 Ok(made)
             }
@@ -152,22 +152,19 @@ impl MariadbStore {
 
     fn drop_database(&mut self) -> Result<(), StoreError> {
         if self.has_database {
-            let name = self.database.clone();
-            let control = self.control.get()?;
-            // What was given up after its timeout may still run on the server, and hold locks for as long as it likes.
-            // Where that cannot be ended, dropping waits for it.
-            if let Ok(answer) = control.simple(&format!(
-                "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = {} AND ID <> CONNECTION_ID()",
-                sql::literal(&name)
-            )) {
-                for row in answer.row_iter() {
-                    let _ = control.simple(&format!("KILL {}", text(row, 0)));
+            self.tidy(|control, name| {
+                // What was given up after its timeout may still run on the server, and hold locks for as long as it
+                // likes. Where that cannot be ended, dropping waits for it.
+                if let Ok(answer) = control.simple(&format!(
+                    "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = {} AND ID <> CONNECTION_ID()",
+                    sql::literal(name)
+                )) {
+                    for row in answer.row_iter() {
+                        let _ = control.simple(&format!("KILL {}", text(row, 0)));
+                    }
                 }
-            }
-            control.set_works(true);
-            let dropped = control.simple(&format!("DROP DATABASE IF EXISTS {}", quoted(&name)));
-            control.set_works(false);
-            dropped?;
+                control.simple(&format!("DROP DATABASE IF EXISTS {}", quoted(name)))
+            })?;
             self.has_database = false;
         }
         Ok(())
@@ -181,7 +178,7 @@ impl MariadbStore {
             return Ok(());
         }
         // A connection of its own: what the statements set, and the database they are in, must not stay.
-        let mut connection = Connection::open(&self.address, login, Arc::default(), &settings, &[], &self.connecting)?;
+        let mut connection = connect(&self.address, login, Arc::default(), &settings, &[], &self.connecting)?;
         connection.set_works(true);
         connection.layout_statements(statements)
     }
@@ -189,11 +186,7 @@ impl MariadbStore {
     /// Does something slow on the control connection.
     fn tidy<T>(&mut self, run: impl FnOnce(&mut Connection, &str) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let database = self.database.clone();
-        let control = self.control.get()?;
-        control.set_works(true);
-        let result = run(control, &database);
-        control.set_works(false);
-        result
+        self.control.get()?.work(|control| run(control, &database))
     }
 
     /// Makes the server as durable as asked: ours by setting it, another by looking whether it is at least so.
@@ -228,10 +221,10 @@ impl MariadbStore {
         if enough {
             return Ok(());
         }
-        Err(StoreError::new(
-            StoreErrorKind::Usage,
-            format!("{place} runs with {FLUSH_LOG}={found}: that is not durability `{}`", durability.name()),
-        )
+        Err(StoreError::usage(format!(
+            "{place} runs with {FLUSH_LOG}={found}: that is not durability `{}`",
+            durability.name()
+        ))
         .next(format!("Have {FLUSH_LOG} set to {level} there, or ask for a durability that it has.")))
     }
 }
@@ -257,8 +250,7 @@ fn settings(connection: &mut Connection, flavor: Flavor, is_private: bool) -> Re
     // Decides what the figures are of; shown even where it is as the server's makers left it.
     if !settings.iter().any(|setting| setting.name == FLUSH_LOG) {
         let value = connection.value(&format!("SELECT @@GLOBAL.{FLUSH_LOG}"))?;
-        let (name, source) = (FLUSH_LOG.to_owned(), "server".to_owned());
-        settings.push(Setting { name, value, default: None, source });
+        settings.push(Setting::new(FLUSH_LOG, value, None, "server"));
     }
     Ok(settings)
 }
@@ -285,7 +277,7 @@ impl Store for MariadbStore {
     fn settings_in_force(&mut self, durability: Durability) -> Result<Option<Vec<Setting>>, StoreError> {
         self.make_durable(durability)?;
         let (login, statements) = (self.session_login(), self.settings_of_sessions());
-        let mut session = Connection::open(&self.address, login, Arc::default(), &statements, &[], &self.connecting)?;
+        let mut session = connect(&self.address, login, Arc::default(), &statements, &[], &self.connecting)?;
         let mut all = settings(&mut session, self.flavor, self.server.is_some())?;
         for own in control::settings_of_session(&mut session, self.flavor)? {
             all.retain(|setting| setting.name != own.name);
@@ -390,18 +382,11 @@ impl Store for MariadbStore {
         for which in &text.parameters {
             values.push(used.get(usize::from(*which)));
         }
-        let (login, place) = (self.session_login(), self.login.place.clone());
-        let kinds = std::slice::from_ref(&explain);
-        let mut connection =
-            Connection::open(&self.address, login, Arc::default(), &session_settings(), kinds, &self.connecting)?;
-        let mut result = Ok(Vec::new());
-        connection.execute(&Op::new(0, values.values()), &mut |outcome, answer| {
-            result = match outcome {
-                Outcome::Ok | Outcome::NotFound => Ok(answer.row_iter().map(plan::line).collect()),
-                Outcome::Rejected | Outcome::Unknown => Err(MySession::rejected(&place, answer)),
-            };
-        })?;
-        Ok(Some(result?.join("\n")))
+        let (login, kinds) = (self.session_login(), std::slice::from_ref(&explain));
+        let settings = session_settings();
+        let mut connection = connect(&self.address, login, Arc::default(), &settings, kinds, &self.connecting)?;
+        let answer = connection.ask(&Op::new(0, values.values()))?;
+        Ok(Some(answer.row_iter().map(plan::line).collect::<Vec<_>>().join("\n")))
     }
 
     fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {

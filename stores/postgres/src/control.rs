@@ -33,24 +33,24 @@ pub(crate) fn settings(connection: &mut Connection, ours: &[String]) -> Result<V
     let settings = answer.row_iter().map(|row| {
         let (name, unit, source) = (text(row, 0), text(row, 3), text(row, 4));
         let secret = SECRET_SETTINGS.contains(&name) || name.contains("password") || name.contains("secret");
-        let default = match row.get(2) {
-            Value::Text(default) => Some(with_unit(default, unit)),
-            _ => None,
+        let default = matches!(row.get(2), Value::Text(_)).then(|| with_unit(text(row, 2), unit));
+        let value = if secret { "(not shown)".to_owned() } else { with_unit(text(row, 1), unit) };
+        let source = match source {
+            "session" => "plimsoll",
+            _ if ours.iter().any(|own| own == name) => "plimsoll",
+            "client" => "connection",
+            source => source,
         };
-        Setting {
-            name: name.to_owned(),
-            value: if secret { "(not shown)".to_owned() } else { with_unit(text(row, 1), unit) },
-            default,
-            source: match source {
-                "session" => "plimsoll".to_owned(),
-                _ if ours.iter().any(|own| own == name) => "plimsoll".to_owned(),
-                "client" => "connection".to_owned(),
-                source => source.to_owned(),
-            },
-        }
+        Setting::new(name, value, default.as_deref(), source)
     });
     Ok(settings.collect())
 }
+
+/// Units, and how many of each the next one is.
+const UNITS: [&[(&str, i64)]; 2] = [
+    &[("B", 1024), ("kB", 1024), ("MB", 1024), ("GB", 1024), ("TB", 0)],
+    &[("ms", 1000), ("s", 60), ("min", 60), ("h", 24), ("d", 0)],
+];
 
 /// A setting's number in the largest unit in which it is whole: `16384` of `8kB` is `128MB`.
 fn with_unit(value: &str, unit: &str) -> String {
@@ -60,17 +60,10 @@ fn with_unit(value: &str, unit: &str) -> String {
         return value.to_owned();
     }
     let digits = unit.bytes().take_while(u8::is_ascii_digit).count();
-    let number = number.saturating_mul(unit[..digits].parse().unwrap_or(1));
-    let steps: &[(&str, i64)] = match &unit[digits..] {
-        "B" => &[("B", 1024), ("kB", 1024), ("MB", 1024), ("GB", 1024), ("TB", 0)],
-        "kB" => &[("kB", 1024), ("MB", 1024), ("GB", 1024), ("TB", 0)],
-        "MB" => &[("MB", 1024), ("GB", 1024), ("TB", 0)],
-        "ms" => &[("ms", 1000), ("s", 60), ("min", 60), ("h", 24), ("d", 0)],
-        "s" => &[("s", 60), ("min", 60), ("h", 24), ("d", 0)],
-        "min" => &[("min", 60), ("h", 24), ("d", 0)],
-        other => return format!("{number}{other}"),
-    };
-    let mut number = number;
+    let mut number = number.saturating_mul(unit[..digits].parse().unwrap_or(1));
+    let name = &unit[digits..];
+    let from = |units: &'static [(&str, i64)]| units.iter().position(|(unit, _)| *unit == name).map(|at| &units[at..]);
+    let Some(steps) = UNITS.into_iter().find_map(from) else { return format!("{number}{name}") };
     for (name, size) in steps {
         if *size == 0 || number % size != 0 {
             return format!("{number}{name}");

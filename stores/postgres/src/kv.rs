@@ -5,14 +5,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Answer, Call, Kv, KvCall, KvCapabilities, KvError, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
-    ValueBuf, ValueType, Values, Waits, WriteBatch,
+    Answer, Call, Kv, KvCall, KvCapabilities, KvError, Op, OpKind, Outcome, StoreError, Ticket, Value, ValueBuf,
+    ValueType, Values, Waits, WriteBatch,
 };
 use plimsoll_endpoint::TextSession;
 
 use crate::connection::Connection;
 use crate::reach::Endpoint;
-use crate::wire::Secured;
+use crate::wire::PgSession;
 
 /// Makes the table.
 pub(crate) const CREATE: &str = "CREATE TABLE kv (k bytea PRIMARY KEY, v bytea NOT NULL)";
@@ -92,7 +92,7 @@ impl PgKv {
 
     fn connected(&self) -> Result<Connection, StoreError> {
         let KvConnect { endpoint, settings, waits } = &self.connect;
-        let mut connection = Connection::open(endpoint, Arc::default(), settings, &kinds(), waits)?;
+        let mut connection = endpoint.open(Arc::default(), settings, &kinds(), waits)?;
         connection.set_works(true);
         Ok(connection)
     }
@@ -112,11 +112,11 @@ impl PgKv {
         });
         let mut result = Ok(());
         let ended = connection.run(
-            |session, out| session.write(out, |inner, out| inner.start_together(Ticket(0), ops, out)),
-            &mut |outcome, answer: &Answer| match outcome {
+            |session, out| session.write(false, out, |inner, out| inner.start_together(Ticket(0), ops, out)),
+            &mut |_, outcome, answer: &Answer| match outcome {
                 Outcome::Ok | Outcome::NotFound => answer.row_iter().for_each(&mut *visit),
-                Outcome::Rejected => result = Err(KvError::Rejected(Secured::rejected(place, answer))),
-                Outcome::Unknown => result = Err(KvError::Unknown(Secured::rejected(place, answer))),
+                Outcome::Rejected => result = Err(KvError::Rejected(PgSession::rejected(place, answer))),
+                Outcome::Unknown => result = Err(KvError::Unknown(PgSession::rejected(place, answer))),
             },
         );
         result.and(ended.map_err(KvError::Unknown))
@@ -171,7 +171,7 @@ impl Kv for PgKv {
             })?;
             if stray {
                 let what = format!("{} answered for a key that was not asked", self.connect.endpoint.login.place);
-                return Err(KvError::Unknown(StoreError::new(StoreErrorKind::Broken, what)));
+                return Err(KvError::Unknown(StoreError::broken(what)));
             }
         }
         Ok(())

@@ -52,19 +52,19 @@ pub(crate) fn reach(info: &ConnInfo, settings: &str, waits: &Waits) -> Result<(E
         for host in &info.hosts {
             match reach_host(host, *wanted, settings, waits) {
                 Ok(found) => return Ok(found),
-                Err(miss) => misses.push((host, miss)),
+                Err(miss) => misses.push(miss),
             }
             // As libpq: what a server refuses is not tried with the next one.
-            if let Some((_, Miss { error, is_final: true })) = misses.last() {
+            if let Some(Miss { error, is_final: true }) = misses.last() {
                 return Err(error.clone());
             }
         }
     }
-    if let [(_, only)] = misses.as_slice() {
+    if let [only] = misses.as_slice() {
         return Err(only.error.clone());
     }
-    let kind = misses.first().map_or(StoreErrorKind::Usage, |(_, miss)| miss.error.kind);
-    let each: Vec<String> = misses.iter().map(|(_, miss)| miss.error.to_string()).collect();
+    let kind = misses.first().map_or(StoreErrorKind::Usage, |miss| miss.error.kind);
+    let each: Vec<String> = misses.iter().map(|miss| miss.error.to_string()).collect();
     Err(StoreError::new(kind, format!("none of the {} hosts will do", misses.len())).detail(each.join("; ")))
 }
 
@@ -77,42 +77,34 @@ struct Miss {
 
 fn reach_host(host: &Host, wanted: Wanted, settings: &str, waits: &Waits) -> Result<(Endpoint, Connection), Miss> {
     let login = Arc::new(host.login.clone());
-    let mut first: Option<Refused> = None;
+    let mut before: Option<StoreError> = None;
     for security in &host.attempts {
         let endpoint =
             Endpoint { address: host.address.clone(), login: Arc::clone(&login), security: security.clone() };
-        let refused = match Connection::try_open(&endpoint, Arc::default(), settings, &[], waits) {
+        let refused = match endpoint.try_open(Arc::default(), settings, &[], waits) {
             Ok(mut connection) => {
                 check(&mut connection, wanted, &login.place).map_err(|error| Miss { error, is_final: false })?;
-                let security = security.settled(connection.tls().is_some());
+                let security = security.settled(connection.session().agreed().is_some());
                 return Ok((Endpoint { security, ..endpoint }, connection));
             }
             Err(refused) => refused,
         };
-        let last = !may_be_encryption(&refused);
-        let both = match first.take() {
-            Some(first) => {
-                let before = format!("before that: {}", first.error);
-                let detail = match &refused.error.detail {
-                    Some(detail) => format!("{detail}; {before}"),
-                    None => before,
-                };
-                let error = refused.error.clone().detail(detail);
-                Refused { error, ..refused }
-            }
-            None => refused,
-        };
-        first = Some(both);
-        if last {
+        let goes_on = may_be_encryption(&refused);
+        let mut error = refused.error;
+        if let Some(before) = before {
+            let own = error.detail.map(|detail| format!("{detail}; ")).unwrap_or_default();
+            error.detail = Some(format!("{own}before that: {before}"));
+        }
+        before = Some(error);
+        if !goes_on {
             break;
         }
     }
-    let Some(Refused { error, .. }) = first else {
-        let error = StoreError::new(StoreErrorKind::Usage, format!("there is no way to {}", login.place));
+    let Some(error) = before else {
+        let error = StoreError::usage(format!("there is no way to {}", login.place));
         return Err(Miss { error, is_final: true });
     };
-    let is_final = !matches!(error.kind, StoreErrorKind::Unreachable);
-    Err(Miss { error, is_final })
+    Err(Miss { is_final: error.kind != StoreErrorKind::Unreachable, error })
 }
 
 /// True when the other kind of connection may be let in: TLS itself failed, or pg_hba.conf has no line for this
@@ -133,6 +125,6 @@ fn check(connection: &mut Connection, wanted: Wanted, place: &str) -> Result<(),
         return Ok(());
     }
     let words = Wanted::ALL.iter().find(|(_, kind, _)| *kind == wanted).map_or("", |(_, _, words)| words);
-    Err(StoreError::new(StoreErrorKind::Usage, format!("{place} is not {words}"))
+    Err(StoreError::usage(format!("{place} is not {words}"))
         .next("Name a host that is, or leave target_session_attrs out."))
 }

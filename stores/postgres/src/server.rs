@@ -11,7 +11,6 @@ use std::sync::Arc;
 use plimsoll_core::{Address, Launch, Node, Recipe, ServerSpec, StopSignal, StoreError, Waits};
 use plimsoll_lab::Program;
 
-use crate::connection::Connection;
 use crate::reach::Endpoint;
 use crate::shared_memory;
 use crate::wire::Login;
@@ -82,6 +81,6 @@ impl Recipe for PostgresRecipe {
     }
 
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
-        Connection::open(&self.endpoint(node), Arc::default(), "", &[], waits).map(drop)
+        self.endpoint(node).open(Arc::default(), "", &[], waits).map(drop)
     }
 }

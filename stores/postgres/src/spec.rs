@@ -2,7 +2,7 @@
 
 use plimsoll_core::{
     Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec,
-    Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
+    Store, StoreError, StoreKind, StoreSpec, Target,
 };
 
 use crate::conninfo::{self, Environment};
@@ -155,7 +155,7 @@ fn server_settings(params: &Params) -> Result<Vec<(String, String)>, StoreError>
     })? {
         if NOT_TO_BE_SET.contains(&name.as_str()) {
             let what = format!("`settings` names {name}, which is Plimsoll's business in a private server");
-            return Err(StoreError::new(StoreErrorKind::Usage, what).next("Leave it out."));
+            return Err(StoreError::usage(what).next("Leave it out."));
         }
         settings.retain(|(known, _)| *known != name);
         settings.push((name, value));
@@ -167,6 +167,6 @@ fn only_for_private(params: &Params) -> Result<(), StoreError> {
     if params.text("settings").is_empty() {
         return Ok(());
     }
-    Err(StoreError::new(StoreErrorKind::Usage, "`settings` are those of a private server, and this one is not ours")
+    Err(StoreError::usage("`settings` are those of a private server, and this one is not ours")
         .next("Leave them out, or use a private server: --on postgres"))
 }

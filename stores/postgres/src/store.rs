@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use plimsoll_core::{
     BlockingSession, CacheSize, Call, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Nodes, Op, OpKind,
-    Outcome, Probe, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits,
-    WireClient, WireSession, waits,
+    Probe, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
+    WireSession, waits,
 };
-use plimsoll_endpoint::{Link, TextSession, text};
+use plimsoll_endpoint::{Link, text};
 use plimsoll_keyindex::records::Records;
 use plimsoll_lab::tree_bytes;
 
@@ -18,7 +18,7 @@ use crate::counters::Counters;
 use crate::kv::{self, KvConnect, PgKv};
 use crate::reach::Endpoint;
 use crate::sql::{self, literal, quoted};
-use crate::wire::{GivenUp, PgSession, Protocol, Secured, Security};
+use crate::wire::{GivenUp, PgSession, Protocol, Security};
 
 /// Operations cancelled in one go; each costs a connection.
 const CANCELS_MAX: usize = 8;
@@ -91,7 +91,7 @@ impl PostgresStore {
             let (endpoint, connecting, waits) = (endpoint.clone(), connecting.clone(), waits.clone());
             let settings = control_settings(&run_id);
             move || {
-                let mut made = Connection::open(&endpoint, Arc::default(), &settings, &[], &connecting)?;
+                let mut made = endpoint.open(Arc::default(), &settings, &[], &connecting)?;
                 made.set_waits(waits.clone());
                 Ok(made)
             }
@@ -158,15 +158,13 @@ impl PostgresStore {
 
     fn drop_schema(&mut self) -> Result<(), StoreError> {
         if self.has_schema {
-            let schema = quoted(&self.schema);
-            let control = self.control.get()?;
-            // What was given up after its timeout may still run on the server, and hold locks for as long as it likes.
-            // Where that cannot be ended, dropping waits for it.
-            let _ = control.simple(&control::end_given_up(&schema));
-            control.set_works(true);
-            let dropped = control.simple(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE"));
-            control.set_works(false);
-            dropped?;
+            self.tidy(|connection, schema| {
+                let schema = quoted(schema);
+                // What was given up after its timeout may still run on the server, and hold locks for as long as it
+                // likes. Where that cannot be ended, dropping waits for it.
+                let _ = connection.simple(&control::end_given_up(&schema));
+                connection.simple(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE"))
+            })?;
             self.has_schema = false;
         }
         Ok(())
@@ -180,11 +178,7 @@ impl PostgresStore {
     /// Does something slow on the control connection.
     fn tidy<T>(&mut self, run: impl FnOnce(&mut Connection, &str) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let schema = self.schema.clone();
-        let control = self.control.get()?;
-        control.set_works(true);
-        let result = run(control, &schema);
-        control.set_works(false);
-        result
+        self.control.get()?.work(|control| run(control, &schema))
     }
 
     /// Names of the settings that Plimsoll has given the server.
@@ -222,7 +216,7 @@ impl PostgresStore {
                 for (name, what) in NEEDED {
                     if self.control.get()?.value(&format!("SHOW {name}"))? != "on" {
                         let what = format!("{place} runs with {name}=off: {what}");
-                        return Err(StoreError::new(StoreErrorKind::Usage, what)
+                        return Err(StoreError::usage(what)
                             .next(format!("Set {name} = on in its configuration, or ask for durability `at-end`.")));
                     }
                 }
@@ -232,9 +226,7 @@ impl PostgresStore {
                             "{COMMIT} is {value} by {source}, and durability `durable` asks for commits that survive \
                              power loss"
                         );
-                        return Err(
-                            StoreError::new(StoreErrorKind::Usage, what).next(format!("Leave {COMMIT} out there."))
-                        );
+                        return Err(StoreError::usage(what).next(format!("Leave {COMMIT} out there.")));
                     }
                     // All others wait for the disk, and some for standbys too.
                     (value, Some(_)) => value,
@@ -244,11 +236,8 @@ impl PostgresStore {
             // With synchronous_commit=off an acknowledged commit is in the server's memory only for a while, and
             // dies with it. Nothing that a session can set is in between.
             Durability::Buffered => {
-                return Err(StoreError::new(
-                    StoreErrorKind::Usage,
-                    "PostgreSQL has no commit that survives the server but not the machine",
-                )
-                .next("Ask for durability `durable` or `at-end`."));
+                return Err(StoreError::usage("PostgreSQL has no commit that survives the server but not the machine")
+                    .next("Ask for durability `durable` or `at-end`."));
             }
             Durability::AtEnd => "off".to_owned(),
         };
@@ -278,7 +267,7 @@ impl Store for PostgresStore {
         let private = self.server.is_some();
         let place = self.endpoint.login.place.clone();
         let control = self.control.get()?;
-        let place = match (private, control.tls()) {
+        let place = match (private, control.session().agreed()) {
             (true, _) => "private server".to_owned(),
             (false, None) => place,
             (false, Some(agreed)) => format!("{place} over {agreed}"),
@@ -292,7 +281,7 @@ impl Store for PostgresStore {
 
     fn settings_in_force(&mut self, durability: Durability) -> Result<Option<Vec<Setting>>, StoreError> {
         let settings = self.session_settings(durability)?;
-        let mut session = Connection::open(&self.endpoint, Arc::default(), &settings, &[], &self.connecting)?;
+        let mut session = self.endpoint.open(Arc::default(), &settings, &[], &self.connecting)?;
         let ours = self.own_settings();
         Ok(Some(control::settings(&mut session, &ours)?))
     }
@@ -336,11 +325,11 @@ impl Store for PostgresStore {
                 // Without TLS there is nothing between the session and its bytes.
                 let session: Box<dyn WireSession> = match &endpoint.security {
                     Security::Plain => Box::new(session),
-                    security => Box::new(Secured::new(session, security.clone(), &endpoint.login.place)),
+                    security => Box::new(security.around(session, &endpoint.login.place)?),
                 };
-                WireClient { address: endpoint.address.clone(), session }
+                Ok(WireClient { address: endpoint.address.clone(), session })
             };
-            return Ok(Sessions::Wire((0..count).map(client).collect()));
+            return Ok(Sessions::Wire((0..count).map(client).collect::<Result<_, StoreError>>()?));
         };
         let connect = KvConnect { endpoint, settings, waits: self.waits.with_grace(waits::GRACE) };
         let session = |_| {
@@ -405,19 +394,13 @@ impl Store for PostgresStore {
             keep_answer: true,
             step_of: None,
         };
-        let place = self.endpoint.login.place.clone();
         // Where nothing of ours was made the tables are others', where the role finds them.
         let path = if self.has_schema { search_path(&self.schema) } else { String::new() };
-        let mut connection =
-            Connection::open(&self.endpoint, Arc::default(), &path, std::slice::from_ref(&explain), &self.connecting)?;
-        let mut result = Ok(Vec::new());
-        connection.execute(&Op::new(0, used), &mut |outcome, answer| {
-            result = match outcome {
-                Outcome::Ok | Outcome::NotFound => Ok(answer.row_iter().map(|row| text(row, 0).to_owned()).collect()),
-                Outcome::Rejected | Outcome::Unknown => Err(Secured::rejected(&place, answer)),
-            };
-        })?;
-        Ok(Some(result?.join("\n")))
+        let kinds = std::slice::from_ref(&explain);
+        let mut connection = self.endpoint.open(Arc::default(), &path, kinds, &self.connecting)?;
+        let answer = connection.ask(&Op::new(0, used))?;
+        let lines: Vec<&str> = answer.row_iter().map(|row| text(row, 0)).collect();
+        Ok(Some(lines.join("\n")))
     }
 
     fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {

@@ -44,7 +44,7 @@ pub(crate) fn switch_on(control: &mut Control) -> Result<(), StoreError> {
         "ok" => Ok(()),
         status => {
             let what = "the private server could not write its append-only file";
-            Err(StoreError::new(StoreErrorKind::Broken, what).detail(format!("aof_last_bgrewrite_status:{status}")))
+            Err(StoreError::broken(what).detail(format!("aof_last_bgrewrite_status:{status}")))
         }
     }
 }
@@ -75,7 +75,7 @@ pub(crate) fn demand(control: &mut Control, durability: Durability, place: &str)
     };
     let wanted = if durability == Durability::Durable { "always" } else { "no or always" };
     let what = format!("{place} does not keep what `{}` promises", durability.name());
-    Err(StoreError::new(StoreErrorKind::Usage, what)
+    Err(StoreError::usage(what)
         .detail(short)
         .next(format!("Ask for durability `at-end`, or set appendonly yes and appendfsync {wanted} there.")))
 }

@@ -21,20 +21,16 @@ use plimsoll_endpoint::certified_host;
 use plimsoll_tls::{TlsClient, TlsSession};
 
 use crate::endpoint::Login;
+use crate::flights::{Flights, MAP, Relay};
 use crate::slots::{self, NOBODY, Redirection, SLOTS, slot_of};
 use crate::wire::{Protocol, RedisSession};
 
 /// Operations in flight on one session at most.
 const DEPTH_MAX: u32 = 1 << 14;
-/// How often one operation is sent elsewhere. More is a cluster whose nodes do not agree.
-const REDIRECTIONS_MAX: u8 = 16;
 /// Nodes that may come while a session lives, besides those that it was made with.
 const NODES_MORE: usize = 8;
 /// Operations after which MOVED has the map read anew again: a slot after the other moves in a migration.
 const MAP_AGE_OPS: u32 = 1_000;
-/// The ticket of the question for the map.
-const MAP: Ticket = Ticket(u32::MAX);
-
 /// How often nodes said that a key is elsewhere, over all sessions of a store.
 #[derive(Debug, Default)]
 pub struct Redirections {
@@ -45,20 +41,23 @@ pub struct Redirections {
 }
 
 /// What sessions over a cluster are made of.
-pub(crate) struct Members {
+pub struct Members {
     /// As whom, at each node.
     pub login: Arc<Login>,
+    /// Our side of TLS, where it is spoken.
     pub tls: Option<TlsClient>,
+    /// Which version is spoken.
     pub protocol: Protocol,
     /// Begins every key.
     pub prefix: String,
     /// Nodes that are known.
     pub nodes: Vec<Address>,
+    /// What they count.
     pub redirections: Arc<Redirections>,
 }
 
 /// See the module.
-pub(crate) struct ClusterSession {
+pub struct ClusterSession {
     members: Arc<Members>,
     state: WireState,
     kinds: Vec<OpKind>,
@@ -70,11 +69,8 @@ pub(crate) struct ClusterSession {
     owners: Box<[u16]>,
     /// Bytes of a key, put together to find its slot.
     key: Vec<u8>,
-    flights: Vec<Flight>,
-    free: Vec<u32>,
+    flights: Flights,
     wishes: VecDeque<Wish>,
-    /// What came back and is to be asked elsewhere.
-    elsewhere: Vec<(u32, Redirection)>,
     /// The map has been read since the session was opened.
     is_mapped: bool,
     /// The session has been ready once: then it waits for no node.
@@ -103,75 +99,8 @@ struct Node {
     waiting: VecDeque<u32>,
 }
 
-/// An operation that has not been answered.
-struct Flight {
-    ticket: Ticket,
-    kind: u16,
-    slot: u16,
-    /// The node that has it, by its place.
-    node: u16,
-    is_sent: bool,
-    /// ASK has sent it where it is.
-    asks: bool,
-    redirections: u8,
-    is_free: bool,
-    params: ValueBuf,
-}
-
-impl Flight {
-    fn new(ticket: Ticket) -> Self {
-        Self {
-            ticket,
-            kind: 0,
-            slot: 0,
-            node: 0,
-            is_sent: false,
-            asks: false,
-            redirections: 0,
-            is_free: true,
-            params: ValueBuf::new(),
-        }
-    }
-}
-
-/// Takes a node's answers for what they are: answers, redirections, or the map.
-struct Relay<'a> {
-    flights: &'a mut [Flight],
-    free: &'a mut Vec<u32>,
-    elsewhere: &'a mut Vec<(u32, Redirection)>,
-    map: Option<Vec<u8>>,
-    map_failed: bool,
-    ops: u32,
-    done: &'a mut dyn Done,
-}
-
-impl Done for Relay<'_> {
-    #[inline]
-    fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
-        if ticket == MAP {
-            match (outcome, answer.values.values().get(0)) {
-                (Outcome::Ok, Value::Bytes(bytes)) => self.map = Some(bytes.to_vec()),
-                _ => self.map_failed = true,
-            }
-            return;
-        }
-        let Some(flight) = self.flights.get_mut(ticket.0 as usize).filter(|flight| !flight.is_free) else { return };
-        if outcome == Outcome::Rejected
-            && flight.redirections < REDIRECTIONS_MAX
-            && let Some(redirection) = slots::redirection(&answer.message)
-        {
-            flight.redirections += 1;
-            self.elsewhere.push((ticket.0, redirection));
-            return;
-        }
-        flight.is_free = true;
-        self.ops += 1;
-        self.free.push(ticket.0);
-        self.done.push(flight.ticket, outcome, answer);
-    }
-}
-
 impl ClusterSession {
+    /// A session over the nodes of `members`.
     pub fn new(members: Arc<Members>) -> Self {
         Self {
             state: WireState::Opening,
@@ -181,10 +110,8 @@ impl ClusterSession {
             answer_max: ANSWER_BYTES_MAX,
             owners: vec![NOBODY; usize::from(SLOTS)].into_boxed_slice(),
             key: Vec::new(),
-            flights: Vec::new(),
-            free: Vec::new(),
+            flights: Flights::default(),
             wishes: VecDeque::new(),
-            elsewhere: Vec::new(),
             is_mapped: false,
             was_ready: false,
             map_wanted: false,
@@ -254,7 +181,7 @@ impl ClusterSession {
     /// Sends an operation where its slot is.
     #[inline]
     fn route(&mut self, flight: u32) {
-        let owner = self.owners[usize::from(self.flights[flight as usize].slot)];
+        let owner = self.owners[usize::from(self.flights.all[flight as usize].slot)];
         // A slot that nobody has: any node says so.
         let place = if owner == NOBODY { self.any_ready().unwrap_or(0) } else { usize::from(owner) };
         self.send(flight, place);
@@ -263,7 +190,7 @@ impl ClusterSession {
     #[inline]
     fn send(&mut self, index: u32, place: usize) {
         let count = self.kinds.len() as u16;
-        let flight = &mut self.flights[index as usize];
+        let flight = &mut self.flights.all[index as usize];
         flight.node = place as u16;
         let node = &mut self.nodes[place];
         flight.is_sent = node.is_ready;
@@ -279,7 +206,7 @@ impl ClusterSession {
     /// Asks those who know where they are: what nodes sent back.
     #[cold]
     fn send_elsewhere(&mut self, from: usize, done: &mut dyn Done) {
-        for (index, redirection) in std::mem::take(&mut self.elsewhere) {
+        for (index, redirection) in std::mem::take(&mut self.flights.elsewhere) {
             let Redirection { for_good, slot, ref node } = redirection;
             let counter = if for_good { &self.members.redirections.moved } else { &self.members.redirections.asked };
             counter.fetch_add(1, Relaxed);
@@ -295,19 +222,16 @@ impl ClusterSession {
                     self.map_wanted = true;
                 }
             }
-            self.flights[index as usize].asks = !for_good;
+            self.flights.all[index as usize].asks = !for_good;
             self.send(index, place);
         }
         self.ask_map();
     }
 
     fn refuse(&mut self, index: u32, words: &str, done: &mut dyn Done) {
-        let flight = &mut self.flights[index as usize];
-        flight.is_free = true;
-        self.free.push(index);
         let mut answer = Answer::default();
         let outcome = answer.fail(Outcome::Rejected, "NODES", words);
-        done.push(flight.ticket, outcome, &answer);
+        done.push(self.flights.land(index), outcome, &answer);
     }
 
     /// Has the map read anew, if that is wanted and nobody is asked already.
@@ -329,10 +253,7 @@ impl ClusterSession {
     /// The map has been read: slots, nodes that are new and nodes that are gone.
     #[cold]
     fn take_map(&mut self, from: usize, bytes: &[u8]) -> Result<(), StoreError> {
-        let Some(ranges) = slots::parse(bytes) else {
-            let what = format!("{} answered CLUSTER SLOTS with what is no answer to it", self.members.login.place);
-            return Err(StoreError::new(StoreErrorKind::Broken, what));
-        };
+        let ranges = slots::parse(bytes).ok_or_else(|| slots::no_answer(&self.members.login.place))?;
         self.owners.fill(NOBODY);
         self.nodes.iter_mut().for_each(|node| node.is_named = false);
         for range in ranges {
@@ -347,7 +268,7 @@ impl ClusterSession {
             // What waits for a node goes where its slot is now.
             for _ in 0..self.nodes[place].waiting.len() {
                 let Some(index) = self.nodes[place].waiting.pop_front() else { break };
-                self.flights[index as usize].asks = false;
+                self.flights.all[index as usize].asks = false;
                 self.route(index);
             }
             let node = &mut self.nodes[place];
@@ -405,9 +326,7 @@ impl WireSession for ClusterSession {
         self.kinds = kinds.to_vec();
         self.state = WireState::Opening;
         self.wishes.clear();
-        self.elsewhere.clear();
         self.flights.clear();
-        self.free.clear();
         (self.is_mapped, self.map_wanted, self.map_asked) = (false, true, None);
         for node in &mut self.nodes {
             (node.is_connected, node.is_ready, node.has_failed, node.is_wished) = (false, false, false, false);
@@ -438,15 +357,7 @@ impl WireSession for ClusterSession {
     #[inline]
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, _: &mut Vec<u8>) {
         let slot = self.slot_of(op.params.get(0));
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.flights.push(Flight::new(ticket));
-            self.flights.len() as u32 - 1
-        });
-        let flight = &mut self.flights[index as usize];
-        flight.params.clear();
-        flight.params.extend(op.params);
-        (flight.ticket, flight.kind, flight.slot) = (ticket, op.kind, slot);
-        (flight.is_free, flight.asks, flight.redirections) = (false, false, 0);
+        let index = self.flights.start(ticket, op, slot);
         self.route(index);
     }
 
@@ -485,15 +396,7 @@ impl Branches for ClusterSession {
 
     fn feed(&mut self, branch: usize, bytes: &[u8], done: &mut dyn Done) -> Result<usize, StoreError> {
         let Some(node) = self.nodes.get_mut(branch) else { return Ok(bytes.len()) };
-        let mut relay = Relay {
-            flights: &mut self.flights,
-            free: &mut self.free,
-            elsewhere: &mut self.elsewhere,
-            map: None,
-            map_failed: false,
-            ops: 0,
-            done,
-        };
+        let mut relay = Relay { flights: &mut self.flights, map: None, map_failed: false, ops: 0, done };
         let used = node.session.feed(bytes, &mut node.out, &mut relay);
         let Relay { map, map_failed, ops, .. } = relay;
         self.ops_since_map = self.ops_since_map.saturating_add(ops);
@@ -509,7 +412,7 @@ impl Branches for ClusterSession {
                 self.take_map(branch, &map)?;
             }
         }
-        if !self.elsewhere.is_empty() {
+        if !self.flights.elsewhere.is_empty() {
             self.send_elsewhere(branch, done);
         }
         self.wish_sending(branch);
@@ -524,11 +427,10 @@ impl Branches for ClusterSession {
         node.out.clear();
         let mut answer = Answer::default();
         answer.fail(Outcome::Unknown, "connection", &error.to_string());
-        for (index, flight) in self.flights.iter_mut().enumerate() {
+        for index in 0..self.flights.all.len() as u32 {
+            let flight = &self.flights.all[index as usize];
             if !flight.is_free && flight.is_sent && usize::from(flight.node) == branch {
-                flight.is_free = true;
-                self.free.push(index as u32);
-                done.push(flight.ticket, Outcome::Unknown, &answer);
+                done.push(self.flights.land(index), Outcome::Unknown, &answer);
             }
         }
         if self.map_asked == Some(branch) {

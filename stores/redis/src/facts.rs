@@ -127,12 +127,7 @@ pub(crate) fn settings(control: &mut Control, is_private: bool, now: bool) -> Re
         }
         if value != default {
             let source = if ours.is_some() { "plimsoll" } else { "server" };
-            found.push(Setting {
-                name: name.to_owned(),
-                value,
-                default: Some(default.to_owned()),
-                source: source.to_owned(),
-            });
+            found.push(Setting::new(name, value, Some(default), source));
         }
     }
     Ok(found)

@@ -9,31 +9,34 @@
 //! | `append_only` | how durable a private server's writes are, and making them so |
 //! | `background` | rewrites and snapshots that a server does by itself, and how often they come |
 //! | `facts` | what a server says of itself: INFO, CONFIG GET |
-//! | [`wire`] | one connection as a protocol without I/O |
-//! | [`resp`] | the protocol's frames |
+//! | [`wire`] | one connection as a protocol without I/O; `opening`, what is asked before operations |
+//! | [`cluster`] | a connection to each node of a cluster; [`slots`], which of them has a key; `flights`, what is not answered |
+//! | [`resp`] | the protocol's frames; `reply`, replies that own what they hold |
 //! | [`Control`] | one connection that waits, for everything that is not measured |
 //! | [`endpoint`] | where a URL and the environment lead |
 //! | [`server`] | how a private server is made; `formation`, how several become a cluster |
 //!
-//! It is no driver for applications: it knows three commands, and no cluster.
+//! It is no driver for applications: it knows three commands.
 
 mod append_only;
 mod background;
-mod cluster;
-#[cfg(test)]
-mod cluster_allocations;
+pub mod cluster;
 mod control;
 pub mod endpoint;
 mod facts;
+mod flights;
 mod formation;
 mod kind;
 mod member;
+mod opening;
+mod reply;
 pub mod resp;
 pub mod server;
 pub mod slots;
 mod store;
 pub mod wire;
 
-pub use control::{Control, Node};
+pub use control::Control;
 pub use kind::kind;
+pub use reply::Node;
 pub use server::RedisRecipe;

@@ -7,9 +7,10 @@ use plimsoll_core::{Address, Nodes, Probe, Servers, StoreError, StoreErrorKind, 
 use plimsoll_endpoint::Link;
 
 use crate::background::{Background, Rules};
-use crate::control::{Control, Node};
+use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::facts::Info;
+use crate::reply::Node;
 use crate::slots;
 
 /// Keys looked at by one SCAN, and removed by one UNLINK at most: each keeps the server from others for a moment only.
@@ -69,7 +70,7 @@ impl Member {
         loop {
             let answer = control.command(&[b"SCAN", &cursor, b"MATCH", pattern, b"COUNT", SCAN_KEYS])?;
             let [Node::Text(next), keys] = answer.list() else {
-                return Err(StoreError::new(StoreErrorKind::Broken, "SCAN answered with what is no answer to it"));
+                return Err(StoreError::broken("SCAN answered with what is no answer to it"));
             };
             let keys = keys.list().iter().filter_map(|key| match key {
                 Node::Text(key) => Some(key.as_slice()),

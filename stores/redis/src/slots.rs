@@ -2,7 +2,8 @@
 
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
 
-use crate::resp::{self, Aggregate, Reply, Token};
+use crate::reply::{Node, node};
+use crate::resp;
 
 /// Slots of a cluster.
 pub const SLOTS: u16 = 16_384;
@@ -55,54 +56,32 @@ pub struct Range {
 
 /// What CLUSTER SLOTS answered, replicas left out; `None` when it is no such answer.
 pub fn parse(bytes: &[u8]) -> Option<Vec<Range>> {
-    let mut at = 0;
-    let ranges = list(bytes, &mut at)?;
-    (0..ranges).map(|_| range(bytes, &mut at)).collect()
+    resp::whole(bytes).ok()??;
+    ranges(&node(bytes)?)
 }
 
-fn range(bytes: &[u8], at: &mut usize) -> Option<Range> {
-    let nodes = list(bytes, at)?.checked_sub(3)?;
-    let (first, last) = (int(bytes, at)?, int(bytes, at)?);
-    let more = list(bytes, at)?.checked_sub(2)?;
-    let host = match take(bytes, at)? {
-        Reply::Bulk(host) | Reply::Simple(host) => String::from_utf8(host.to_vec()).ok()?,
-        Reply::Null => String::new(),
+/// The same of a reply that was taken apart.
+pub(crate) fn ranges(answer: &Node) -> Option<Vec<Range>> {
+    if let Node::List(ranges) = answer { ranges.iter().map(range).collect() } else { None }
+}
+
+fn range(node: &Node) -> Option<Range> {
+    // Behind the master's port stand its id and other names, and behind it the replicas.
+    let [Node::Int(first), Node::Int(last), Node::List(master), ..] = node.list() else { return None };
+    let host = match master.first()? {
+        Node::Text(host) => String::from_utf8(host.clone()).ok()?,
+        Node::Null => String::new(),
         _ => return None,
     };
-    let port = int(bytes, at)?;
-    // The master's id and other names, and the replicas.
-    (0..more + nodes).try_for_each(|_| {
-        *at += resp::whole(bytes.get(*at..)?).ok()??;
-        Some(())
-    })?;
+    let Some(Node::Int(port)) = master.get(1) else { return None };
+    let number = |number: &i64| u16::try_from(*number).ok();
+    let (first, last, port) = (number(first)?, number(last)?, number(port)?);
     (first <= last && last < SLOTS && port > 0).then_some(Range { first, last, master: (host, port) })
 }
 
-fn list(bytes: &[u8], at: &mut usize) -> Option<usize> {
-    match resp::token(bytes.get(*at..)?) {
-        Token::Aggregate(Aggregate::List, count, used) => {
-            *at += used;
-            Some(count)
-        }
-        _ => None,
-    }
-}
-
-fn take<'a>(bytes: &'a [u8], at: &mut usize) -> Option<Reply<'a>> {
-    match resp::token(bytes.get(*at..)?) {
-        Token::Reply(reply, used) => {
-            *at += used;
-            Some(reply)
-        }
-        _ => None,
-    }
-}
-
-fn int(bytes: &[u8], at: &mut usize) -> Option<u16> {
-    match take(bytes, at)? {
-        Reply::Int(number) => u16::try_from(number).ok(),
-        _ => None,
-    }
+/// The error that it is none, of the node at `place`.
+pub(crate) fn no_answer(place: &str) -> StoreError {
+    StoreError::broken(format!("{place} answered CLUSTER SLOTS with what is no answer to it"))
 }
 
 /// What a node says of a key that it does not serve.

@@ -16,10 +16,10 @@ use plimsoll_tls::TlsClient;
 
 use crate::background::Background;
 use crate::cluster::{ClusterSession, Members, Redirections};
-use crate::control::Node;
 use crate::endpoint::{Endpoint, Login};
 use crate::facts::{self, Info};
 use crate::member::Member;
+use crate::reply::Node;
 use crate::server::RedisRecipe;
 use crate::wire::{Protocol, RedisSession};
 use crate::{append_only, slots};
@@ -40,7 +40,7 @@ fn plain(run_id: &str) -> String {
 }
 
 pub(crate) struct RedisStore {
-    /// One, or all masters of a cluster.
+    /// One, or all masters of a cluster: there always is a first.
     members: Vec<Member>,
     is_private: bool,
     /// Checks append-only files of our own, where it is installed.
@@ -89,14 +89,12 @@ impl RedisStore {
     }
 
     fn new(members: Vec<Member>, protocol: Protocol, prefix: String, run_id: &str) -> Self {
-        let login = members.first().map(|member| member.endpoint.login.clone());
-        let login = login.unwrap_or(Login { user: None, password: None, database: 0, place: String::new() });
         Self {
             is_private: members.iter().any(|member| member.data_dir().is_some()),
             check_program: None,
             cluster: (members.len() > 1).then(Arc::default),
+            login: Arc::new(members[0].endpoint.login.clone()),
             members,
-            login: Arc::new(login),
             protocol,
             prefix,
             run_id: plain(run_id),
@@ -106,16 +104,15 @@ impl RedisStore {
     }
 
     /// The first server, which stands for all where they are alike.
-    fn first(&mut self) -> Result<&mut Member, StoreError> {
-        let none = || StoreError::new(StoreErrorKind::Broken, "the cluster has no nodes");
-        self.members.first_mut().ok_or_else(none)
+    fn first(&mut self) -> &mut Member {
+        &mut self.members[0]
     }
 
     /// Finds out what stands at the URL: a server, or a cluster whose masters are the members from then on. Says no to a
     /// replica.
     fn meet(&mut self) -> Result<(), StoreError> {
         let place = self.login.place.clone();
-        let first = self.first()?;
+        let first = self.first();
         let endpoint = first.endpoint.clone();
         let control = first.control.get()?;
         let waits = control.waits().clone();
@@ -132,7 +129,7 @@ impl RedisStore {
         if matches!(info.text("role"), "slave" | "replica") && info.text("slave_read_only") != "0" {
             let what = format!("{place} is a replica, which takes no writes");
             let master = format!("{}:{}", info.text("master_host"), info.text("master_port"));
-            return Err(StoreError::new(StoreErrorKind::Usage, what).next(format!("Attach to its master, {master}.")));
+            return Err(StoreError::usage(what).next(format!("Attach to its master, {master}.")));
         }
         Ok(())
     }
@@ -143,7 +140,7 @@ impl RedisStore {
         let mut members = Vec::new();
         for address in addresses {
             let known = self.members.iter().position(|member| member.endpoint.address == address);
-            let mut member = match known {
+            members.push(match known {
                 Some(place) => self.members.swap_remove(place),
                 None => {
                     let mut endpoint = Endpoint { address: address.clone(), ..endpoint.clone() };
@@ -152,23 +149,24 @@ impl RedisStore {
                     }
                     Member::new(endpoint, None, waits)
                 }
-            };
-            member.control.get().map_err(|error| {
-                let next = error.next.clone().unwrap_or_default();
-                error.next(format!(
-                    "{next} Nodes are connected to where CLUSTER SLOTS says they are; \
-                     cluster-announce-ip and cluster-announce-hostname change that."
-                ))
-            })?;
-            members.push(member);
+            });
         }
         self.members = members;
-        Ok(())
+        self.members.iter_mut().try_for_each(|member| match member.control.get() {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let next = error.next.clone().unwrap_or_default();
+                Err(error.next(format!(
+                    "{next} Nodes are connected to where CLUSTER SLOTS says they are; \
+                     cluster-announce-ip and cluster-announce-hostname change that."
+                )))
+            }
+        })
     }
 
     /// Asks one member after the other until it is the one that has the key.
     fn ask_whom_it_concerns(&mut self, words: &[&[u8]]) -> Result<Node, StoreError> {
-        let mut last = StoreError::new(StoreErrorKind::Broken, "the cluster has no nodes");
+        let mut last = StoreError::broken("the cluster has no nodes");
         for member in &mut self.members {
             match member.control.get()?.command(words) {
                 Err(error) if error.detail.as_deref().is_some_and(|words| words.starts_with("MOVED ")) => last = error,
@@ -195,7 +193,7 @@ impl RedisStore {
     /// The settings as they are now, or of our own servers as durabilities make them.
     fn settings(&mut self, now: bool) -> Result<Vec<Setting>, StoreError> {
         let is_private = self.is_private;
-        match facts::settings(self.first()?.control.get()?, is_private, now) {
+        match facts::settings(self.first().control.get()?, is_private, now) {
             // Not everybody may ask for settings.
             Err(error) if error.kind == StoreErrorKind::Permission => Ok(Vec::new()),
             settings => settings,
@@ -261,15 +259,15 @@ impl RedisStore {
     }
 
     fn session(&self, members: Option<&Arc<Members>>, tls: Option<&TlsClient>) -> Result<WireClient, StoreError> {
-        let endpoint = self.members.first().map(|member| &member.endpoint);
-        let address = endpoint.map_or(Address::Unix(PathBuf::new()), |endpoint| endpoint.address.clone());
-        let plain = || RedisSession::new(Arc::clone(&self.login), self.protocol, self.prefix_in_use());
-        let session: Box<dyn WireSession> = match (members, tls, endpoint) {
-            (Some(members), ..) => Box::new(ClusterSession::new(Arc::clone(members))),
-            (None, tls, Some(endpoint)) => endpoint.session(plain(), tls, &self.login.place)?,
-            _ => Box::new(plain()),
+        let endpoint = &self.members[0].endpoint;
+        let session: Box<dyn WireSession> = match members {
+            Some(members) => Box::new(ClusterSession::new(Arc::clone(members))),
+            None => {
+                let plain = RedisSession::new(Arc::clone(&self.login), self.protocol, self.prefix_in_use());
+                endpoint.session(plain, tls, &self.login.place)?
+            }
         };
-        Ok(WireClient { address, session })
+        Ok(WireClient { address: endpoint.address.clone(), session })
     }
 }
 
@@ -282,7 +280,7 @@ impl Store for RedisStore {
             (false, false) => self.login.place.clone(),
             (false, true) => format!("cluster of {} masters at {}", self.members.len(), self.login.place),
         };
-        let control = self.first()?.control.get()?;
+        let control = self.first().control.get()?;
         let version = Info::read(control)?.version();
         let settings = self.settings(false)?;
         Ok(StoreDescription { version, place, settings })
@@ -309,7 +307,7 @@ impl Store for RedisStore {
         for member in &mut self.members {
             member.background = Background::begin(member.control.get()?)?;
         }
-        let tls = self.first()?.endpoint.tls_client()?;
+        let tls = self.first().endpoint.tls_client()?;
         let members = self.cluster.as_ref().map(|redirections| {
             Arc::new(Members {
                 login: Arc::clone(&self.login),

@@ -12,14 +12,12 @@ use plimsoll_core::{
 };
 
 use crate::endpoint::Login;
-use crate::resp::{self, Aggregate, Reply, Token, command, decimal};
+use crate::opening::{Opening, greeted, greeting, not_redis};
+use crate::resp::{self, Aggregate, Reply, Token, decimal};
 
 /// Operations in flight on one connection at most. More would only wait in buffers.
 const DEPTH_MAX: u32 = 1 << 14;
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
-/// The name by which a server's CLIENT LIST knows our connections.
-pub(crate) const CLIENT_NAME: &[u8] = b"plimsoll";
-
 /// Which version of the protocol is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
@@ -94,17 +92,6 @@ impl Prepared {
     }
 }
 
-/// What the server is asked before it is asked operations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Opening {
-    Hello,
-    Auth,
-    Name,
-    Select,
-    /// Whether it takes commands at all: a server that loads its data answers the others.
-    Ping,
-}
-
 /// A connection to Redis or Valkey.
 pub struct RedisSession {
     login: Arc<Login>,
@@ -172,7 +159,7 @@ impl RedisSession {
     }
 
     fn broken(&self, what: &str) -> StoreError {
-        StoreError::new(StoreErrorKind::Broken, format!("{} {what}", self.login.place))
+        StoreError::broken(format!("{} {what}", self.login.place))
     }
 
     #[inline]
@@ -253,107 +240,13 @@ impl RedisSession {
         }
         let Some(asked) = self.opening.pop_front() else { return Err(self.unasked(reply)) };
         if let Reply::Error(words) = reply {
-            // Names and pings may be forbidden to a user that may do everything that is needed.
-            let may_be_forbidden = matches!(asked, Opening::Name | Opening::Ping);
-            if !(may_be_forbidden && words.starts_with(b"NOPERM")) {
-                return Err(refusal(words, &self.login));
-            }
+            greeted(asked, words, &self.login)?;
         }
         if self.opening.is_empty() {
             self.state = WireState::Ready;
         }
         Ok(())
     }
-
-    fn greet(&mut self, out: &mut Vec<u8>) {
-        self.opening.clear();
-        let login = Arc::clone(&self.login);
-        // HELLO is not for those who have not said who they are: that comes first.
-        if authenticate(&login, out) {
-            self.opening.push_back(Opening::Auth);
-        }
-        if self.protocol == Protocol::Resp3 {
-            command(out, &[b"HELLO", b"3"]);
-            self.opening.push_back(Opening::Hello);
-        }
-        command(out, &[b"CLIENT", b"SETNAME", CLIENT_NAME]);
-        self.opening.push_back(Opening::Name);
-        if login.database != 0 {
-            command(out, &[b"SELECT", login.database.to_string().as_bytes()]);
-            self.opening.push_back(Opening::Select);
-        }
-        out.extend_from_slice(PING);
-        self.opening.push_back(Opening::Ping);
-    }
-}
-
-/// Appends what says who we are; false when there is nothing to say.
-pub(crate) fn authenticate(login: &Login, out: &mut Vec<u8>) -> bool {
-    let password = login.password.as_ref().map(|password| password.text().as_bytes());
-    match (&login.user, password) {
-        (None, None) => return false,
-        // A user without a password may be one whom the server asks for none.
-        (Some(user), password) => command(out, &[b"AUTH", user.as_bytes(), password.unwrap_or_default()]),
-        (None, Some(password)) => command(out, &[b"AUTH", password]),
-    }
-    true
-}
-
-/// Why the server does not let us in.
-pub(crate) fn refusal(words: &[u8], login: &Login) -> StoreError {
-    use StoreErrorKind as K;
-    let Login { place, user, database, .. } = login;
-    let user = user.as_deref().unwrap_or("default");
-    let text = String::from_utf8_lossy(words).into_owned();
-    let (kind, what, next) = match text.split(' ').next().unwrap_or_default() {
-        "NOAUTH" => (
-            K::Authentication,
-            format!("{place} asks for a password and none is known"),
-            "Set REDISCLI_AUTH, or use --password-file.",
-        ),
-        "WRONGPASS" => (
-            K::Authentication,
-            format!("{place} does not accept user `{user}` with this password"),
-            "Check the user in the URL, and REDISCLI_AUTH or the file given with --password-file.",
-        ),
-        "NOPERM" => (
-            K::Permission,
-            format!("user `{user}` may not do at {place} what Plimsoll needs"),
-            "Allow it: ACL SETUSER with +@read +@write +@connection +info +config|get +scan, and its keys.",
-        ),
-        "DENIED" => (
-            K::Permission,
-            format!("{place} is in protected mode and takes no connections from other machines"),
-            "Give it a password, or connect from its own machine.",
-        ),
-        "LOADING" => (K::Unreachable, format!("{place} is still loading its data"), "Wait until it has."),
-        "NOPROTO" => (K::Usage, format!("{place} does not speak RESP3"), "Set protocol = 2."),
-        _ if text.contains("AUTH") && text.contains("without any password") => (
-            K::Authentication,
-            format!("{place} has no password for user `{user}`, and one was given"),
-            "Leave it out: unset REDISCLI_AUTH.",
-        ),
-        _ if text.contains("invalid password") => (
-            K::Authentication,
-            format!("{place} does not accept this password"),
-            "Check REDISCLI_AUTH or the file given with --password-file.",
-        ),
-        _ if text.contains("DB index") => (
-            K::Usage,
-            format!("there is no database {database} at {place}"),
-            "Name another in the URL, or raise `databases` in the server's configuration.",
-        ),
-        _ if text.contains("max number of clients") => {
-            (K::Store, format!("{place} takes no more connections"), "Use fewer clients, or raise maxclients.")
-        }
-        _ if text.contains("unknown command") => (
-            K::Usage,
-            format!("{place} does not know a command that Plimsoll needs"),
-            "Use Redis 6 or later, or Valkey; set protocol = 2 for older ones.",
-        ),
-        _ => (K::Store, format!("{place} refused the connection"), "Ask whoever runs it what that means."),
-    };
-    StoreError::new(kind, what).detail(text).next(next)
 }
 
 fn brief(reply: Reply<'_>) -> String {
@@ -366,7 +259,7 @@ fn brief(reply: Reply<'_>) -> String {
 }
 
 fn prepared(kind: &OpKind) -> Result<Prepared, StoreError> {
-    let bad = |what: &str| StoreError::new(StoreErrorKind::Usage, format!("operation `{}`: {what}", kind.name));
+    let bad = |what: &str| StoreError::usage(format!("operation `{}`: {what}", kind.name));
     let (what, head, params) = match &kind.call {
         Call::Nothing | Call::Steps => (What::Nothing, PING, 0),
         Call::Kv(KvCall::Get) => (What::Get, &b"*2\r\n$3\r\nGET\r\n$"[..], 1),
@@ -429,7 +322,10 @@ impl WireSession for RedisSession {
             self.prepare_for_cluster();
         }
         self.state = WireState::Opening;
-        self.greet(out);
+        self.opening = greeting(&self.login, self.protocol, out);
+        // Whether it takes operations at all: a server that loads its data answers what came before.
+        out.extend_from_slice(PING);
+        self.opening.push_back(Opening::Liked);
     }
 
     fn state(&self) -> &WireState {
@@ -516,9 +412,9 @@ impl WireSession for RedisSession {
                         Err(StoreError::answer_too_large(&self.login.place, None, self.answer_max))
                     }
                     (_, Ok(None)) => return at,
-                    (_, Err(resp::Malformed)) => Err(self.not_redis(rest)),
+                    (_, Err(resp::Malformed)) => Err(not_redis(rest, &self.login.place)),
                 },
-                Token::Malformed => Err(self.not_redis(rest)),
+                Token::Malformed => Err(not_redis(rest, &self.login.place)),
             };
             if let Err(error) = taken {
                 self.fail(error, done);
@@ -572,12 +468,5 @@ impl RedisSession {
         (self.answer.rows, self.answer.columns) = (1, 1);
         done.push(ticket, Outcome::Ok, &self.answer);
         self.answer.clear();
-    }
-
-    #[cold]
-    fn not_redis(&self, bytes: &[u8]) -> StoreError {
-        let begin = &bytes[..bytes.len().min(64)];
-        let error = self.broken("answered what no Redis server answers");
-        error.detail(format!("it began with `{}`", begin.escape_ascii())).next("Check host and port.")
     }
 }

@@ -142,27 +142,18 @@ fn address(parameters: &mut Parameters, port: Option<u16>) -> Result<Address, St
 /// Unix socket as it is, as they do.
 fn encryption(parameters: &mut Parameters, address: &Address) -> Result<Option<Encryption>, StoreError> {
     let mode = parameters.remove("ssl-mode").unwrap_or_else(|| "PREFERRED".to_owned()).to_ascii_uppercase();
-    let is_socket = matches!(address, Address::Unix(_));
-    match mode.as_str() {
-        "DISABLED" => Ok(None),
-        "PREFERRED" if is_socket => Ok(None),
-        "PREFERRED" | "REQUIRED" | "VERIFY_CA" | "VERIFY_IDENTITY" => make_encryption(&mode, parameters, address),
-        _ => Err(usage(
-            "ssl-mode is none of DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY",
-            "Write ssl-mode=DISABLED",
-        )),
-    }
-}
-
-fn make_encryption(
-    mode: &str,
-    parameters: &mut Parameters,
-    address: &Address,
-) -> Result<Option<Encryption>, StoreError> {
-    let verify = match mode {
+    let verify = match mode.as_str() {
+        "DISABLED" => return Ok(None),
+        "PREFERRED" if matches!(address, Address::Unix(_)) => return Ok(None),
+        "PREFERRED" | "REQUIRED" => Verify::None,
         "VERIFY_CA" => Verify::Ca,
         "VERIFY_IDENTITY" => Verify::Full,
-        _ => Verify::None,
+        _ => {
+            return Err(usage(
+                "ssl-mode is none of DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY",
+                "Write ssl-mode=DISABLED",
+            ));
+        }
     };
     let roots = parameters.remove("ssl-ca").map_or(Roots::System, |path| Roots::File(PathBuf::from(path)));
     let certificate = match (parameters.remove("ssl-cert"), parameters.remove("ssl-key")) {

@@ -270,16 +270,13 @@ pub(crate) fn refusal(error: &ServerError<'_>, login: &Login) -> StoreError {
             format!("{place} does not accept user `{user}` without TLS"),
             "Say ssl-mode=REQUIRED in the URL, or connect through the Unix socket on the server's own machine.",
         ),
-        _ => (K::Store, format!("{place} refused the connection"), ""),
+        _ => (K::Store, format!("{place} refused the connection"), "Look it up in the server's log."),
     };
-    let mut refused = StoreError::new(kind, what).detail(error.number_and_words());
-    if let (1045 | 1698, Some(reason)) = (error.number, &login.no_password_because) {
-        refused = refused.detail(format!("{}; {reason}", error.number_and_words()));
-    }
-    if !next.is_empty() {
-        refused = refused.next(next);
-    }
-    refused
+    let detail = match (error.number, &login.no_password_because) {
+        (1045 | 1698, Some(reason)) => format!("{}; {reason}", error.number_and_words()),
+        _ => error.number_and_words(),
+    };
+    StoreError::new(kind, what).detail(detail).next(next)
 }
 
 /// `require_secure_transport` (3159 of MySQL; MariaDB has a number of its own for it).

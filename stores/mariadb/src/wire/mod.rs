@@ -4,6 +4,8 @@
 //! | module | part |
 //! |---|---|
 //! | `session` | [`MySession`]: connections from greeting to good-bye, the operation in flight |
+//! | `calls` | what an operation sends; operations one at a time, for the control plane |
+//! | `failure` | what errors make of the operation and of the connection |
 //! | `opening` | the greeting, the login and what follows it up to the first operation |
 //! | `auth` | [`Login`], [`Password`]: authentication |
 //! | `ed25519` | a password's signature, for MariaDB |
@@ -13,7 +15,9 @@
 //! | `packet` | packets, and what they say at an answer's end |
 
 mod auth;
+mod calls;
 mod ed25519;
+mod failure;
 mod opening;
 mod packet;
 mod rsa;
@@ -22,6 +26,5 @@ mod statement;
 mod value;
 
 pub use auth::{Encryption, Login};
-pub(crate) use opening::kind_of_number;
 pub use plimsoll_endpoint::Password;
 pub use session::MySession;

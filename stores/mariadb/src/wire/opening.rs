@@ -1,6 +1,7 @@
 //! From the server's greeting to the first operation: login, settings, statements.
 
 use plimsoll_core::{StoreError, StoreErrorKind, WireState};
+use plimsoll_endpoint::tls::Layer;
 
 use super::auth::{Auth, Reply, refusal};
 use super::packet::{
@@ -125,10 +126,9 @@ impl MySession {
         let greeting = Greeting::parse(payload).ok_or_else(|| unexpected(payload, "as a greeting"))?;
         let place = &self.login.place;
         if greeting.capabilities & NEEDED != NEEDED {
-            return Err(StoreError::new(
-                StoreErrorKind::Usage,
-                format!("{place} is older than Plimsoll can talk to, or something between them is"),
-            )
+            return Err(StoreError::usage(format!(
+                "{place} is older than Plimsoll can talk to, or something between them is"
+            ))
             .detail(String::from_utf8_lossy(greeting.version).into_owned())
             .next("Connect to a MariaDB 10.2 or MySQL 5.6 or later, and to the server itself, not to a proxy."));
         }
@@ -158,25 +158,19 @@ impl MySession {
             Some(encryption) if greeting.capabilities & SSL != 0 => {
                 capabilities |= SSL;
                 number = packet::message(out, number, |out| head(capabilities, out));
-                let mut begun = encryption.client.connect(&encryption.host, place)?;
-                begun.begin(out);
-                tls = Some(begun);
+                let begun = encryption.client.connect(&encryption.host, place)?;
+                tls = Some(Box::new(Layer::begin(begun, Vec::new(), out)));
             }
             Some(encryption) if encryption.required => {
-                return Err(StoreError::new(
-                    StoreErrorKind::Usage,
-                    format!("{place} has no TLS, and ssl-mode asks for it"),
-                )
-                .next("Have a certificate set up there, or say ssl-mode=PREFERRED or DISABLED in the URL."));
+                return Err(StoreError::usage(format!("{place} has no TLS, and ssl-mode asks for it"))
+                    .next("Have a certificate set up there, or say ssl-mode=PREFERRED or DISABLED in the URL."));
             }
             _ => {}
         }
         let auth = Auth::new(greeting.method, &greeting.nonce, login.private_way || tls.is_some());
         let proof = auth.proof(login);
-        // What follows an agreed TLS waits until both sides have shaken hands.
-        let out = if tls.is_some() { &mut self.written } else { out };
-        self.tls = tls;
-        self.number = packet::message(out, number, |out| {
+        let mut answer = Vec::new();
+        self.number = packet::message(&mut answer, number, |out| {
             head(capabilities, out);
             cstr(out, &login.user);
             // Short enough that one byte says its length, whichever encoding was agreed on.
@@ -195,6 +189,15 @@ impl MySession {
                 out.extend_from_slice(&attributes);
             }
         });
+        match &mut tls {
+            None => out.append(&mut answer),
+            // It waits until both sides have shaken hands.
+            Some(layer) => {
+                layer.written = answer;
+                layer.encrypt(out);
+            }
+        }
+        self.tls = tls;
         self.phase = ConnectionPhase::Authenticating(auth);
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! A message is one packet, or several when it has [`PACKET_BYTES_MAX`] bytes or more. Packets of one command and of
 //! its answer are numbered from 0 on.
 
-use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_core::StoreError;
 
 /// Most bytes of one packet's payload. A packet of this length goes on in the next one.
 pub(crate) const PACKET_BYTES_MAX: usize = 0xff_ffff;
@@ -19,7 +19,7 @@ pub(crate) const GREETING_BYTES_MAX: usize = 64 << 10;
 /// Length of a packet's header: three bytes of length, one of number.
 pub(crate) const HEADER_BYTES: usize = 4;
 
-/// Commands ("Command ConnectionPhase").
+/// Commands ("Command Phase").
 pub(crate) const COM_QUIT: u8 = 0x01;
 pub(crate) const COM_QUERY: u8 = 0x03;
 pub(crate) const COM_PING: u8 = 0x0e;
@@ -280,7 +280,7 @@ pub(crate) fn ends_connection(number: u16, state: &[u8]) -> bool {
 
 /// An answer that neither MariaDB nor MySQL would give.
 pub(crate) fn broken(what: impl Into<String>) -> StoreError {
-    StoreError::new(StoreErrorKind::Broken, what)
+    StoreError::broken(what)
         .next("Make sure that a MariaDB or MySQL server listens there and that nothing between changes its answers.")
 }
 

@@ -3,11 +3,15 @@
 //!
 //! Only the public half, of one short text per login: nothing here has to hide how long it takes.
 
+use num_bigint::BigUint;
 use plimsoll_tls::der::{element, public_key as public_key_of};
 use sha1::{Digest, Sha1};
 
 /// Sizes of keys that are taken, in bytes.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 128..=1_024;
+
+/// Longest exponent that is taken: a longer one only takes longer.
+const EXPONENT_BYTES_MAX: usize = 8;
 
 const HASH_BYTES: usize = 20;
 
@@ -51,142 +55,28 @@ fn mask(bytes: &mut [u8], seed: &[u8]) {
 
 /// Modulus and exponent of SubjectPublicKeyInfo ::= SEQUENCE { SEQUENCE { … }, BIT STRING { SEQUENCE { INTEGER,
 /// INTEGER } } }.
-fn public_key(der: &[u8]) -> Option<(&[u8], u64)> {
+fn public_key(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (info, _) = element(der, 0x30)?;
     let (_, rest) = element(info, 0x30)?;
     let (bits, _) = element(rest, 0x03)?;
     let (key, _) = element(bits.strip_prefix(&[0])?, 0x30)?;
     let (modulus, rest) = element(key, 0x02)?;
     let (exponent, _) = element(rest, 0x02)?;
-    if exponent.len() > 8 {
-        return None;
-    }
-    let exponent = exponent.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
-    Some((modulus.strip_prefix(&[0]).unwrap_or(modulus), exponent))
+    (exponent.len() <= EXPONENT_BYTES_MAX).then_some((modulus.strip_prefix(&[0]).unwrap_or(modulus), exponent))
 }
 
-/// `base` to the power of `exponent`, modulo an odd number; all from the highest byte on.
-fn power(base: &[u8], exponent: u64, modulus: &[u8]) -> Vec<u8> {
-    let modulus_limbs = limbs(modulus);
-    let count = modulus_limbs.len();
-    let mut base_limbs = limbs(base);
-    base_limbs.resize(count, 0);
-    let montgomery = Montgomery::new(&modulus_limbs);
-    // 2 to the power of twice all bits brings a number into Montgomery's form.
-    let mut square = vec![0; count];
-    square[0] = 1;
-    for _ in 0..2 * 32 * count {
-        montgomery.double(&mut square);
-    }
-    let base_form = montgomery.product(&base_limbs, &square);
-    let mut one = vec![0; count];
-    one[0] = 1;
-    let mut result = montgomery.product(&one, &square);
-    for bit in (0..64 - exponent.leading_zeros()).rev() {
-        result = montgomery.product(&result, &result);
-        if exponent >> bit & 1 == 1 {
-            result = montgomery.product(&result, &base_form);
-        }
-    }
-    let result = montgomery.product(&result, &one);
-    let mut bytes: Vec<u8> = result.iter().rev().flat_map(|limb| limb.to_be_bytes()).collect();
-    bytes.drain(..bytes.len() - modulus.len());
+/// `base` to the power of `exponent`, modulo `modulus`; all from the highest byte on.
+fn power(base: &[u8], exponent: &[u8], modulus: &[u8]) -> Vec<u8> {
+    let number = BigUint::from_bytes_be;
+    let digits = number(base).modpow(&number(exponent), &number(modulus)).to_bytes_be();
+    let mut bytes = vec![0; modulus.len().saturating_sub(digits.len())];
+    bytes.extend(digits);
     bytes
-}
-
-/// A number's limbs, the lowest first.
-fn limbs(bytes: &[u8]) -> Vec<u32> {
-    let limb = |chunk: &[u8]| chunk.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
-    bytes.rchunks(4).map(limb).collect()
-}
-
-/// Multiplication modulo an odd number (Montgomery 1985; the loop is CIOS of Koç, Acar, Kaliski 1996).
-struct Montgomery<'a> {
-    modulus: &'a [u32],
-    /// The negative inverse of the lowest limb.
-    inverse: u32,
-}
-
-impl<'a> Montgomery<'a> {
-    fn new(modulus: &'a [u32]) -> Self {
-        // Newton's iteration doubles the number of right bits each time.
-        let mut inverse = 1_u32;
-        for _ in 0..5 {
-            inverse = inverse.wrapping_mul(2_u32.wrapping_sub(modulus[0].wrapping_mul(inverse)));
-        }
-        Self { modulus, inverse: inverse.wrapping_neg() }
-    }
-
-    fn product(&self, a: &[u32], b: &[u32]) -> Vec<u32> {
-        let count = self.modulus.len();
-        let mut sum = vec![0_u32; count + 2];
-        for a in a {
-            let factors = b.iter();
-            add_product(&mut sum, *a, factors);
-            let factor = sum[0].wrapping_mul(self.inverse);
-            add_product(&mut sum, factor, self.modulus.iter());
-            sum.copy_within(1.., 0);
-            sum[count + 1] = 0;
-        }
-        self.reduce(&mut sum);
-        sum.truncate(count);
-        sum
-    }
-
-    fn double(&self, number: &mut Vec<u32>) {
-        number.push(0);
-        let mut carry = 0;
-        for limb in &mut *number {
-            (*limb, carry) = (*limb << 1 | carry, *limb >> 31);
-        }
-        self.reduce(number);
-        number.truncate(self.modulus.len());
-    }
-
-    /// Subtracts the modulus once if the number is not below it.
-    fn reduce(&self, number: &mut [u32]) {
-        let modulus = || self.modulus.iter().copied().chain(std::iter::repeat(0));
-        let mut difference = Vec::with_capacity(number.len());
-        let mut borrow = false;
-        for (limb, subtrahend) in number.iter().zip(modulus()) {
-            let (first, below) = limb.overflowing_sub(subtrahend);
-            let (second, again) = first.overflowing_sub(u32::from(borrow));
-            borrow = below || again;
-            difference.push(second);
-        }
-        if !borrow {
-            number.copy_from_slice(&difference);
-        }
-    }
-}
-
-/// Adds `factor` times a number to `sum`.
-fn add_product<'b>(sum: &mut [u32], factor: u32, number: impl Iterator<Item = &'b u32>) {
-    let mut carry = 0_u64;
-    let mut number = number.copied();
-    for limb in sum {
-        let next = u64::from(*limb) + u64::from(factor) * u64::from(number.next().unwrap_or(0)) + carry;
-        *limb = next as u32;
-        carry = next >> 32;
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn small_powers_are_right() {
-        for (base, exponent, modulus) in
-            [(2_u64, 10_u64, 1_000_003_u64), (3, 65_537, 4_294_967_291), (0xffff_fff0, 3, u64::MAX)]
-        {
-            let mut expected = 1_u128;
-            for _ in 0..exponent {
-                expected = expected * u128::from(base) % u128::from(modulus);
-            }
-            assert_eq!(power(&base.to_be_bytes(), exponent, &modulus.to_be_bytes()), (expected as u64).to_be_bytes());
-        }
-    }
 
     /// Made with Python's `cryptography`, which also decrypted it: a key of 2,048 bits, and the SHA-1 of what a text
     /// comes to with a known seed.

@@ -2,35 +2,35 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::tables::Shape;
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Answer, Done, Layout, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, Values,
-    WireSession, WireState,
+    ANSWER_BYTES_MAX, Answer, Done, Layout, Op, OpKind, Outcome, StoreError, Ticket, WireSession, WireState,
 };
+use plimsoll_endpoint::Asked;
+use plimsoll_endpoint::tls::Layer;
 
 use super::auth::Login;
+use super::calls::Transaction;
 use super::opening::ConnectionPhase;
 use super::packet::{
-    self, COM_PING, COM_QUERY, COM_QUIT, Completion, GREETING_BYTES_MAX, HEADER_BYTES, MORE_RESULTS, PACKET_BYTES_MAX,
-    Reader, ServerError, broken, unexpected,
+    self, COM_QUIT, Completion, GREETING_BYTES_MAX, HEADER_BYTES, MORE_RESULTS, PACKET_BYTES_MAX, Reader, broken,
+    unexpected,
 };
 use super::statement::Prepared;
-use super::value::{Code, decode_row, decode_text_row, digits};
+use super::value::{Code, decode_row, decode_text_row};
 use crate::sql;
-use plimsoll_endpoint::tls::Tls;
 
 /// Most columns of an answer: both servers have at most 4,096.
 const COLUMNS_MAX: usize = 4_096;
 
 /// An operation in flight.
 #[derive(Debug, Clone, Copy)]
-struct InFlight {
-    ticket: Ticket,
+pub(super) struct InFlight {
+    pub(super) ticket: Ticket,
     what: What,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum What {
+pub(super) enum What {
     /// A prepared kind and its statement, by position.
     Statement(usize, usize),
     /// A statement as text, or an empty round trip.
@@ -39,7 +39,7 @@ enum What {
 
 /// What the next message of an answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Expect {
+pub(super) enum Expect {
     /// Its beginning.
     Answer,
     /// A column's definition; this many are left, and this many there are.
@@ -48,14 +48,6 @@ enum Expect {
     ColumnsEnd,
     /// A row, or the end of rows.
     Row,
-}
-
-/// A transaction that the session itself began, for an insert of several statements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Transaction {
-    None,
-    Own,
-    RollingBack,
 }
 
 /// A connection to MariaDB or MySQL. See the module for what it speaks.
@@ -76,30 +68,27 @@ pub struct MySession {
     pub(super) has_eof: bool,
     /// The number of the next packet.
     pub(super) number: u8,
-    /// Once it was agreed on. Then `arrived` is what it has decrypted and nobody has used, and `written` what is still
-    /// to be encrypted, empty between two calls.
-    pub(super) tls: Option<Tls>,
-    arrived: Vec<u8>,
-    pub(super) written: Vec<u8>,
-    in_flight: Option<InFlight>,
-    expect: Expect,
+    /// Once it was agreed on; `None` while the session hears or writes through it.
+    pub(super) tls: Option<Box<Layer>>,
+    pub(super) in_flight: Option<InFlight>,
+    pub(super) expect: Expect,
     /// Bytes of a row nobody wants that have not arrived yet, and whether that row goes on in the next packet.
     skip_bytes: usize,
     skips_on: bool,
     /// A message of several packets.
     long: Vec<u8>,
     /// Of the operation that is being answered: rows and errors, outcome, bytes of rows.
-    answer: Answer,
+    pub(super) answer: Answer,
     /// Most bytes of rows that are kept of one answer, and of any message.
-    answer_max: usize,
-    outcome: Outcome,
+    pub(super) answer_max: usize,
+    pub(super) outcome: Outcome,
     kept_bytes: usize,
     /// Columns of a [`What::Simple`] answer.
     simple_columns: Vec<Code>,
     /// Messages that follow one by one when what was sent before has been done, and how far that has come.
-    follow: Vec<u8>,
-    follow_at: usize,
-    transaction: Transaction,
+    pub(super) follow: Vec<u8>,
+    pub(super) follow_at: usize,
+    pub(super) transaction: Transaction,
 }
 
 impl MySession {
@@ -116,8 +105,6 @@ impl MySession {
             has_eof: false,
             number: 0,
             tls: None,
-            arrived: Vec::new(),
-            written: Vec::new(),
             in_flight: None,
             expect: Expect::Answer,
             skip_bytes: 0,
@@ -134,109 +121,20 @@ impl MySession {
         }
     }
 
-    /// Appends a statement as text. Its values come back as texts.
-    pub(crate) fn start_simple(&mut self, ticket: Ticket, text: &str, out: &mut Vec<u8>) {
-        let mut plain = std::mem::take(&mut self.written);
-        let number = packet::command(&mut plain, COM_QUERY, text.as_bytes());
-        self.asked(ticket, What::Simple, number);
-        self.written = plain;
-        self.send_written(out);
-    }
-
-    /// Appends what was written, encrypted if that was agreed on.
-    fn send_written(&mut self, out: &mut Vec<u8>) {
-        match &mut self.tls {
-            Some(tls) if !self.written.is_empty() => tls.send(&self.written, out),
-            Some(_) => {}
-            None => out.extend_from_slice(&self.written),
-        }
-        self.written.clear();
-    }
-
-    /// True while an operation is in flight.
-    pub(crate) fn is_in_flight(&self) -> bool {
-        self.in_flight.is_some()
+    /// Lets the session write, encrypted if that was agreed on.
+    #[inline]
+    pub(super) fn write(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut Self, &mut Vec<u8>)) {
+        let Some(mut layer) = self.tls.take() else { return write(self, out) };
+        write(self, &mut layer.written);
+        layer.encrypt(out);
+        self.tls = Some(layer);
     }
 
     #[inline]
-    fn asked(&mut self, ticket: Ticket, what: What, number: u8) {
+    pub(super) fn asked(&mut self, ticket: Ticket, what: What, number: u8) {
         self.in_flight = Some(InFlight { ticket, what });
         self.expect = Expect::Answer;
         self.number = number;
-    }
-
-    /// Appends what inserts records, `width` parameters each. Where no single statement takes them all, that is a
-    /// transaction whose statements go one by one: a statement must not be done after one before it was not.
-    fn start_records(&mut self, ticket: Ticket, kind: usize, width: usize, params: Values<'_>, out: &mut Vec<u8>) {
-        let statements = &self.kinds[kind].statements;
-        let records = params.len().div_ceil(width.max(1));
-        let parameters = records * width;
-        if records == 0 {
-            let number = packet::command(out, COM_PING, &[]);
-            return self.asked(ticket, What::Simple, number);
-        }
-        if let Some(position) = statements.iter().position(|statement| statement.text.parameters.len() == parameters) {
-            let number = statements[position].execute(params, out);
-            return self.asked(ticket, What::Statement(kind, position), number);
-        }
-        self.follow.clear();
-        self.follow_at = 0;
-        let mut at = 0;
-        while at < parameters {
-            // The first one takes a single record, so that there always is one.
-            let fits = |position: &usize| statements[*position].text.parameters.len() <= parameters - at;
-            let position = (0..statements.len()).rev().find(fits).unwrap_or(0);
-            let size = statements[position].text.parameters.len().max(width);
-            statements[position].execute(params.slice(at..at + size), &mut self.follow);
-            at += size;
-        }
-        packet::command(&mut self.follow, COM_QUERY, b"COMMIT");
-        let number = packet::command(out, COM_QUERY, b"START TRANSACTION");
-        self.transaction = Transaction::Own;
-        self.asked(ticket, What::Statement(kind, 0), number);
-    }
-
-    /// Appends a statement that comes as a parameter. What is no text is an empty statement, which the server refuses.
-    fn start_text(&mut self, ticket: Ticket, kind: usize, params: Values<'_>, out: &mut Vec<u8>) {
-        let text = match params.get(0) {
-            Value::Text(text) => text.as_bytes(),
-            _ => &[],
-        };
-        let number = packet::command(out, COM_QUERY, text);
-        self.asked(ticket, What::Statement(kind, 0), number);
-    }
-
-    /// Appends the next of the messages that follow; false when there is none.
-    fn go_on(&mut self, out: &mut Vec<u8>) -> bool {
-        let mut packets = 0_u8;
-        while let Some((head, _)) = self.follow.get(self.follow_at..).and_then(|rest| rest.split_first_chunk()) {
-            let (length, _) = packet::header(*head);
-            let end = self.follow_at + HEADER_BYTES + length;
-            out.extend_from_slice(&self.follow[self.follow_at..end]);
-            self.follow_at = end;
-            packets = packets.wrapping_add(1);
-            if length < PACKET_BYTES_MAX {
-                self.number = packets;
-                self.expect = Expect::Answer;
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Ends the connection for good: what is in flight is unknown.
-    #[cold]
-    pub(crate) fn end(&mut self, error: StoreError, done: &mut dyn Done) {
-        self.phase = ConnectionPhase::Closed;
-        if let Some(in_flight) = self.in_flight.take() {
-            if self.answer.code.is_empty() && self.answer.message.is_empty() {
-                self.answer.message.push_str(&error.to_string());
-            }
-            self.answer.values.clear();
-            self.answer.rows = 0;
-            done.push(in_flight.ticket, Outcome::Unknown, &self.answer);
-        }
-        self.state = WireState::Failed(error);
     }
 
     /// One message. An error ends the connection.
@@ -262,10 +160,10 @@ impl MySession {
             (Expect::Row, Some(0xfe)) if payload.len() < PACKET_BYTES_MAX => self.complete(payload, current, out, done),
             (Expect::Row, Some(_)) => self.take_row(current, payload),
             (Expect::Answer, Some(0x00)) => self.complete(payload, current, out, done),
-            (Expect::Answer, Some(0xfb)) => Err(StoreError::new(
-                StoreErrorKind::Usage,
-                format!("{} wants a file of this machine (LOCAL), which is not sent", self.describe(current)),
-            )),
+            (Expect::Answer, Some(0xfb)) => Err(StoreError::usage(format!(
+                "{} wants a file of this machine (LOCAL), which is not sent",
+                self.describe(current)
+            ))),
             (Expect::Answer, Some(1..=0xfd)) => self.take_column_count(current, payload),
             (Expect::Column(left, all), Some(_)) => self.take_column(current, payload, left, all),
             (Expect::ColumnsEnd, Some(0xfe)) => {
@@ -394,7 +292,7 @@ impl MySession {
     }
 
     #[inline]
-    fn finish(&mut self, current: InFlight, done: &mut dyn Done) {
+    pub(super) fn finish(&mut self, current: InFlight, done: &mut dyn Done) {
         self.in_flight = None;
         done.push(current.ticket, self.outcome, &self.answer);
         self.reset_answer();
@@ -407,62 +305,11 @@ impl MySession {
         self.kept_bytes = 0;
     }
 
-    #[cold]
-    fn take_error(&mut self, payload: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> Result<(), StoreError> {
-        let error = ServerError::parse(payload).ok_or_else(|| unexpected(payload, "in an answer"))?;
-        if self.transaction == Transaction::RollingBack {
-            return Err(broken(format!("{} would not roll back", self.login.place)).detail(error.number_and_words()));
-        }
-        self.answer.values.clear();
-        self.answer.columns = 0;
-        self.answer.rows = 0;
-        let outcome = if error.leaves_open() { Outcome::Unknown } else { Outcome::Rejected };
-        let (code, length) = digits(error.number);
-        let code = std::str::from_utf8(&code[..length]).unwrap_or_default();
-        self.outcome = self.answer.fail(outcome, code, &error.words());
-        // A deadlock, or a lock that was waited for too long.
-        self.answer.gave_way = matches!(error.number, 1213 | 1205);
-        if error.ends_connection() {
-            return Err(self.ended(payload));
-        }
-        if self.transaction == Transaction::Own {
-            self.transaction = Transaction::RollingBack;
-            self.number = packet::command(out, COM_QUERY, b"ROLLBACK");
-            self.expect = Expect::Answer;
-        } else if let Some(current) = self.in_flight {
-            self.finish(current, done);
-        }
-        Ok(())
-    }
-
-    /// What an error makes of the connection that ends it, or comes while nothing was asked.
-    #[cold]
-    fn ended(&self, payload: &[u8]) -> StoreError {
-        let place = &self.login.place;
-        match ServerError::parse(payload) {
-            Some(error) => StoreError::new(StoreErrorKind::Unreachable, format!("{place} ended the connection"))
-                .detail(error.number_and_words()),
-            None => unexpected(payload, "while nothing was asked"),
-        }
-    }
-
-    #[cold]
-    fn too_large(&self, bytes: usize) -> StoreError {
-        StoreError::answer_too_large(&self.login.place, Some(bytes as u64), self.answer_max)
-    }
-
     fn describe(&self, current: InFlight) -> String {
         match current.what {
             What::Statement(kind, _) => format!("operation `{}`", self.kinds[kind].name),
             What::Simple => "a plain statement".to_owned(),
         }
-    }
-
-    /// What arrived does not look like this protocol.
-    #[cold]
-    fn implausible(&self, bytes: &[u8]) -> StoreError {
-        broken(format!("{} answered what no MariaDB or MySQL server answers", self.login.place))
-            .detail(format!("it began with `{}`", bytes[..bytes.len().min(64)].escape_ascii()))
     }
 
     /// True when the operation being answered keeps no rows: they need not be buffered whole.
@@ -502,21 +349,6 @@ impl MySession {
             }
         }
         Ok(None)
-    }
-
-    /// Takes what arrived encrypted, all of it.
-    fn take_encrypted(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> Result<(), StoreError> {
-        let Some(tls) = &mut self.tls else { return Ok(()) };
-        let decrypted = tls.feed(bytes, &mut self.arrived, out);
-        let arrived = std::mem::take(&mut self.arrived);
-        let mut written = std::mem::take(&mut self.written);
-        let taken = self.take_all(&arrived, &mut written, done);
-        self.written = written;
-        self.arrived = arrived;
-        // What was said before it broke is heard first.
-        self.arrived.drain(..taken?);
-        self.send_written(out);
-        decrypted
     }
 
     /// Takes what arrived up to the first message of which some is missing; returns the number of bytes taken.
@@ -560,12 +392,9 @@ impl MySession {
             self.number = number.wrapping_add(1);
             let encrypted = self.tls.is_some();
             self.take(payload, out, done)?;
-            if self.tls.is_some() != encrypted {
-                // What came in clear behind the greeting is not the server's: it waits for us now.
-                if at < bytes.len() {
-                    return Err(self.implausible(&bytes[at..]));
-                }
-                self.send_written(out);
+            // What came in clear behind the greeting is not the server's: it waits for us now.
+            if self.tls.is_some() != encrypted && at < bytes.len() {
+                return Err(self.implausible(&bytes[at..]));
             }
         }
         Ok(at)
@@ -580,8 +409,6 @@ impl WireSession for MySession {
         self.skips_on = false;
         self.number = 0;
         self.tls = None;
-        self.arrived.clear();
-        self.written.clear();
         self.transaction = Transaction::None;
         self.kinds.clear();
         let mut refused = None;
@@ -610,24 +437,27 @@ impl WireSession for MySession {
 
     #[inline]
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>) {
-        if self.tls.is_none() {
-            return self.start_plain(ticket, op, out);
-        }
-        let mut written = std::mem::take(&mut self.written);
-        self.start_plain(ticket, op, &mut written);
-        self.written = written;
-        self.send_written(out);
+        self.write(out, |session, out| session.start_plain(ticket, op, out));
     }
 
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize {
-        let taken = match self.tls {
+        let taken = match self.tls.take() {
             None => self.take_all(bytes, out, done),
-            Some(_) => self.take_encrypted(bytes, out, done).map(|()| bytes.len()),
+            Some(mut layer) => {
+                let (decrypted, mut taken) = (layer.decrypt(bytes, out), Ok(0));
+                layer.hand_over(out, |arrived, written| {
+                    taken = self.take_all(arrived, written, done);
+                    taken.as_ref().copied().unwrap_or(0)
+                });
+                self.tls = Some(layer);
+                // What was said before it broke is heard first.
+                taken.and(decrypted).map(|()| bytes.len())
+            }
         };
         match taken {
             Ok(taken) => taken,
             Err(error) => {
-                self.end(error, done);
+                self.fail(error, done);
                 bytes.len()
             }
         }
@@ -635,33 +465,13 @@ impl WireSession for MySession {
 
     fn close(&mut self, out: &mut Vec<u8>) {
         if matches!(self.phase, ConnectionPhase::Ready) {
-            packet::command(&mut self.written, COM_QUIT, &[]);
-            self.send_written(out);
+            self.write(out, |_, out| {
+                packet::command(out, COM_QUIT, &[]);
+            });
         }
-        if let Some(tls) = &mut self.tls {
-            tls.close(out);
+        if let Some(layer) = &mut self.tls {
+            layer.tls.close(out);
         }
         self.phase = ConnectionPhase::Closed;
-    }
-}
-
-impl MySession {
-    /// Appends what starts an operation, before it is encrypted.
-    #[inline]
-    fn start_plain(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>) {
-        let kind = usize::from(op.kind);
-        let prepared = &self.kinds[kind];
-        let (position, params) = match prepared.shape {
-            Shape::One => (0, op.params),
-            Shape::Bounds => prepared.shape.statement(op.params),
-            Shape::Repeated(width) => return self.start_records(ticket, kind, width, op.params, out),
-            Shape::Text => return self.start_text(ticket, kind, op.params, out),
-            Shape::Nothing => {
-                let number = packet::command(out, COM_PING, &[]);
-                return self.asked(ticket, What::Simple, number);
-            }
-        };
-        let number = prepared.statements[position].execute(params, out);
-        self.asked(ticket, What::Statement(kind, position), number);
     }
 }

@@ -1,7 +1,7 @@
 //! Prepared statements: what the server said of them at open, and the bytes that execute them.
 
 use plimsoll_core::tables::{Compiled, Shape};
-use plimsoll_core::{OpKind, StoreError, StoreErrorKind, ValueType, Values};
+use plimsoll_core::{OpKind, StoreError, ValueType, Values};
 
 use super::packet::{self, COM_QUERY, COM_STMT_EXECUTE, HEADER_BYTES};
 use super::value::{Code, encode, parameter_type};
@@ -9,7 +9,7 @@ use crate::sql::Text;
 
 /// A statement as the server knows it. Its execution is laid out once; an operation copies that and fills in the
 /// values.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Statement {
     /// Its text, and which parameter stands at each `?`.
     pub(crate) text: Text,
@@ -28,18 +28,6 @@ pub(crate) struct Statement {
 }
 
 impl Statement {
-    fn new(text: Text) -> Self {
-        Self {
-            text,
-            execute: Vec::new(),
-            plain: false,
-            nulls_at: 0,
-            types_at: 0,
-            types: Vec::new(),
-            columns: Vec::new(),
-        }
-    }
-
     /// The server knows it as `id`; `declared` are the parameters' types, repeated for every record.
     fn prepared(&mut self, id: u32, declared: &[ValueType]) {
         let type_of = |which: &u16| {
@@ -117,11 +105,11 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// An operation kind whose statements the server does not know yet.
     pub(crate) fn new(kind: &OpKind, compiled: Compiled<Text>) -> Self {
-        let mut statements: Vec<Statement> = compiled.texts.into_iter().map(Statement::new).collect();
+        let statement = |text| Statement { text, ..Statement::default() };
+        let mut statements: Vec<Statement> = compiled.texts.into_iter().map(statement).collect();
         if compiled.shape == Shape::Text {
             // Stands for all of them: what it knows of columns is the last answer's.
-            let text = Text { sql: String::new(), parameters: Vec::new() };
-            statements.push(Statement { plain: true, ..Statement::new(text) });
+            statements.push(Statement { plain: true, ..Statement::default() });
         }
         Self {
             name: kind.name.clone(),
@@ -146,16 +134,13 @@ impl Prepared {
             Shape::Nothing | Shape::Text | Shape::Repeated(_) | Shape::Bounds => true,
         };
         if !fits || usize::from(parameter_count) != statement.text.parameters.len() {
-            return Err(StoreError::new(
-                StoreErrorKind::Usage,
-                format!(
-                    "operation `{}` declares {} parameters and its statement takes {}: {}",
-                    self.name,
-                    declared.len(),
-                    if fits { usize::from(parameter_count) } else { highest },
-                    statement.text.sql
-                ),
-            ));
+            return Err(StoreError::usage(format!(
+                "operation `{}` declares {} parameters and its statement takes {}: {}",
+                self.name,
+                declared.len(),
+                if fits { usize::from(parameter_count) } else { highest },
+                statement.text.sql
+            )));
         }
         statement.prepared(id, declared);
         Ok(())

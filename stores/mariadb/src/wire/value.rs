@@ -3,9 +3,7 @@
 //! A parameter has the type that its kind declares, or, where the value is of another, that one; the server converts.
 //! A column comes back by the type that the server says.
 
-use std::io::Write;
-
-use plimsoll_core::{Value, ValueBuf, ValueType, calendar};
+use plimsoll_core::{Utc, Value, ValueBuf, ValueType};
 
 use super::packet::{Reader, length_encoded_bytes};
 
@@ -21,8 +19,6 @@ const VAR_STRING: u8 = 253;
 const BINARY: u16 = 63;
 /// Column flag.
 const UNSIGNED: u16 = 0x20;
-
-const US_PER_DAY: i64 = 86_400_000_000;
 
 /// The type of a parameter, as the server calls it.
 pub(crate) fn parameter_type(value_type: ValueType) -> u8 {
@@ -67,19 +63,16 @@ pub(crate) fn encode(value: Value<'_>, out: &mut Vec<u8>) -> Option<u8> {
 }
 
 fn encode_timestamp(us: i64, out: &mut Vec<u8>) -> u8 {
-    let (year, month, day) = calendar::date(us.div_euclid(US_PER_DAY));
+    let Utc { year, month, day, hour, minute, second, us } = Utc::of_us(us);
     if !(1..=9_999).contains(&year) {
         // No such date in this format: the server is to refuse it in its own words.
         length_encoded_bytes(out, format!("year {year}").as_bytes());
         return VAR_STRING;
     }
-    let of_day_us = us.rem_euclid(US_PER_DAY);
-    let second = of_day_us / 1_000_000;
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
     out.push(11);
     out.extend_from_slice(&(year as u16).to_le_bytes());
-    out.extend_from_slice(&[month, day, hour, minute, second].map(|part| part as u8));
-    out.extend_from_slice(&((of_day_us % 1_000_000) as u32).to_le_bytes());
+    out.extend([month, day, hour, minute, second].map(|part| part as u8));
+    out.extend_from_slice(&(us as u32).to_le_bytes());
     DATETIME
 }
 
@@ -244,9 +237,9 @@ fn decode_date(code: Code, reader: &mut Reader<'_>, values: &mut ValueBuf) -> Op
     } else if month == 0 || day == 0 {
         push_text(values, format_args!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{us:06}"));
     } else {
-        let days = calendar::days(i64::from(year), i64::from(month), i64::from(day));
-        let of_day_s = i64::from(hour) * 3_600 + i64::from(minute) * 60 + i64::from(second);
-        values.push(Value::Timestamp(days * US_PER_DAY + of_day_s * 1_000_000 + i64::from(us)));
+        let [month, day, hour, minute, second] = [month, day, hour, minute, second].map(i64::from);
+        let utc = Utc { year: year.into(), month, day, hour, minute, second, us: us.into() };
+        values.push(Value::Timestamp(utc.since_1970_us()?));
     }
     Some(())
 }
@@ -305,16 +298,6 @@ fn of_text(code: Code, bytes: &[u8]) -> Value<'_> {
         C::Bit | C::Text | C::Date | C::DateTime | C::Time | C::Null => None,
     };
     number.unwrap_or(value)
-}
-
-/// Appends a number's digits to an answer's code, which a caller has emptied.
-pub(crate) fn digits(number: u16) -> ([u8; 5], usize) {
-    let mut buffer = [0; 5];
-    let mut rest = &mut buffer[..];
-    // Five digits are enough for every number of 16 bits.
-    let _ = write!(rest, "{number}");
-    let left = rest.len();
-    (buffer, 5 - left)
 }
 
 #[cfg(test)]
@@ -394,6 +377,5 @@ mod tests {
         let texts = ["18446744073709551615", "2000-02-29", "0000-00-00 00:00:00.000000", "-26:03:04.000000"];
         let expected: Vec<Value<'_>> = texts.into_iter().map(Value::Text).chain([Value::Int(258)]).collect();
         assert_eq!(values.values().iter().collect::<Vec<_>>(), expected);
-        assert_eq!(&digits(1062).0[..digits(1062).1], b"1062");
     }
 }

@@ -163,7 +163,7 @@ fn a_password_is_in_no_process_list_and_no_setting() {
     control.simple("CREATE USER keeper@`%` IDENTIFIED BY 'hush-hush'").expect("a user");
     let kinds = [crate::fixture::sql("one", "SELECT 1", &[])];
     let login = std::sync::Arc::new(login("keeper", Some("hush-hush")));
-    let mut connection = plimsoll_store_mariadb::Connection::open(
+    let mut connection = plimsoll_store_mariadb::connect(
         &server.address(),
         std::sync::Arc::clone(&login),
         std::sync::Arc::default(),

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use plimsoll_core::{Address, Answer, Layout, Op, OpKind, Outcome, StoreError, Value};
+use plimsoll_core::{Address, Answer, Layout, Op, OpKind, Outcome, StoreError, Ticket, Value, WireSession};
 use plimsoll_lab::Cluster;
 use plimsoll_store_mariadb::wire::{Login, Password};
-use plimsoll_store_mariadb::{Connection, MariadbRecipe, server};
+use plimsoll_store_mariadb::{Connection, MariadbRecipe, connect, server};
 pub use plimsoll_testkit::wire::{Wire, kind, layout, sql, values};
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
@@ -73,7 +73,7 @@ impl Server {
     /// A connection of root's with `kinds` over `layout`.
     pub fn open(&self, layout: &Layout, kinds: &[OpKind]) -> Result<Connection, StoreError> {
         let login = Arc::new(Login { database: Some(self.database.clone()), ..login("root", None) });
-        Connection::open(&self.address(), login, Arc::new(layout.clone()), &[], kinds, TIMEOUT)
+        connect(&self.address(), login, Arc::new(layout.clone()), &[], kinds, TIMEOUT)
     }
 
     pub fn control(&self) -> Connection {
@@ -94,7 +94,7 @@ pub fn address(mariadb: &Cluster) -> Address {
 /// A connection of whoever it is.
 pub fn open_login(address: &Address, login: Login) -> Result<Connection, StoreError> {
     let private_way = matches!(address, Address::Unix(_));
-    Connection::open(address, Arc::new(Login { private_way, ..login }), Arc::default(), &[], &[], TIMEOUT)
+    connect(address, Arc::new(Login { private_way, ..login }), Arc::default(), &[], &[], TIMEOUT)
 }
 
 pub fn login(user: &str, password: Option<&str>) -> Login {
@@ -122,7 +122,9 @@ pub fn ask(connection: &mut Connection, kind: u16, params: &[Value<'_>]) -> (Out
     let params = values(params);
     let mut result = None;
     let op = Op::new(kind, params.values());
-    let ended = connection.execute(&op, &mut |outcome, answer| result = Some((outcome, answer.clone())));
+    let ended = connection.run(|session, out| session.start(Ticket(0), &op, out), &mut |_, outcome, answer| {
+        result = Some((outcome, answer.clone()))
+    });
     let result = result.expect("every operation comes to something");
     assert!(ended.is_ok() || result.0 == Outcome::Unknown, "{ended:?}");
     result

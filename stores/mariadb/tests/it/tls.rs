@@ -63,7 +63,7 @@ impl Encrypted {
 
 fn connect(url: &str, kinds: &[plimsoll_core::OpKind]) -> Result<Connection, StoreError> {
     let info = resolve(url, None, &Environment { var: &|_| None, user: None })?;
-    Connection::open(&info.address, Arc::new(info.login), Arc::default(), &[], kinds, TIMEOUT)
+    plimsoll_store_mariadb::connect(&info.address, Arc::new(info.login), Arc::default(), &[], kinds, TIMEOUT)
 }
 
 fn cipher(connection: &mut Connection) -> String {

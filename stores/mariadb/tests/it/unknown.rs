@@ -1,6 +1,7 @@
 //! What is not answered is unknown.
 
 use plimsoll_core::{Layout, Outcome, StoreErrorKind};
+use plimsoll_endpoint::Connected as _;
 
 use crate::fixture::{Server, address, ask, open_login, sql, start};
 
@@ -23,15 +24,9 @@ fn an_operation_is_unknown_when_its_server_is_killed() {
     let kinds = [sql("sleep", "SELECT SLEEP(30)", &[])];
     let login = std::sync::Arc::new(crate::fixture::login("root", None));
     let timeout = crate::fixture::TIMEOUT;
-    let mut connection = plimsoll_store_mariadb::Connection::open(
-        &address(&server),
-        login,
-        std::sync::Arc::default(),
-        &[],
-        &kinds,
-        timeout,
-    )
-    .expect("prepared");
+    let mut connection =
+        plimsoll_store_mariadb::connect(&address(&server), login, std::sync::Arc::default(), &[], &kinds, timeout)
+            .expect("prepared");
     let mut control = open_login(&address(&server), crate::fixture::login("root", None)).expect("a connection");
     let asker = std::thread::spawn(move || {
         let result = ask(&mut connection, 0, &[]);
@@ -78,7 +73,7 @@ fn an_idle_connection_that_was_killed_says_so() {
     let id = connection.value("SELECT CONNECTION_ID()").expect("its number");
     server.control().simple(&format!("KILL {id}")).expect("killed");
     let began = std::time::Instant::now();
-    while connection.is_still_ready() {
+    while connection.is_alive() {
         assert!(began.elapsed() < crate::fixture::TIMEOUT, "it never heard of it");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }

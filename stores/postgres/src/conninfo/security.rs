@@ -29,21 +29,13 @@ const MODES: [(&str, Mode); 6] = [
     ("verify-full", Mode::VerifyFull),
 ];
 
-/// Whom to trust.
-#[derive(Debug, Clone)]
-enum Trusted {
-    Nobody,
-    System,
-    File(PathBuf),
-}
-
 /// What a URL says about encryption, for all its hosts.
 pub(super) struct Settings {
     mode: Mode,
     direct: bool,
-    trusted: Trusted,
-    /// Certificate and key.
-    own: Option<(PathBuf, PathBuf)>,
+    /// Whom to trust; nobody's certificate is checked without.
+    trusted: Option<Roots>,
+    certificate: Option<ClientCertificate>,
 }
 
 impl Settings {
@@ -72,11 +64,11 @@ impl Settings {
         }
         let default = |name: &str| environment.home().map(|home| home.join(".postgresql").join(name));
         let trusted = match parameters.get("sslrootcert") {
-            Some(_) if system => Trusted::System,
-            Some(file) if mode >= Mode::VerifyCa || Path::new(file).exists() => Trusted::File(file.into()),
-            Some(_) => Trusted::Nobody,
+            Some(_) if system => Some(Roots::System),
+            Some(file) if mode >= Mode::VerifyCa || Path::new(file).exists() => Some(Roots::File(file.into())),
+            Some(_) => None,
             None => match default("root.crt") {
-                Some(file) if file.exists() => Trusted::File(file),
+                Some(file) if file.exists() => Some(Roots::File(file)),
                 file if mode >= Mode::VerifyCa => {
                     let file = file.unwrap_or_else(|| PathBuf::from("~/.postgresql/root.crt"));
                     return Err(usage(
@@ -84,15 +76,15 @@ impl Settings {
                         "Name its file with sslrootcert=, or write sslrootcert=system to trust whom this machine trusts.",
                     ));
                 }
-                _ => Trusted::Nobody,
+                _ => None,
             },
         };
         let given = |name: &str, default_name: &str| match parameters.get(name) {
             Some(file) => Some(PathBuf::from(file)),
             None => default(default_name).filter(|file| file.exists()),
         };
-        let own = match (given("sslcert", "postgresql.crt"), given("sslkey", "postgresql.key")) {
-            (Some(certificate), Some(key)) => Some((certificate, key)),
+        let certificate = match (given("sslcert", "postgresql.crt"), given("sslkey", "postgresql.key")) {
+            (Some(certificate), Some(key)) => Some(ClientCertificate { certificate, key }),
             (Some(certificate), None) => {
                 return Err(usage(
                     format!("there is no key to the client certificate {}", certificate.display()),
@@ -101,7 +93,7 @@ impl Settings {
             }
             (None, _) => None,
         };
-        Ok(Settings { mode, direct, trusted, own })
+        Ok(Settings { mode, direct, trusted, certificate })
     }
 
     /// In which ways a host is to be tried, in order.
@@ -109,22 +101,19 @@ impl Settings {
         if place.is_local() || self.mode == Mode::Disable {
             return Ok(vec![Security::Plain]);
         }
-        if let Some((_, key)) = &self.own {
-            check_key(key)?;
+        if let Some(own) = &self.certificate {
+            check_key(&own.key)?;
         }
         // As libpq: whoever has a root certificate has it checked.
         let verify = match (self.mode, &self.trusted) {
             (Mode::VerifyFull, _) => Verify::Full,
-            (_, Trusted::Nobody) => Verify::None,
+            (_, None) => Verify::None,
             _ => Verify::Ca,
         };
         let client = TlsClient::new(&TlsOptions {
             verify,
-            roots: match &self.trusted {
-                Trusted::Nobody | Trusted::System => Roots::System,
-                Trusted::File(path) => Roots::File(path.clone()),
-            },
-            certificate: self.own.clone().map(|(certificate, key)| ClientCertificate { certificate, key }),
+            roots: self.trusted.clone().unwrap_or_default(),
+            certificate: self.certificate.clone(),
             protocols: vec!["postgresql"],
         })?;
         // A name that no certificate can be for is told before anything is connected.

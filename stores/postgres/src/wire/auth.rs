@@ -240,13 +240,9 @@ pub(crate) fn refusal(error: &ServerError<'_>, login: &Login) -> StoreError {
             (K::Store, format!("{place} takes no more connections"), "Use fewer clients, or raise max_connections.")
         }
         b"57P03" => (K::Unreachable, format!("{place} does not take connections now"), "Wait until it has started."),
-        _ => (K::Store, format!("{place} refused the connection"), ""),
+        _ => (K::Store, format!("{place} refused the connection"), "Look it up in the server's log."),
     };
-    let mut refused = StoreError::new(kind, what).detail(error.code_and_words());
-    if !next.is_empty() {
-        refused = refused.next(next);
-    }
-    refused
+    StoreError::new(kind, what).detail(error.code_and_words()).next(next)
 }
 
 fn contains(text: &[u8], words: &[u8]) -> bool {

@@ -7,8 +7,9 @@
 
 use std::collections::VecDeque;
 
-use plimsoll_core::{Answer, Done, Op, Outcome, StoreError, StoreErrorKind, Ticket};
+use plimsoll_core::{Answer, Done, Op, Outcome, StoreError, Ticket};
 
+use super::failure::leaves_transaction;
 use super::message::{SYNC, broken, unexpected};
 use super::session::{InFlight, PgSession, Transaction, What};
 
@@ -170,8 +171,7 @@ impl PgSession {
                 "the server completed less than it was asked, {name} for one, and reported no error"
             ));
         }
-        StoreError::new(StoreErrorKind::Usage, format!("{name} leaves a transaction open"))
-            .next("Use statements that are a transaction each.")
+        leaves_transaction(&name)
     }
 
     /// The one that failed has its outcome; all others that shared its Sync are asked again, each by itself.

@@ -4,7 +4,7 @@
 //! sent: the `postgres-protocol` crate's own functions want buffers of their own for both. A test compares
 //! what is written with what they write.
 
-use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_core::StoreError;
 
 /// Longest message taken from a server; a longer one is an answer that is no answer.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
@@ -213,7 +213,7 @@ impl<'a> ServerError<'a> {
 
 /// An answer that PostgreSQL would not give.
 pub(crate) fn broken(what: impl Into<String>) -> StoreError {
-    StoreError::new(StoreErrorKind::Broken, what)
+    StoreError::broken(what)
         .next("Make sure that a PostgreSQL server listens there and that nothing between changes its answers.")
 }
 

@@ -4,6 +4,8 @@
 //! | module | part |
 //! |---|---|
 //! | `session` | [`PgSession`]: operations in flight and their answers |
+//! | `calls` | its operations one at a time, for the control plane |
+//! | `failure` | what errors make of operations and of the connection |
 //! | `opening` | its way from the greeting to the first operation |
 //! | `secured` | [`Secured`]: the same on a connection that may be encrypted |
 //! | `auth` | [`Login`], [`Password`]: authentication |
@@ -16,6 +18,8 @@
 //! | `given_up` | [`GivenUp`]: what may still be at work on the server |
 
 mod auth;
+mod calls;
+mod failure;
 mod given_up;
 mod joined;
 mod message;
@@ -30,5 +34,5 @@ mod value;
 pub use auth::{Binding, Login};
 pub use given_up::{BackendKey, GivenUp};
 pub use plimsoll_endpoint::Password;
-pub use secured::{Secured, Security, TlsEnd};
-pub use session::{PIPELINE_ABORTED, PgSession, Protocol, Transaction};
+pub use secured::{Secured, Security, SslRequest, TlsEnd};
+pub use session::{PIPELINE_ABORTED, PgSession, Protocol};

@@ -5,12 +5,29 @@ use plimsoll_core::{StoreError, StoreErrorKind, WireState};
 use super::auth::{Auth, refusal};
 use super::given_up::BackendKey;
 use super::message::{self, Reader, SYNC, ServerError, broken, cstr, frame, unexpected};
-use super::session::{ConnectionPhase, PgSession};
+use super::session::PgSession;
 use super::value::Format;
 
 /// What values as text look like, whatever the server or the role has set.
 const TEXT_SETTINGS: &str =
     "SET DateStyle = 'ISO, YMD'; SET TimeZone = 'UTC'; SET bytea_output = 'hex'; SET extra_float_digits = 3; ";
+
+/// What the session waits for.
+pub(super) enum ConnectionPhase {
+    /// [`plimsoll_core::WireSession::open`].
+    Closed,
+    /// The server's greeting.
+    Greeting(Auth),
+    /// The same, to fail with this: kinds that cannot be put into SQL. An executor looks at the state when
+    /// bytes arrive, so it must not fail before.
+    Refused(StoreError),
+    /// The answer to the settings of the session.
+    Settings,
+    /// The answers to Parse and Describe of the statement at this position, counted through all kinds.
+    Preparing(usize),
+    /// Operations.
+    Ready,
+}
 
 impl PgSession {
     #[cold]

@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Answer, Done, Layout, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, WireSession,
-    WireState,
+    ANSWER_BYTES_MAX, Answer, Done, Layout, Op, OpKind, Outcome, StoreError, Ticket, WireSession, WireState,
 };
+use plimsoll_endpoint::Asked;
 
 use super::auth::{Auth, Channel, Login};
+use super::failure::leaves_transaction;
 use super::given_up::{BackendKey, GivenUp};
 use super::joined::{Joined, Joint};
-use super::message::{
-    self, GREETING_BYTES_MAX, MESSAGE_BYTES_MAX, SYNC, ServerError, TERMINATE, broken, cstr, frame, unexpected,
-};
+use super::message::{self, GREETING_BYTES_MAX, MESSAGE_BYTES_MAX, SYNC, TERMINATE, broken, unexpected};
+use super::opening::ConnectionPhase;
 use super::statement::{Prepared, decode_row, decode_text_row, parse_row_description};
 use super::value::{Code, Format};
 use crate::sql;
@@ -38,7 +38,7 @@ pub enum Protocol {
 
 /// Where a session's transaction stands, as the server said last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Transaction {
+pub(super) enum Transaction {
     /// There is none.
     #[default]
     None,
@@ -57,23 +57,6 @@ impl Transaction {
             _ => Transaction::Failed,
         }
     }
-}
-
-/// What the session waits for.
-pub(super) enum ConnectionPhase {
-    /// [`WireSession::open`].
-    Closed,
-    /// The server's greeting.
-    Greeting(Auth),
-    /// The same, to fail with this: kinds that cannot be put into SQL. An executor looks at the state when
-    /// bytes arrive, so it must not fail before.
-    Refused(StoreError),
-    /// The answer to the settings of the session.
-    Settings,
-    /// The answers to Parse and Describe of the statement at this position, counted through all kinds.
-    Preparing(usize),
-    /// Operations.
-    Ready,
 }
 
 /// An operation in flight.
@@ -135,7 +118,7 @@ pub struct PgSession {
     pub(super) answer: Answer,
     answer_bytes: usize,
     /// Most bytes of rows that are kept of one answer, as the server sends them, and of any message.
-    answer_max: usize,
+    pub(super) answer_max: usize,
     pub(super) outcome: Outcome,
     pub(super) completed: u32,
     /// Column types of an answer in plain text.
@@ -186,55 +169,9 @@ impl PgSession {
         self
     }
 
-    /// Where its transaction stands.
-    pub fn transaction(&self) -> Transaction {
-        self.transaction
-    }
-
     /// What TLS there is under it. To be said before the server's first message is fed.
     pub(crate) fn set_channel(&mut self, channel: Channel) {
         self.channel = channel;
-    }
-
-    /// Appends statements as plain text. Their values come back as text, all rows of all statements in one
-    /// answer.
-    pub(crate) fn start_simple(&mut self, ticket: Ticket, text: &str, out: &mut Vec<u8>) {
-        frame(out, b'Q', |out| cstr(out, text));
-        self.queue.push_back(InFlight { ticket, what: What::Text, commands: 0, synced: true, joined: None });
-    }
-
-    /// Appends operations of several kinds as one: all in one transaction, their rows in one answer. Kinds
-    /// that return rows must not be mixed with kinds of other columns; the last one decides how they are read.
-    /// Not with [`Protocol::Simple`].
-    pub(crate) fn start_together<'a>(&mut self, ticket: Ticket, ops: impl Iterator<Item = Op<'a>>, out: &mut Vec<u8>) {
-        let mut commands = 0;
-        let mut kind = 0;
-        for op in ops {
-            kind = op.kind;
-            commands += self.kinds[usize::from(kind)].execute(op.params, out);
-        }
-        out.extend_from_slice(&SYNC);
-        self.queue.push_back(InFlight { ticket, what: What::Kind(kind), commands, synced: true, joined: None });
-    }
-
-    /// True while an operation is in flight.
-    pub(crate) fn is_asked(&self) -> bool {
-        !self.queue.is_empty()
-    }
-
-    /// Ends the connection for good: everything in flight is unknown.
-    #[cold]
-    pub(crate) fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
-        self.phase = ConnectionPhase::Closed;
-        while let Some(op) = self.queue.pop_front() {
-            if self.answer.code.is_empty() && self.answer.message.is_empty() {
-                self.answer.message.push_str(&error.to_string());
-            }
-            self.answer.values.clear();
-            self.answer.rows = 0;
-            done.push(op.ticket, Outcome::Unknown, &self.answer);
-        }
-        self.state = WireState::Failed(error);
     }
 
     /// One message. An error ends the connection.
@@ -278,10 +215,10 @@ impl PgSession {
             b'T' => self.take_columns(current, body),
             // Parsed again.
             b'1' | b'n' if self.parses_again => Ok(()),
-            b'G' | b'H' | b'W' => Err(StoreError::new(
-                StoreErrorKind::Usage,
-                format!("{} begins a COPY, which Plimsoll does not speak", self.describe(current)),
-            )),
+            b'G' | b'H' | b'W' => Err(StoreError::usage(format!(
+                "{} begins a COPY, which Plimsoll does not speak",
+                self.describe(current)
+            ))),
             _ => Err(unexpected(tag, "in an answer")),
         }
     }
@@ -359,11 +296,7 @@ impl PgSession {
         if let What::Kind(kind) = current.what {
             let kind = &self.kinds[usize::from(kind)];
             if self.transaction != Transaction::None && !kind.is_step {
-                return Err(StoreError::new(
-                    StoreErrorKind::Usage,
-                    format!("{} leaves a transaction open", self.describe(current)),
-                )
-                .next("Use statements that are a transaction each."));
+                return Err(leaves_transaction(&self.describe(current)));
             }
             let expected = if kind.counts_commands { current.commands } else { self.completed };
             if (self.completed != expected || !current.synced) && !self.outcome.is_error() {
@@ -380,26 +313,10 @@ impl PgSession {
     }
 
     #[inline]
-    fn finish(&mut self, current: InFlight, done: &mut dyn Done) {
+    pub(super) fn finish(&mut self, current: InFlight, done: &mut dyn Done) {
         self.queue.pop_front();
         done.push(current.ticket, self.outcome, &self.answer);
         self.reset_answer();
-    }
-
-    /// The Sync after an error has come: what was between them was skipped, and has not happened.
-    #[cold]
-    fn finish_skipped(&mut self, done: &mut dyn Done) {
-        self.skipping = false;
-        while let Some(&current) = self.queue.front() {
-            if !self.outcome.is_error() {
-                let words = "an operation before it in its pipeline failed, so the server skipped it";
-                self.outcome = self.answer.fail(Outcome::Rejected, PIPELINE_ABORTED, words);
-            }
-            if current.synced {
-                return;
-            }
-            self.finish(current, done);
-        }
     }
 
     #[inline]
@@ -410,64 +327,10 @@ impl PgSession {
         self.completed = 0;
     }
 
-    #[cold]
-    fn take_error(&mut self, current: InFlight, body: &[u8], done: &mut dyn Done) -> Result<(), StoreError> {
-        self.note_error(body)?;
-        self.skipping = true;
-        if !current.synced {
-            self.finish(current, done);
-        }
-        Ok(())
-    }
-
-    /// What an error makes of the operation that is being answered.
-    #[cold]
-    pub(super) fn note_error(&mut self, body: &[u8]) -> Result<(), StoreError> {
-        let error = ServerError::parse(body).ok_or_else(|| unexpected(b'E', "in an answer"))?;
-        let outcome = if error.leaves_open() { Outcome::Unknown } else { Outcome::Rejected };
-        self.answer.values.clear();
-        self.answer.columns = 0;
-        self.answer.rows = 0;
-        let code = String::from_utf8_lossy(error.code);
-        self.outcome = self.answer.fail(outcome, &code, &String::from_utf8_lossy(error.message));
-        self.answer.gave_way = error.gave_way();
-        if error.ends_connection() {
-            return Err(self.ended(body));
-        }
-        Ok(())
-    }
-
-    /// What a FATAL error, or any while nothing was asked, makes of the connection.
-    #[cold]
-    fn ended(&self, body: &[u8]) -> StoreError {
-        let place = &self.login.place;
-        match ServerError::parse(body) {
-            Some(error) => StoreError::new(StoreErrorKind::Unreachable, format!("{place} ended the connection"))
-                .detail(error.code_and_words()),
-            None => unexpected(b'E', "while nothing was asked"),
-        }
-    }
-
     pub(super) fn describe(&self, current: InFlight) -> String {
         match current.what {
             What::Kind(kind) => format!("operation `{}`", self.kinds[usize::from(kind)].name),
             What::Text => "a plain statement".to_owned(),
-        }
-    }
-
-    /// What to do with a message of which only a part has arrived: its length, if it is plausible.
-    #[cold]
-    fn implausible(&self, header: &[u8]) -> StoreError {
-        broken(format!("{} answered what no PostgreSQL server answers", self.login.place))
-            .detail(format!("it began with `{}`", header.escape_ascii()))
-    }
-
-    #[cold]
-    fn too_large(&self, current: Option<InFlight>, bytes: usize) -> StoreError {
-        let error = StoreError::answer_too_large(&self.login.place, Some(bytes as u64), self.answer_max);
-        match current {
-            Some(current) => error.detail(self.describe(current)),
-            None => error,
         }
     }
 
@@ -500,6 +363,7 @@ impl PgSession {
 impl WireSession for PgSession {
     fn open(&mut self, kinds: &[OpKind], out: &mut Vec<u8>) {
         self.forget();
+        self.channel = Channel::Plain;
         let mut refused = None;
         for (position, kind) in kinds.iter().enumerate() {
             match sql::compile(kind, &self.layout) {

@@ -1,7 +1,7 @@
 //! Prepared statements: what was described at open, and the bytes that execute them.
 
 use plimsoll_core::tables::{Compiled, Shape};
-use plimsoll_core::{Call, OpKind, StoreError, StoreErrorKind, Value, ValueBuf, Values};
+use plimsoll_core::{Call, OpKind, StoreError, Value, ValueBuf, Values};
 
 use super::message::{EXECUTE, Reader, cstr, frame, parse, patch_length};
 use super::session::Protocol;
@@ -15,7 +15,7 @@ const DESCRIBE_PORTAL: [u8; 7] = [b'D', 0, 0, 0, 6, b'P', 0];
 
 /// A statement as the server knows it. What executes it is laid out once; an operation copies that and
 /// fills in the values.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Statement {
     /// Its name on the server; empty when it is parsed each time.
     pub(crate) name: String,
@@ -37,17 +37,7 @@ pub(crate) struct Statement {
 
 impl Statement {
     fn new(name: String, text: String) -> Self {
-        Self {
-            name,
-            text,
-            head: Vec::new(),
-            length_at: 0,
-            formats_at: 0,
-            params: Vec::new(),
-            column_formats: Vec::new(),
-            parsed_each_time: false,
-            columns: Vec::new(),
-        }
+        Self { name, text, ..Self::default() }
     }
 
     /// Takes a ParameterDescription; false when it is not one.
@@ -249,13 +239,10 @@ impl Prepared {
         if count == self.param_count {
             return Ok(());
         }
-        Err(StoreError::new(
-            StoreErrorKind::Usage,
-            format!(
-                "operation `{}` declares {} parameters and its statement takes {count}: {text}",
-                self.name, self.param_count
-            ),
-        ))
+        Err(StoreError::usage(format!(
+            "operation `{}` declares {} parameters and its statement takes {count}: {text}",
+            self.name, self.param_count
+        )))
     }
 
     /// Types of the answer's columns.

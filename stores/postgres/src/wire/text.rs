@@ -1,12 +1,11 @@
 //! Statements whose values stand inside them: the simple query protocol.
 //!
-//! A text is cut at its `$1`, `$2` … once; an operation joins the pieces with literals between them. What stands
-//! inside quotes, comments and dollar-quotes is left alone, as the server's own scanner does (`scan.l`).
+//! A text is cut at its `$1`, `$2` … once; an operation joins the pieces with literals between them.
 
 use std::fmt;
 use std::io::Write;
 
-use plimsoll_core::{Value, Values};
+use plimsoll_core::{Dialect, Value, Values, parameters};
 
 use super::value::write_timestamp;
 
@@ -23,16 +22,11 @@ impl Text {
     /// Cuts a statement.
     pub(crate) fn split(text: &str) -> Text {
         let mut pieces = Vec::new();
-        let (mut start, mut at, mut param_count) = (0, 0, 0);
-        while let Some(token) = next_token(text, at) {
-            if let Some(number) = text[token.clone()].strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok())
-                && let Some(position) = number.checked_sub(1)
-            {
-                pieces.push((text[start..token.start].to_owned(), position));
-                start = token.end;
-                param_count = param_count.max(number);
-            }
-            at = token.end;
+        let (mut start, mut param_count) = (0, 0);
+        for (place, position) in parameters(text, Dialect::Postgres) {
+            pieces.push((text[start..place.start].to_owned(), usize::from(position)));
+            start = place.end;
+            param_count = param_count.max(usize::from(position) + 1);
         }
         Text { pieces, end: text[start..].to_owned(), param_count }
     }
@@ -64,68 +58,6 @@ impl fmt::Display for Text {
 /// A zero would end the message: what comes after it is not sent, as with every C program.
 pub(super) fn plain(text: &str, out: &mut Vec<u8>) {
     out.extend(text.bytes().take_while(|byte| *byte != 0));
-}
-
-/// The next token at or after `at`: a parameter, a word, a quoted text, a comment, or one character.
-fn next_token(text: &str, at: usize) -> Option<std::ops::Range<usize>> {
-    let rest = &text[at..];
-    let mut chars = rest.chars();
-    let first = chars.next()?;
-    let word = |c: char| c.is_alphanumeric() || c == '_' || c == '$' || !c.is_ascii();
-    let length = match first {
-        '\'' => quoted(rest, '\'', false),
-        '"' => quoted(rest, '"', false),
-        // E'…', in which a backslash escapes; B'', X'', U&'' and N'' are words before a plain text.
-        'e' | 'E' if rest[1..].starts_with('\'') => 1 + quoted(&rest[1..], '\'', true),
-        '$' => match rest[1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - 1) {
-            0 => dollar_quoted(rest),
-            digits => 1 + digits,
-        },
-        '-' if rest.starts_with("--") => rest.find('\n').map_or(rest.len(), |end| end + 1),
-        '/' if rest.starts_with("/*") => comment(rest),
-        // A name may hold a `$`, a number may not.
-        c if c.is_ascii_digit() => rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len()),
-        c if word(c) => rest.find(|c| !word(c)).unwrap_or(rest.len()),
-        c => c.len_utf8(),
-    };
-    Some(at..at + length)
-}
-
-/// Length of a text in quotes; a quote in it is doubled, or escaped where that is allowed.
-fn quoted(text: &str, quote: char, escapes: bool) -> usize {
-    let mut chars = text.char_indices().skip(1).peekable();
-    while let Some((at, c)) = chars.next() {
-        if c == '\\' && escapes {
-            chars.next();
-        } else if c == quote && chars.next_if(|(_, next)| *next == quote).is_none() {
-            return at + 1;
-        }
-    }
-    text.len()
-}
-
-/// Length of `$tag$ … $tag$`, or of the `$` alone.
-fn dollar_quoted(text: &str) -> usize {
-    let Some(tag_end) = text[1..].find(|c: char| !(c.is_alphanumeric() || c == '_')) else { return 1 };
-    if !text[1 + tag_end..].starts_with('$') {
-        return 1;
-    }
-    let tag = &text[..tag_end + 2];
-    text[tag.len()..].find(tag).map_or(text.len(), |end| 2 * tag.len() + end)
-}
-
-/// Length of a comment, which may hold others.
-fn comment(text: &str) -> usize {
-    let (mut at, mut depth) = (2, 1);
-    while depth > 0 {
-        let rest = &text[at..];
-        match (rest.find("/*"), rest.find("*/")) {
-            (Some(open), Some(close)) if open < close => (at, depth) = (at + open + 2, depth + 1),
-            (_, Some(close)) => (at, depth) = (at + close + 2, depth - 1),
-            _ => return text.len(),
-        }
-    }
-    at
 }
 
 /// Appends a value as a literal, in the form in which the server finds its type from where it stands, as it does for

@@ -1,7 +1,7 @@
 //! Values as the server writes them in text, by the type of their column. The session has set how
 //! (`DateStyle = ISO`, `bytea_output = hex`).
 
-use plimsoll_core::{Value, ValueBuf, calendar};
+use plimsoll_core::{Utc, Value, ValueBuf};
 
 use super::value::{self, Code};
 
@@ -71,7 +71,8 @@ fn timestamp_us(bytes: &[u8]) -> Option<i64> {
         Some((_, offset)) => clock_us(offset)?,
         None => 0,
     };
-    calendar::days(year, month, day).checked_mul(86_400_000_000)?.checked_add(of_day_us - zone_us)
+    let midnight = Utc { year, month, day, hour: 0, minute: 0, second: 0, us: 0 };
+    midnight.since_1970_us()?.checked_add(of_day_us - zone_us)
 }
 
 /// Microseconds of `HH:MM:SS.ffffff`, of which only the hours must be there.

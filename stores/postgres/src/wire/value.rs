@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use plimsoll_core::{Value, ValueBuf, calendar};
+use plimsoll_core::{Utc, Value, ValueBuf};
 
 use super::message::patch_length;
 
@@ -116,13 +116,10 @@ fn encode_text(value: Value<'_>, out: &mut Vec<u8>) -> bool {
 
 /// Writes microseconds since 1970 as ISO 8601.
 pub(crate) fn write_timestamp(us: i64, out: &mut Vec<u8>) -> std::io::Result<()> {
-    let (days, of_day_us) = (us.div_euclid(86_400_000_000), us.rem_euclid(86_400_000_000));
-    let (year, month, day) = calendar::date(days);
+    let Utc { year, month, day, hour, minute, second, us } = Utc::of_us(us);
     // There is no year 0: it is 1 BC.
-    let (shown_year, suffix) = if year > 0 { (year, "") } else { (1 - year, " BC") };
-    let second = of_day_us / 1_000_000;
-    let (hour, minute, second, micros) = (second / 3_600, second / 60 % 60, second % 60, of_day_us % 1_000_000);
-    write!(out, "{shown_year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}+00{suffix}")
+    let (year, suffix) = if year > 0 { (year, "") } else { (1 - year, " BC") };
+    write!(out, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{us:06}+00{suffix}")
 }
 
 /// Appends a column's value; false when its bytes are not of its type.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Address, Answer, Layout, Op, OpKind, Outcome, StoreError, Value};
+use plimsoll_core::{Address, Answer, Layout, Op, OpKind, Outcome, StoreError, Ticket, Value, WireSession};
 use plimsoll_lab::Cluster;
 use plimsoll_store_postgres::wire::{Login, Password};
 use plimsoll_store_postgres::{Connection, Endpoint, PostgresRecipe};
@@ -159,7 +159,7 @@ impl Server {
     pub fn open(&self, layout: &Layout, kinds: &[OpKind]) -> Result<Connection, StoreError> {
         let login = Login { database: self.database.clone(), ..login("postgres", None) };
         let endpoint = Endpoint::plain(self.socket(), login);
-        Connection::open(&endpoint, Arc::new(layout.clone()), "", kinds, TIMEOUT)
+        endpoint.open(Arc::new(layout.clone()), "", kinds, TIMEOUT)
     }
 
     pub fn control(&self) -> Connection {
@@ -187,7 +187,7 @@ impl Drop for Alone {
 
 /// A connection of whoever it is.
 pub fn open_login(address: &Address, login: Login) -> Result<Connection, StoreError> {
-    Connection::open(&Endpoint::plain(address.clone(), login), Arc::default(), "", &[], TIMEOUT)
+    Endpoint::plain(address.clone(), login).open(Arc::default(), "", &[], TIMEOUT)
 }
 
 pub fn login(user: &str, password: Option<&str>) -> Login {
@@ -220,7 +220,9 @@ pub fn ask(connection: &mut Connection, kind: u16, params: &[Value<'_>]) -> (Out
     let params = values(params);
     let mut result = None;
     let op = Op::new(kind, params.values());
-    let ended = connection.execute(&op, &mut |outcome, answer| result = Some((outcome, answer.clone())));
+    let ended = connection.run(|session, out| session.start(Ticket(0), &op, out), &mut |_, outcome, answer| {
+        result = Some((outcome, answer.clone()))
+    });
     let result = result.expect("every operation comes to something");
     assert!(ended.is_ok() || result.0 == Outcome::Unknown, "{ended:?}");
     result

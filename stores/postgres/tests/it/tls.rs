@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use plimsoll_core::{OpenOptions, Params, Store, StoreError, StoreErrorKind, Target};
 use plimsoll_store_postgres::conninfo::{Environment, resolve};
-use plimsoll_store_postgres::{Connection, Endpoint, kind};
+use plimsoll_store_postgres::{Endpoint, kind};
 use plimsoll_testkit::certificates::Authority;
 
 use crate::fixture::{Server, TIMEOUT};
@@ -215,7 +215,7 @@ fn large_answers_come_through_whole() {
         login: host.login.clone().into(),
         security: host.attempts[0].clone(),
     };
-    let mut connection = Connection::open(&endpoint, Default::default(), "", &[], TIMEOUT).expect("connected");
+    let mut connection = endpoint.open(Default::default(), "", &[], TIMEOUT).expect("connected");
     let rows = connection.simple("SELECT repeat(md5(n::text), 3000) FROM generate_series(1, 300) n").expect("rows");
     assert_eq!((rows.rows, rows.values.len()), (300, 300));
     let sent = format!("SELECT length('{}')", "x".repeat(3_000_000));

@@ -5,6 +5,7 @@
 mod allocations;
 mod attached;
 mod cluster;
+mod cluster_allocations;
 mod conformance;
 mod durability;
 mod failover;

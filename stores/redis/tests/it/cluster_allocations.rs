@@ -6,15 +6,11 @@ use plimsoll_core::{
     Address, Answer, Branches, Call, Done, KvCall, Op, OpKind, Outcome, Ticket, Value, ValueBuf, ValueType,
     WireSession, WireState, Wish,
 };
-use plimsoll_testkit::allocations::{Counting, count};
-
-use crate::cluster::{ClusterSession, Members};
-use crate::endpoint::Login;
-use crate::slots::slot_of;
-use crate::wire::Protocol;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use plimsoll_store_redis::cluster::{ClusterSession, Members};
+use plimsoll_store_redis::endpoint::Login;
+use plimsoll_store_redis::slots::slot_of;
+use plimsoll_store_redis::wire::Protocol;
+use plimsoll_testkit::allocations::count;
 
 const NODES: u16 = 3;
 /// Bytes of an operation's answer: of a read, and of a write.

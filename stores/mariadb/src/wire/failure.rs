@@ -1,0 +1,64 @@
+//! What errors, and answers that are none, make of the operation and of the connection.
+
+use std::fmt::Write as _;
+
+use plimsoll_core::{Done, Outcome, StoreError, StoreErrorKind};
+
+use super::calls::Transaction;
+use super::packet::{self, COM_QUERY, ServerError, broken, unexpected};
+use super::session::{Expect, MySession};
+
+impl MySession {
+    #[cold]
+    pub(super) fn take_error(
+        &mut self,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+        done: &mut dyn Done,
+    ) -> Result<(), StoreError> {
+        let error = ServerError::parse(payload).ok_or_else(|| unexpected(payload, "in an answer"))?;
+        if self.transaction == Transaction::RollingBack {
+            return Err(broken(format!("{} would not roll back", self.login.place)).detail(error.number_and_words()));
+        }
+        let outcome = if error.leaves_open() { Outcome::Unknown } else { Outcome::Rejected };
+        self.outcome = self.answer.fail(outcome, "", &error.words());
+        // Writing to a string cannot fail.
+        let _ = write!(self.answer.code, "{}", error.number);
+        // A deadlock, or a lock that was waited for too long.
+        self.answer.gave_way = matches!(error.number, 1213 | 1205);
+        if error.ends_connection() {
+            return Err(self.ended(payload));
+        }
+        if self.transaction == Transaction::Own {
+            self.transaction = Transaction::RollingBack;
+            self.number = packet::command(out, COM_QUERY, b"ROLLBACK");
+            self.expect = Expect::Answer;
+        } else if let Some(current) = self.in_flight {
+            self.finish(current, done);
+        }
+        Ok(())
+    }
+
+    /// What an error makes of the connection that ends it, or comes while nothing was asked.
+    #[cold]
+    pub(super) fn ended(&self, payload: &[u8]) -> StoreError {
+        let place = &self.login.place;
+        match ServerError::parse(payload) {
+            Some(error) => StoreError::new(StoreErrorKind::Unreachable, format!("{place} ended the connection"))
+                .detail(error.number_and_words()),
+            None => unexpected(payload, "while nothing was asked"),
+        }
+    }
+
+    #[cold]
+    pub(super) fn too_large(&self, bytes: usize) -> StoreError {
+        StoreError::answer_too_large(&self.login.place, Some(bytes as u64), self.answer_max)
+    }
+
+    /// What arrived does not look like this protocol.
+    #[cold]
+    pub(super) fn implausible(&self, bytes: &[u8]) -> StoreError {
+        broken(format!("{} answered what no MariaDB or MySQL server answers", self.login.place))
+            .detail(format!("it began with `{}`", bytes[..bytes.len().min(64)].escape_ascii()))
+    }
+}

@@ -1,0 +1,117 @@
+//! What a server is asked before it is asked operations, and why it does not let us in.
+
+use std::collections::VecDeque;
+
+use plimsoll_core::{StoreError, StoreErrorKind};
+
+use crate::endpoint::Login;
+use crate::resp::command;
+use crate::wire::Protocol;
+
+/// The name by which a server's CLIENT LIST knows our connections.
+const CLIENT_NAME: &[u8] = b"plimsoll";
+
+/// How much something depends on that the server is asked before it is asked operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// Without it there is no session.
+    Needed,
+    /// A name or a ping, which may be forbidden to a user that may do everything that is needed.
+    Liked,
+}
+
+/// Appends what the server is asked before it is asked operations, and says what that is.
+pub(crate) fn greeting(login: &Login, protocol: Protocol, out: &mut Vec<u8>) -> VecDeque<Opening> {
+    let mut asked = VecDeque::new();
+    let password = login.password.as_ref().map(|password| password.text().as_bytes());
+    // HELLO is not for those who have not said who they are: that comes first.
+    match (&login.user, password) {
+        (None, None) => {}
+        // A user without a password may be one whom the server asks for none.
+        (Some(user), password) => command(out, &[b"AUTH", user.as_bytes(), password.unwrap_or_default()]),
+        (None, Some(password)) => command(out, &[b"AUTH", password]),
+    }
+    asked.extend((login.user.is_some() || password.is_some()).then_some(Opening::Needed));
+    if protocol == Protocol::Resp3 {
+        command(out, &[b"HELLO", b"3"]);
+        asked.push_back(Opening::Needed);
+    }
+    command(out, &[b"CLIENT", b"SETNAME", CLIENT_NAME]);
+    asked.push_back(Opening::Liked);
+    if login.database != 0 {
+        command(out, &[b"SELECT", login.database.to_string().as_bytes()]);
+        asked.push_back(Opening::Needed);
+    }
+    asked
+}
+
+/// Takes an error for an answer to that.
+pub(crate) fn greeted(asked: Opening, words: &[u8], login: &Login) -> Result<(), StoreError> {
+    if asked == Opening::Liked && words.starts_with(b"NOPERM") { Ok(()) } else { Err(refusal(words, login)) }
+}
+
+/// Why the server does not let us in.
+pub(crate) fn refusal(words: &[u8], login: &Login) -> StoreError {
+    use StoreErrorKind as K;
+    let Login { place, user, database, .. } = login;
+    let user = user.as_deref().unwrap_or("default");
+    let text = String::from_utf8_lossy(words).into_owned();
+    let (kind, what, next) = match text.split(' ').next().unwrap_or_default() {
+        "NOAUTH" => (
+            K::Authentication,
+            format!("{place} asks for a password and none is known"),
+            "Set REDISCLI_AUTH, or use --password-file.",
+        ),
+        "WRONGPASS" => (
+            K::Authentication,
+            format!("{place} does not accept user `{user}` with this password"),
+            "Check the user in the URL, and REDISCLI_AUTH or the file given with --password-file.",
+        ),
+        "NOPERM" => (
+            K::Permission,
+            format!("user `{user}` may not do at {place} what Plimsoll needs"),
+            "Allow it: ACL SETUSER with +@read +@write +@connection +info +config|get +scan, and its keys.",
+        ),
+        "DENIED" => (
+            K::Permission,
+            format!("{place} is in protected mode and takes no connections from other machines"),
+            "Give it a password, or connect from its own machine.",
+        ),
+        "LOADING" => (K::Unreachable, format!("{place} is still loading its data"), "Wait until it has."),
+        "NOPROTO" => (K::Usage, format!("{place} does not speak RESP3"), "Set protocol = 2."),
+        _ if text.contains("AUTH") && text.contains("without any password") => (
+            K::Authentication,
+            format!("{place} has no password for user `{user}`, and one was given"),
+            "Leave it out: unset REDISCLI_AUTH.",
+        ),
+        _ if text.contains("invalid password") => (
+            K::Authentication,
+            format!("{place} does not accept this password"),
+            "Check REDISCLI_AUTH or the file given with --password-file.",
+        ),
+        _ if text.contains("DB index") => (
+            K::Usage,
+            format!("there is no database {database} at {place}"),
+            "Name another in the URL, or raise `databases` in the server's configuration.",
+        ),
+        _ if text.contains("max number of clients") => {
+            (K::Store, format!("{place} takes no more connections"), "Use fewer clients, or raise maxclients.")
+        }
+        _ if text.contains("unknown command") => (
+            K::Usage,
+            format!("{place} does not know a command that Plimsoll needs"),
+            "Use Redis 6 or later, or Valkey; set protocol = 2 for older ones.",
+        ),
+        _ => (K::Store, format!("{place} refused the connection"), "Ask whoever runs it what that means."),
+    };
+    StoreError::new(kind, what).detail(text).next(next)
+}
+
+/// What was received is no answer of Redis'.
+#[cold]
+pub(crate) fn not_redis(bytes: &[u8], place: &str) -> StoreError {
+    let begin = bytes[..bytes.len().min(64)].escape_ascii();
+    StoreError::broken(format!("{place} answered what no Redis server answers"))
+        .detail(format!("it began with `{begin}`"))
+        .next("Check host and port.")
+}
