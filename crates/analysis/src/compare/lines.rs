@@ -58,6 +58,7 @@ pub fn of<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Option<Lines<'a>> {
         };
         let metric = metric(line_a, line_b, floor);
         all.sentences.push(format!("{trial}: {}", sentence(&metric)));
+        all.sentences.extend(cpu_sentence(line_a, line_b).map(|sentence| format!("{trial}: {sentence}")));
         all.groups.push(Group { trial, phase: LINE.to_string(), metrics: vec![metric] });
     }
     let missing = of_b.iter().filter(|line| !alone && !of_a.iter().any(|known| known.store == line.store));
@@ -116,6 +117,15 @@ fn interval_percent([a, a_low, a_high]: [f64; 3], [b, b_low, b_high]: [f64; 3]) 
     let down = (b / b_low).ln().hypot((a_high / a).ln());
     let up = (b_high / b).ln().hypot((a / a_low).ln());
     (percent(b / a * (-down).exp()), percent(b / a * up.exp()))
+}
+
+/// What the server's processors worked for an operation: where this differs on one machine, with one server and one plan, it is the
+/// processors that did more or less in their time.
+fn cpu_sentence(a: &LineView, b: &LineView) -> Option<String> {
+    let (a_s, b_s) = (a.result.server_cpu_per_op_s?, b.result.server_cpu_per_op_s?);
+    let change = number::with_unit(percent(b_s / a_s), "%");
+    let [a, b] = [a_s, b_s].map(number::seconds);
+    Some(format!("next to the line an operation took {a} of the server's processors in A, and {b} in B ({change})."))
 }
 
 fn sentence(metric: &Metric) -> String {

@@ -13,8 +13,10 @@ use super::{
 const UNSENT_MAX: f64 = 0.005;
 const UNSENT_MAX_S: f64 = 0.1;
 
-/// Half of a 95 % interval, as a share of the line, that is an answer where time was up before it was as narrow as asked.
+/// Half of a 95 % interval, as a share of the line, that is an answer where time was up before it was as narrow as asked: of the
+/// line while it was looked for, and of the line when it is looked for again.
 const WIDEST: f64 = 0.1;
+const WIDEST_AGAIN: f64 = 2.0 * WIDEST;
 
 /// Share of the most it did below which a store that is asked for more has collapsed.
 const COLLAPSED: f64 = 0.9;
@@ -112,7 +114,7 @@ pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: End
     let rates = Rates::of(rungs);
     let (held, failed) = (rates.highest_held(), rates.lowest_failed());
     let bracketed = held.is_some() && failed.is_some();
-    let posterior = Posterior::of(rungs).filter(|_| bracketed);
+    let (now, posterior) = Posterior::both(rungs).filter(|_| bracketed).unzip();
     let (rate_per_s, uncertainty_per_s) = posterior.as_ref().map(Posterior::line).unzip();
     let (low_per_s, high_per_s) = posterior.as_ref().map(Posterior::interval).unzip();
     let (beyond, beyond_share) = beyond(rungs, failed);
@@ -146,7 +148,7 @@ pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: End
     });
     let start = rungs.iter().find(|(rung, _)| rung.purpose == Purpose::Start);
     let mut result = LineResult {
-        state: state(spec, rungs, &ending, posterior.as_ref()),
+        state: state(spec, rungs, &ending, now.zip(posterior)),
         ending,
         rate_per_s,
         uncertainty_per_s,
@@ -162,6 +164,7 @@ pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: End
         cycles_held,
         cycle_words: cycle_words.filter(|_| cycles_held == 0.0 && held.is_some()),
         closed_loop_per_s: start.map(|(_, seen)| seen.rate_per_s),
+        server_cpu_per_op_s: rate_per_s.and_then(|line| explain::server_cpu_per_op_s(rungs, line)),
         took_s: rungs.iter().map(|(_, seen)| seen.took_s).sum(),
         n: rungs.len() as u64,
         sentence: String::new(),
@@ -170,9 +173,19 @@ pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: End
     result
 }
 
-/// Whether that is an answer. A search that ends early has one if its interval is narrow enough to be one.
-fn state(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: &Ending, posterior: Option<&Posterior>) -> LineState {
-    let share = posterior.map(|posterior| posterior.line()).map(|(line, half)| half / line);
+/// Whether that is an answer. A search that ends early has one if the line is known well enough, in its own time and for one that
+/// is looked for again.
+fn state(
+    spec: &LineSpec,
+    rungs: &[(Rung, RungSummary)],
+    ending: &Ending,
+    known: Option<(Posterior, Posterior)>,
+) -> LineState {
+    let half = |of: &Posterior| {
+        let (line, half) = of.line();
+        half / line
+    };
+    let share = known.map(|(now, again)| if half(&again) <= WIDEST_AGAIN { half(&now) } else { f64::INFINITY });
     match (ending, share) {
         (Ending::Found | Ending::NoFailure, _) => LineState::Decided,
         (Ending::NoPass | Ending::Failed(_) | Ending::Stopped, _) => LineState::NoLine,

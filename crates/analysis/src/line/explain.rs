@@ -24,8 +24,14 @@ const WAITING: f64 = 0.10;
 const CORRELATED: f64 = 0.5;
 const PAIRS_MIN: usize = 12;
 
+/// The resource that is all time of the server's processes.
+const SERVER_CPU: &str = "the server's CPU";
+
 /// Width around one core within which a server counts as working on one thread.
 const ONE_CORE: std::ops::RangeInclusive<f64> = 93.0..=104.0;
+
+/// How far from the line, as a share, rungs are whose operations cost what they cost at it.
+const NEXT_TO: f64 = 0.1;
 
 /// Everything that was sampled while a phase drove, warm-up left out. The generator's own use explains nothing about
 /// the store.
@@ -86,7 +92,7 @@ fn named(series: &Series, cores: f64) -> Option<(String, Option<f64>, bool)> {
             Some(("the server's wait for a processor".to_string(), None, false))
         }
         "server" if series.unit == "%" && matches!(series.name.as_str(), "user" | "system") => {
-            Some(("the server's CPU".to_string(), Some(100.0 * cores), false))
+            Some((SERVER_CPU.to_string(), Some(100.0 * cores), false))
         }
         "disk" if series.name == "busy" => Some((format!("disk {subject}"), Some(100.0), false)),
         // Of what a store counts, what grows with the work that it is given explains nothing.
@@ -133,6 +139,18 @@ fn wait_s(facts: &PhaseFacts<'_>, at_ns: u64) -> Option<f64> {
     }
 }
 
+/// Time that the server's processors worked for an operation, in seconds: the median of the rungs next to `line`.
+pub(super) fn server_cpu_per_op_s(rungs: &[(Rung, RungSummary)], line: f64) -> Option<f64> {
+    let is_next = |rung: &Rung| rung.rate_per_s.is_some_and(|rate| (rate / line - 1.0).abs() <= NEXT_TO);
+    let of_rung = |(_, seen): &(Rung, RungSummary)| {
+        let used = seen.resources.iter().find(|one| one.name == SERVER_CPU && one.unit == "%")?;
+        let known: Vec<f64> = used.values.iter().copied().filter(|value| !value.is_nan()).collect();
+        Some(stat::median(&known)? / 100.0 / seen.ended_per_s)
+    };
+    let each: Vec<f64> = rungs.iter().filter(|(rung, _)| is_next(rung)).filter_map(of_rung).collect();
+    stat::median(&each)
+}
+
 /// What explains that goals held at `held` and not at `failed`, likeliest first.
 pub(super) fn causes(rungs: &[(Rung, RungSummary)], held: Option<f64>, failed: f64) -> Vec<Cause> {
     let mut names: Vec<&Resource> = Vec::new();
@@ -175,7 +193,7 @@ fn cause(rungs: &[(Rung, RungSummary)], held: Option<f64>, failed: f64, resource
             let text = format!("{} was {} % in use", resource.name, number::significant(share * 100.0));
             return Some(cause_of(resource, text, share.min(1.0)));
         }
-        if resource.name == "the server's CPU" && ONE_CORE.contains(&used) && used - before > 3.0 {
+        if resource.name == SERVER_CPU && ONE_CORE.contains(&used) && used - before > 3.0 {
             let text = format!("the server used {} cores, as a single thread would", number::significant(used / 100.0));
             return Some(cause_of(resource, text, 0.97));
         }

@@ -1,7 +1,7 @@
 //! A search as it goes on: it takes one rung after the other, while they are driven or from a recording, and has the view of
 //! it.
 
-use plimsoll_record::data::{PhaseState, Run, Sample, Series, Trial};
+use plimsoll_record::data::{Phase, PhaseState, Purpose, Run, RunState, Sample, Series, Trial};
 
 use crate::latency::{self, Times};
 use crate::number;
@@ -51,14 +51,30 @@ impl LineFold {
         let has_ended = |state: &PhaseState| !matches!(state, PhaseState::Unfinished | PhaseState::Interrupted);
         let rungs = trial.phases.iter().filter(|phase| phase.header.rung.is_some() && has_ended(&phase.end.state));
         for phase in rungs.filter(|_| trial.header.store_label == self.store) {
-            let Next::Rung(rung) = &self.next else { return };
+            let rung = self.driven(phase);
             // The first was prepared by the load; what lies between two of them is the later one's.
             let started_ns = self.before_ns.replace(phase.end.end_ns).unwrap_or(phase.header.start_ns);
             let facts = PhaseFacts::gather(trial, phase);
             let seen = RungSummary::of(self.search.spec(), &facts, samples, series, started_ns);
-            self.rungs.push(view(rung, &seen, &facts.waited(None)));
+            self.rungs.push(view(&rung, &seen, &facts.waited(None)));
             self.is_watched |= phase.slices.iter().any(|slice| slice.watched.is_some());
-            self.next = self.search.next(Some(seen));
+            self.next = self.search.was_driven(rung, seen);
+        }
+    }
+
+    /// The rung that `phase` drove: the one that was asked for, and another in a recording of a version that went by other rules.
+    fn driven(&self, phase: &Phase) -> Rung {
+        let (rate_per_s, purpose) = (phase.header.rate_per_s, phase.header.rung.unwrap_or(Purpose::Start));
+        match &self.next {
+            Next::Rung(rung) if rung.rate_per_s == rate_per_s && rung.purpose == purpose => rung.clone(),
+            _ => {
+                let length_s = |warmup| {
+                    let of = phase.slices.iter().filter(|slice| slice.warmup == warmup);
+                    of.map(|slice| slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9).sum()
+                };
+                let ordinal = self.rungs.len() as u32;
+                Rung { ordinal, rate_per_s, purpose, warmup_s: length_s(true), seconds: length_s(false) }
+            }
         }
     }
 
@@ -77,13 +93,14 @@ impl LineFold {
         &self.search
     }
 
-    /// What reports show of it; `None` without any rung.
-    fn view(self) -> Option<LineView> {
+    /// What reports show of it, of a run that is as `state` says; `None` without any rung.
+    fn view(self, state: &RunState) -> Option<LineView> {
         if self.rungs.is_empty() {
             return None;
         }
         let result = match self.next {
             Next::Done(result) => *result,
+            Next::Rung(_) if *state == RunState::Complete => self.search.ended(),
             Next::Rung(_) => self.search.stopped(),
         };
         let mut notes = notes(&self.rungs);
@@ -100,7 +117,7 @@ impl LineFold {
 /// Every search of a run.
 pub fn lines(run: &Run) -> Vec<LineView> {
     let Some(spec) = &run.header.outline.line else { return Vec::new() };
-    run.stores().iter().filter_map(|store| LineFold::of(spec, run, store).view()).collect()
+    run.stores().iter().filter_map(|store| LineFold::of(spec, run, store).view(&run.state)).collect()
 }
 
 /// What was done at each rate, and how long it took: medians of the rungs that say something.

@@ -7,8 +7,10 @@
 //! side counts: an excess beyond [`FAR`] is known as *at least* or *at most* that (Tobin, Econometrica 26, 1958).
 //!
 //! The line is not the same in each rung: its logarithm *wanders* with a spread that is one of the unknowns, so that rungs
-//! that contradict each other widen the interval. And a rung may be *spoiled*, when something else on the machine was in the
-//! way: then it says nothing, and rather that the store is slow than that it is fast.
+//! that contradict each other widen the interval. What makes it wander may also last longer than a search, and no rung shows
+//! that: what a search tells somebody who repeats it ([`Posterior::both`]) is a line that has moved by as much once more. And a
+//! rung may be *spoiled*, when something else on the machine was in the way: then it says nothing, and rather that the
+//! store is slow than that it is fast.
 //!
 //! All unknowns stand on a grid and are summed over with flat or mild priors, which is exact, and the same on any machine.
 
@@ -61,28 +63,21 @@ pub(super) struct Posterior {
 }
 
 impl Posterior {
-    /// What the rungs say; `None` while all of them are on one side.
-    pub fn of(rungs: &[(Rung, RungSummary)]) -> Option<Posterior> {
-        let due = |(rung, seen): &(Rung, RungSummary)| {
-            let limits_s = seen.goals.iter().filter(|goal| goal.unit == "ns").map(|goal| goal.limit / 1e9);
-            Some(rung.rate_per_s? * limits_s.reduce(f64::min)?)
-        };
-        let due = rungs.iter().filter_map(due).reduce(f64::min).unwrap_or(0.0);
-        Posterior::from(&observed(rungs), (SLOPE_DUE * due).min(SLOPE_LEAST))
+    /// Where the line is while these rungs are driven, and where it is when it is looked for again; `None` while all of them are
+    /// on one side.
+    pub fn both(rungs: &[(Rung, RungSummary)]) -> Option<(Posterior, Posterior)> {
+        let told = told(rungs)?;
+        Some((Posterior::from(&told, false), Posterior::from(&told, true)))
     }
 
-    /// The same of what they say, where slopes are `least` at least.
-    fn from(observed: &[Observed], least: f64) -> Option<Posterior> {
-        let below = observed.iter().any(|one| one.excess <= 0.0);
-        let above = observed.iter().any(|one| one.excess > 0.0);
-        if !(below && above) {
-            return None;
-        }
-        let rates = || observed.iter().map(|one| one.ln_rate);
-        let mut first = rates().fold(f64::INFINITY, f64::min) - BEYOND.ln();
-        let mut last = rates().fold(f64::NEG_INFINITY, f64::max) + BEYOND.ln();
-        let tables = Table::all(observed, least);
-        let mut drawn = Posterior::on(&tables, first, last);
+    /// The first of them.
+    pub fn of(rungs: &[(Rung, RungSummary)]) -> Option<Posterior> {
+        Some(Posterior::from(&told(rungs)?, false))
+    }
+
+    fn from(told: &Told, again: bool) -> Posterior {
+        let (tables, mut first, mut last) = (&told.tables, told.first, told.last);
+        let mut drawn = Posterior::on(tables, first, last, again);
         for _ in 0..DRAWN {
             let (low, high) = (drawn.at(0.025), drawn.at(0.975));
             if high - low >= POINTS_INSIDE * drawn.step {
@@ -91,27 +86,45 @@ impl Posterior {
             let margin = 2.0 * drawn.step + 0.25 * (high - low);
             first = first.max(drawn.at(0.001).min(low - margin));
             last = last.min(drawn.at(0.999).max(high + margin));
-            drawn = Posterior::on(&tables, first, last);
+            drawn = Posterior::on(tables, first, last, again);
         }
-        Some(drawn)
+        drawn
     }
 
     /// On a grid from `first` to `last`.
-    fn on(tables: &[Table], first: f64, last: f64) -> Posterior {
+    fn on(tables: &[Table], first: f64, last: f64, again: bool) -> Posterior {
         let step = (last - first) / (POINTS - 1) as f64;
-        let mut logs: Vec<(f64, f64)> = Vec::with_capacity(POINTS * tables.len());
-        for point in 0..POINTS {
-            let line = first + step * point as f64;
-            logs.extend(tables.iter().map(|table| (table.log_likelihood(line), table.likely)));
+        let line = |point: usize| first + step * point as f64;
+        let logs: Vec<Vec<f64>> =
+            (0..POINTS).map(|point| tables.iter().map(|table| table.log_likelihood(line(point))).collect()).collect();
+        let most = logs.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mut likely = vec![0.0; POINTS];
+        for (wander, _) in WANDERS {
+            let of_point = |logs: &Vec<f64>| {
+                let of_wander = tables.iter().zip(logs).filter(|(table, _)| table.wander == wander);
+                of_wander.map(|(table, log)| table.likely * (log - most).exp()).sum::<f64>()
+            };
+            let still: Vec<f64> = logs.iter().map(of_point).collect();
+            let moves = weights(if again { wander / step } else { 0.0 });
+            let all = 2.0 * moves.iter().sum::<f64>() - moves.first().copied().unwrap_or(0.0);
+            for (point, still) in still.iter().enumerate() {
+                for (steps, weight) in moves.iter().enumerate() {
+                    let sides = [point.checked_sub(steps), (steps > 0).then_some(point + steps)];
+                    for side in sides.into_iter().flatten() {
+                        if let Some(likely) = likely.get_mut(side) {
+                            *likely += still * weight / all;
+                        }
+                    }
+                }
+            }
         }
-        let most = logs.iter().map(|(log, _)| *log).fold(f64::NEG_INFINITY, f64::max);
-        let mut sum = 0.0;
-        let up_to = logs.chunks(tables.len().max(1)).map(|point| {
-            sum += point.iter().map(|(log, likely)| likely * (log - most).exp()).sum::<f64>();
-            sum
+        let sum: f64 = likely.iter().sum();
+        let mut below = 0.0;
+        let up_to = likely.iter().map(|likely| {
+            below += likely;
+            below / sum
         });
-        let up_to: Vec<f64> = up_to.collect();
-        Posterior { first, step, up_to: up_to.into_iter().map(|up_to| up_to / sum).collect() }
+        Posterior { first, step, up_to: up_to.collect() }
     }
 
     /// The logarithm that the line is below with probability `share`.
@@ -144,10 +157,39 @@ impl Posterior {
     }
 }
 
+/// All that rungs say, and between which logarithms of rates the line may be.
+struct Told {
+    tables: Vec<Table>,
+    first: f64,
+    last: f64,
+}
+
+fn told(rungs: &[(Rung, RungSummary)]) -> Option<Told> {
+    let due = |(rung, seen): &(Rung, RungSummary)| {
+        let limits_s = seen.goals.iter().filter(|goal| goal.unit == "ns").map(|goal| goal.limit / 1e9);
+        Some(rung.rate_per_s? * limits_s.reduce(f64::min)?)
+    };
+    let due = rungs.iter().filter_map(due).reduce(f64::min).unwrap_or(0.0);
+    told_by(&observed(rungs), (SLOPE_DUE * due).min(SLOPE_LEAST))
+}
+
+/// The same of what they say, where slopes are `least` at least.
+fn told_by(observed: &[Observed], least: f64) -> Option<Told> {
+    let below = observed.iter().any(|one| one.excess <= 0.0);
+    let above = observed.iter().any(|one| one.excess > 0.0);
+    let rates = || observed.iter().map(|one| one.ln_rate);
+    (below && above).then(|| Told {
+        tables: Table::all(observed, least),
+        first: rates().fold(f64::INFINITY, f64::min) - BEYOND.ln(),
+        last: rates().fold(f64::NEG_INFINITY, f64::max) + BEYOND.ln(),
+    })
+}
+
 /// What the rungs say where slope, wander and floor are given: for each its likelihood over the excess that is expected of
 /// it if the line does not wander.
 struct Table {
     slope: f64,
+    wander: f64,
     /// How far points are apart.
     step: f64,
     likely: f64,
@@ -190,7 +232,7 @@ impl Table {
                 for (floor, floor_likely) in FLOORS {
                     let moved = |(ln_rate, still): &(f64, Vec<f64>)| (*ln_rate, moved(still, step, &weights, floor));
                     let rungs = still.iter().map(moved).collect();
-                    tables.push(Table { slope, step, likely: wander_likely * floor_likely, rungs });
+                    tables.push(Table { slope, wander, step, likely: wander_likely * floor_likely, rungs });
                 }
             }
         }
@@ -289,9 +331,9 @@ mod tests {
 
     #[test]
     fn rungs_of_one_side_say_nothing_and_of_two_bracket_the_line() {
-        assert_eq!(Posterior::from(&[seen(100.0, -2.0, 0.3), seen(200.0, -1.0, 0.3)], 0.0), None);
+        assert!(told_by(&[seen(100.0, -2.0, 0.3), seen(200.0, -1.0, 0.3)], 0.0).is_none());
         let rungs = [seen(100.0, -3.0, 0.3), seen(190.0, -3.0, 0.3), seen(210.0, 3.0, 0.3), seen(300.0, 4.0, 0.3)];
-        let (line, half) = Posterior::from(&rungs, 0.0).unwrap().line();
+        let (line, half) = Posterior::from(&told_by(&rungs, 0.0).unwrap(), false).line();
         assert!((190.0..=210.0).contains(&line) && half > 5.0, "{line} ± {half}");
     }
 
@@ -300,8 +342,10 @@ mod tests {
         let at = |rate: f64| seen(rate, 20.0 * (rate / 1_000.0).ln(), 0.2);
         let few: Vec<_> = [900.0, 970.0, 1_040.0, 1_100.0].map(at).into();
         let many: Vec<_> = few.iter().cycle().take(16).copied().collect();
-        let ((line, half), (line_many, half_many)) =
-            (Posterior::from(&few, 0.0).unwrap().line(), Posterior::from(&many, 0.0).unwrap().line());
+        let ((line, half), (line_many, half_many)) = (
+            Posterior::from(&told_by(&few, 0.0).unwrap(), false).line(),
+            Posterior::from(&told_by(&many, 0.0).unwrap(), false).line(),
+        );
         assert!((line / 1_000.0 - 1.0).abs() < 0.01 && (line_many / 1_000.0 - 1.0).abs() < 0.005, "{line} {line_many}");
         assert!(half_many < 0.7 * half, "{half} {half_many}");
     }
@@ -311,15 +355,17 @@ mod tests {
         let clear = |rate: f64| seen(rate, if rate < 1_000.0 { -3.0 } else { 3.0 }, 0.3);
         let mut rungs: Vec<_> =
             [500.0, 650.0, 850.0, 960.0, 970.0, 980.0, 1_020.0, 1_030.0, 1_040.0, 1_300.0].map(clear).into();
-        let (_, half) = Posterior::from(&rungs, 0.0).unwrap().line();
+        let (_, half) = Posterior::from(&told_by(&rungs, 0.0).unwrap(), false).line();
         rungs.push(seen(600.0, 3.0, 0.8));
-        let (line, spoiled) = Posterior::from(&rungs, 0.0).unwrap().line();
+        let (line, spoiled) = Posterior::from(&told_by(&rungs, 0.0).unwrap(), false).line();
         assert!((line / 1_000.0 - 1.0).abs() < 0.03 && spoiled < 100.0, "{line} ± {half}, spoiled {spoiled}");
         for rate in [870.0, 900.0, 930.0] {
             rungs.push(seen(rate, 3.0, 0.3));
             rungs.push(seen(2.0 * 1_000.0 - rate, -3.0, 0.3));
         }
-        let (_, contradicted) = Posterior::from(&rungs, 0.0).unwrap().line();
+        let (_, contradicted) = Posterior::from(&told_by(&rungs, 0.0).unwrap(), false).line();
         assert!(contradicted > 1.5 * half, "{half} {contradicted}");
+        let (again, half_again) = Posterior::from(&told_by(&rungs, 0.0).unwrap(), true).line();
+        assert!((again / line - 1.0).abs() < 0.03 && half_again > 1.3 * contradicted, "{again} ± {half_again}");
     }
 }

@@ -110,6 +110,17 @@ impl LineSearch {
         }
     }
 
+    /// Takes a rung that was driven, asked for or not: a recording may be of a version that went by other rules.
+    pub fn was_driven(&mut self, rung: Rung, summary: RungSummary) -> Next {
+        self.asked = Some(rung);
+        self.next(Some(summary))
+    }
+
+    /// What is known so far, as the result of a search of which the time was up.
+    pub fn ended(&self) -> LineResult {
+        self.result(Ending::TimeUp)
+    }
+
     /// How long `rung`, which was asked for last, may go on where pauses of the machine take from its time, in seconds that count:
     /// up to twice as long as asked, and not past the budget.
     pub fn may_last_s(&self, rung: &Rung) -> f64 {

@@ -13,10 +13,16 @@ use super::explain::processors;
 /// Share of all processors that the hypervisor took, from which on a reading counts, in percent.
 const STOLEN: f64 = 3.0;
 
-/// The same of other programs, beyond what the kernel does for store and generator in threads of its own: so much for each
-/// of theirs.
-const OTHERS: f64 = 8.0;
-const KERNEL: f64 = 0.15;
+/// The same of other programs, and of them and the hypervisor together.
+const OTHERS: f64 = 5.0;
+
+/// What the kernel does for store and generator in threads of its own, and clocks that are read one after the other: for each
+/// of theirs what it is in the lowest quarter of the last minute's readings, and no more than this.
+const KERNEL_MOST: f64 = 0.15;
+const KERNEL_NS: u64 = 60_000_000_000;
+
+/// Least use of the processors that tells how much the kernel does besides, in percent.
+const BUSY: f64 = 5.0;
 
 /// How long before a rung's end the last reading is that counts: a search decides when a rung has ended, and has to decide the
 /// same in every report, where later readings are known too.
@@ -40,32 +46,57 @@ pub(super) fn spans(samples: &[Sample], series: &[Series], end_ns: u64) -> Vec<S
     let ours = ours.map(|(source, name)| found(source, name));
     let stolen = found("cpu", "steal");
     let processors = processors(series);
+    let value = |sample: &Sample, series: Option<usize>| {
+        let series = series?;
+        sample.values.iter().find(|(one, _)| *one as usize == series).map(|(_, value)| *value)
+    };
+    let sum = |sample, of: &[Option<usize>]| of.iter().map(|one| value(sample, *one)).sum::<Option<f64>>();
+    let in_time = samples.iter().take_while(|sample| sample.at_ns + LATE_NS <= end_ns);
+    // Stores are asked at moments of their own.
+    let readings: Vec<Reading> = in_time
+        .filter_map(|sample| {
+            let all = sum(sample, &cpu)?;
+            let stolen = value(sample, stolen).unwrap_or(0.0);
+            Some(Reading { at_ns: sample.at_ns, all, ours: sum(sample, &ours).map(|ours| ours / processors), stolen })
+        })
+        .collect();
+    let kernel = kernel(readings.iter().filter(|reading| reading.at_ns + KERNEL_NS >= end_ns));
     let mut spans: Vec<Span> = Vec::new();
     let mut before_ns = None;
-    for sample in samples.iter().take_while(|sample| sample.at_ns + LATE_NS <= end_ns) {
-        let value = |series: Option<usize>| {
-            let series = series?;
-            sample.values.iter().find(|(one, _)| *one as usize == series).map(|(_, value)| *value)
-        };
-        let sum = |of: &[Option<usize>]| of.iter().map(|one| value(*one)).sum::<Option<f64>>();
-        // Stores are asked at moments of their own.
-        if sum(&cpu).is_none() {
+    for reading in readings {
+        let at_ns = reading.at_ns;
+        let from_ns = before_ns.replace(at_ns).unwrap_or(at_ns).max(at_ns.saturating_sub(LONGEST_NS));
+        let others = reading.ours.map_or(0.0, |ours| reading.all - (1.0 + kernel) * ours);
+        if reading.stolen < STOLEN && reading.stolen + others < OTHERS {
             continue;
         }
-        let from_ns =
-            before_ns.replace(sample.at_ns).unwrap_or(sample.at_ns).max(sample.at_ns.saturating_sub(LONGEST_NS));
-        let stolen = value(stolen).unwrap_or(0.0);
-        let others = sum(&cpu).zip(sum(&ours)).map_or(0.0, |(all, ours)| all - (1.0 + KERNEL) * ours / processors);
-        if stolen < STOLEN && stolen + others < OTHERS {
-            continue;
-        }
-        let until_ns = sample.at_ns + AFTERMATH_TIMES * (sample.at_ns - from_ns);
+        let until_ns = at_ns + AFTERMATH_TIMES * (at_ns - from_ns);
         match spans.last_mut() {
             Some(last) if last.1 >= from_ns => last.1 = until_ns,
             _ => spans.push((from_ns, until_ns)),
         }
     }
     spans
+}
+
+/// Processors in a second, in percent of all.
+struct Reading {
+    at_ns: u64,
+    all: f64,
+    /// Of generator and store; `None` where the store's processes are not here.
+    ours: Option<f64>,
+    stolen: f64,
+}
+
+/// What the kernel does besides for each bit of work of generator and store.
+fn kernel<'r>(readings: impl Iterator<Item = &'r Reading>) -> f64 {
+    let beside = |reading: &Reading| {
+        let ours = reading.ours.filter(|ours| *ours >= BUSY)?;
+        Some((reading.all - ours) / ours)
+    };
+    let mut beside: Vec<f64> = readings.filter_map(beside).collect();
+    beside.sort_by(f64::total_cmp);
+    beside.get(beside.len() / 4).copied().unwrap_or(KERNEL_MOST).clamp(0.0, KERNEL_MOST)
 }
 
 /// Whether any of `spans` reaches into the time from `start_ns` to `end_ns`.
@@ -118,6 +149,10 @@ mod tests {
         assert_eq!(of(quiet(3)), []);
         assert_eq!(of(sample(3, 60.0, 0.0, 80.0)), [(2 * S_NS, 7 * S_NS)]);
         assert_eq!(of(sample(3, 42.0, 4.0, 80.0)), [(2 * S_NS, 7 * S_NS)]);
+        // Little of others is seen beside a kernel that does little, and much of its work is nobody else's.
+        assert_eq!(of(sample(3, 48.0, 0.0, 80.0)), [(2 * S_NS, 7 * S_NS)]);
+        let kernel: Vec<Sample> = (1..9).map(|at_s| sample(at_s, 46.0, 0.5, 80.0)).collect();
+        assert_eq!(spans(&kernel, &series(), 9 * S_NS), []);
         // The store and the generator themselves are nobody else, however busy.
         assert_eq!(of(sample(3, 99.0, 0.0, 190.0)), []);
         assert!(is_taken(&[(2 * S_NS, 7 * S_NS)], 6 * S_NS, 8 * S_NS) && !is_taken(&[(2, 7)], 7, 9));

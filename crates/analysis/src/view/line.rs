@@ -183,6 +183,9 @@ pub struct LineResult {
     pub cycle_words: Option<String>,
     /// What a closed loop reached.
     pub closed_loop_per_s: Option<f64>,
+    /// Time that the server's processors worked for an operation next to the line, in seconds; `None` where its processes were
+    /// not sampled.
+    pub server_cpu_per_op_s: Option<f64>,
     /// Time that all rungs took.
     pub took_s: f64,
     /// Number of rungs.

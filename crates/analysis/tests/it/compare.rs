@@ -259,16 +259,18 @@ fn of_two_searches_the_lines_are_compared_by_their_intervals_and_not_the_rungs()
     assert!(line.a.text.contains(" … ") && line.a.text.ends_with(", decided"), "{}", line.a.text);
     let (low, high) = line.interval_percent.unwrap();
     assert!(low < -0.1 && high > 0.1, "{low} … {high}");
-    assert_eq!(same.lines, ["fjall: whether the load line of B is higher or lower cannot be told."]);
+    let [told, cost] = &same.lines[..] else { panic!("{:?}", same.lines) };
+    assert_eq!(told, "fjall: whether the load line of B is higher or lower cannot be told.");
+    assert!(cost.starts_with("fjall: next to the line an operation took ") && cost.ends_with("in B (0 %)."), "{cost}");
     // Whether it fell by a tenth of a per cent nobody can say; by half it did not.
     assert_eq!(same.rules.iter().map(|rule| rule.word()).collect::<Vec<_>>(), ["ok", "undecided"]);
 
     // A store that does half as much again, by its own search.
     let quicker = recorded::searched_at(7_500.0);
     let told = compare(&a, &quicker, &rules, None);
-    assert_eq!(told.lines, ["fjall: the load line of B is higher."]);
+    assert_eq!(told.lines[0], "fjall: the load line of B is higher.");
     assert_eq!(Comparison::mark(&told.groups[0].metrics[0]), "better");
-    assert_eq!(compare(&quicker, &a, &rules, None).lines, ["fjall: the load line of B is lower."]);
+    assert_eq!(compare(&quicker, &a, &rules, None).lines[0], "fjall: the load line of B is lower.");
 
     let none = compare(&a, &study::complete(), &[], None);
     assert!(none.groups.is_empty() && none.unmatched[0].starts_with("A is a search for the load line"), "{none:?}");

@@ -3,7 +3,7 @@
 use plimsoll_analysis::fold::Fold;
 use plimsoll_analysis::line::{LineFold, LineSpec, Next, Purpose, lines};
 use plimsoll_analysis::slices::{SliceRow, slices};
-use plimsoll_analysis::view::RungState;
+use plimsoll_analysis::view::{Ending, RungState};
 use plimsoll_core::Outcome;
 use plimsoll_record::data::{Goal, GoalKind, Run, TrialHeader};
 
@@ -72,6 +72,7 @@ fn rung() -> Run {
     });
     let phase = &mut run.trials[0].phases[0];
     phase.header.rung = Some(Purpose::Climb);
+    phase.header.rate_per_s = Some(1_000.0);
     let mut refused = phase.slices[5].histograms[0].clone();
     refused.outcome = Outcome::Rejected;
     phase.slices[5].histograms.push(refused);
@@ -93,4 +94,20 @@ fn errors_in_seconds_that_others_took_count_for_no_goal_of_a_rung() {
     sampled(&mut run, "cpu", "", "steal", "%", &stolen);
     // The second that the hypervisor took, and four of working off what had queued up.
     assert_eq!(seen(&run), (RungState::Held, Some(0.0), 15_000));
+}
+
+#[test]
+fn a_report_shows_the_rungs_that_were_driven_whatever_this_version_would_ask() {
+    let mut run = recorded::searched();
+    let asked = lines(&run)[0].rungs.clone();
+    // As if the fourth had been asked at another rate, and the last not at all.
+    let phases = &mut run.trials[0].phases;
+    phases[3].header.rate_per_s = phases[3].header.rate_per_s.map(|rate| rate * 1.01);
+    phases.pop();
+    let line = &lines(&run)[0];
+    let driven: Vec<_> = run.trials[0].phases.iter().map(|phase| phase.header.rate_per_s).collect();
+    assert_eq!(line.rungs.iter().map(|one| one.rung.rate_per_s).collect::<Vec<_>>(), driven);
+    assert_eq!(line.rungs[3].rung.ordinal, 3);
+    assert!((line.rungs[3].rung.seconds - asked[3].rung.seconds).abs() < 1.0);
+    assert_ne!(line.result.ending, Ending::Stopped, "the run has ended, and the user did not stop it");
 }

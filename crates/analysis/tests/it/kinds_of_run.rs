@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{GoalState, RowOp, VerdictState};
-use plimsoll_record::data::{Goal, GoalKind};
+use plimsoll_record::data::{Goal, GoalKind, RunState};
 
 use crate::{recorded, study};
 
@@ -76,6 +76,7 @@ fn a_search_is_found_again_in_its_recording() {
     assert_eq!((wanted.state, wanted.got), (GoalState::Missed, Some(rate)));
     run.header.goals.pop();
     // Killed in the middle of it, there is no line yet.
+    run.state = RunState::Unfinished;
     run.trials[0].phases.truncate(3);
     let cut = plimsoll_analysis::view(&run);
     assert_eq!(cut.verdict.state, VerdictState::Incomplete);

@@ -101,12 +101,15 @@ pub fn searched_at(most: f64) -> Run {
     run.trials = vec![trial];
     let mut dice = Dice(4);
     let mut at_ns = 0;
-    loop {
-        let store = run.trials[0].header.store_label.clone();
-        let fold = LineFold::of(&spec, &run, &store);
-        let Next::Rung(rung) = fold.next() else { break };
+    let mut fold = LineFold::new(&spec, &run.trials[0].header.store_label);
+    while let Next::Rung(rung) = fold.next() {
         let phase = rung_phase(rung, most, at_ns, &mut dice, &mut run.samples);
         at_ns = phase.end.end_ns;
+        fold.take(
+            &plimsoll_record::data::Trial { phases: vec![phase.clone()], ..run.trials[0].clone() },
+            &run.samples,
+            &run.series,
+        );
         run.trials[0].phases.push(phase);
     }
     run.trials[0].end_ns = Some(at_ns);
