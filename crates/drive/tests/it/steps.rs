@@ -193,16 +193,17 @@ impl BlockingSession for Slow {
     fn execute(&mut self, op: &Op<'_>, answer: &mut Answer) -> Outcome {
         let Value::Int(number) = op.params.get(0) else { panic!("no number") };
         assert!(!op.more, "a session that blocks has no pipeline");
-        answer.values.push(Value::Int(number));
-        (answer.columns, answer.rows) = (1, 1);
-        match (self.0)(number) {
+        let outcome = match (self.0)(number) {
             Act::AnswerAfter(delay) => {
                 std::thread::sleep(delay);
                 Outcome::Ok
             }
             Act::Refuse => answer.fail(Outcome::Rejected, "40001", "would not"),
             _ => Outcome::Ok,
-        }
+        };
+        answer.values.push(Value::Int(number));
+        (answer.columns, answer.rows) = (1, 1);
+        outcome
     }
 }
 
